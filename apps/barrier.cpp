@@ -1,0 +1,18 @@
+#include "operation.hpp"
+#include "subcommands.hpp"
+
+namespace tutti::app {
+
+int barrier(Job& job, const OperationOptions& options) {
+  return perform(job, options,
+                 {.name = "barrier",
+                  .moves_data = false,
+                  .prepare = [] {},
+                  .run = [&] { job.communicator().barrier({.algorithm = options.algorithm}); },
+                  .check =
+                      [] {
+                        return Outcome{"passed", {}};
+                      }});
+}
+
+}  // namespace tutti::app

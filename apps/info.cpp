@@ -1,0 +1,46 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <vector>
+
+#include "subcommands.hpp"
+#include "text.hpp"
+
+namespace tutti::app {
+
+int info(Job& job, const OperationOptions& options) {
+  auto& communicator = job.communicator();
+  const auto sources = gather_texts(communicator, job.source());
+  if (communicator.rank() == 0) {
+    using Row = std::array<std::string, 8>;
+    std::vector<Row> rows{
+        {"rank", "local rank", "host", "pid", "cores", "device", "address", "source"}};
+    for (int rank = 0; rank < communicator.size(); ++rank) {
+      const auto& entry = communicator.info(rank);
+      rows.push_back({std::to_string(rank), std::to_string(entry.local_rank), entry.host,
+                      std::to_string(entry.pid), std::to_string(entry.cores), "cpu", entry.address,
+                      sources[static_cast<std::size_t>(rank)]});
+    }
+    std::array<std::size_t, std::tuple_size_v<Row>> widths{};
+    for (const auto& row : rows) {
+      for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    }
+    for (const auto& row : rows) {
+      std::string line;
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        line += i + 1 < row.size() ? fmt::format("{:<{}}  ", row[i], widths[i]) : row[i];
+      }
+      fmt::print("{}\n", line);
+    }
+    fmt::print("{} on {}\n", count_text(communicator.size(), "rank"),
+               count_text(communicator.host_count(), "host"));
+    if (options.verbose) fmt::print("set-up: {}\n", job.phases());
+    std::fflush(stdout);
+  }
+  job.finish();
+  return 0;
+}
+
+}  // namespace tutti::app

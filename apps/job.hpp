@@ -1,0 +1,52 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "options.hpp"
+#include "tutti/communicator.hpp"
+
+namespace tutti::app {
+
+/// The process's place in its job: MPI where an MPI launcher started it, and the communicator.
+class Job {
+ public:
+  Job();
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+  ~Job();
+
+  /// Collective.
+  void start(const OperationOptions& options);
+  [[nodiscard]] Communicator& communicator() { return *communicator_; }
+  [[nodiscard]] const std::string& source() const { return source_; }
+  /// How long each phase took up to now, for --verbose.
+  [[nodiscard]] std::string phases() const;
+  /// The orderly end: all ranks have made the same calls.
+  void finish();
+  [[nodiscard]] bool started() const { return static_cast<bool>(communicator_); }
+  /// Tells the other ranks of an error that only this one has met.
+  void give_up(const Error& error) noexcept;
+
+ private:
+  struct Mpi;
+  std::unique_ptr<Mpi> mpi_;
+  std::unique_ptr<Communicator> communicator_;
+  std::string source_;
+  std::string phases_;
+};
+
+/// Runs a subcommand's body and turns what it throws into a sentence and an exit status. A failure
+/// of the job is printed once, by the lowest surviving rank.
+int run_job(const OperationOptions& options, const std::function<int(Job&)>& body);
+
+/// What each rank has to say, on rank 0 in the order of ranks; empty elsewhere. Collective.
+[[nodiscard]] std::vector<std::string> gather_texts(Communicator& communicator,
+                                                    const std::string& mine);
+
+/// The rank that the launcher's variables name, before MPI runs; 0 where they name none.
+[[nodiscard]] int launched_rank();
+
+}  // namespace tutti::app

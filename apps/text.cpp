@@ -1,0 +1,33 @@
+#include "text.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace tutti::app {
+
+std::string size_text(std::size_t bytes) {
+  constexpr std::array<const char*, 4> units{"B", "KiB", "MiB", "GiB"};
+  for (std::size_t i = units.size(); i-- > 1;) {
+    const std::size_t unit = std::size_t{1} << (10 * i);
+    // Only a size that three decimals give exactly: what is printed is the true size.
+    if (bytes >= unit && (bytes % unit) * 1000 % unit == 0) {
+      return fmt::format("{:g} {}", static_cast<double>(bytes) / static_cast<double>(unit),
+                         units[i]);
+    }
+  }
+  return fmt::format("{} B", bytes);
+}
+
+std::string time_text(std::chrono::duration<double> time) {
+  const double seconds = time.count();
+  if (seconds < 1e-3) return fmt::format("{:.0f} us", seconds * 1e6);
+  if (seconds < 1) return fmt::format("{:.1f} ms", seconds * 1e3);
+  return fmt::format("{:.2f} s", seconds);
+}
+
+std::string count_text(long count, const char* noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+}  // namespace tutti::app

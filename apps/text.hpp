@@ -1,0 +1,18 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+
+namespace tutti::app {
+
+/// "4 MiB", "1.5 KiB", "12 B": the largest unit in which it has at most three decimals, exactly.
+[[nodiscard]] std::string size_text(std::size_t bytes);
+
+/// "850 us", "1.9 ms", "2.31 s"
+[[nodiscard]] std::string time_text(std::chrono::duration<double> time);
+
+/// "1 rank", "4 ranks"
+[[nodiscard]] std::string count_text(long count, const char* noun);
+
+}  // namespace tutti::app

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace tutti::algorithm {
+
+/// Sets of ranks, each kept once and known by a number. 0 is the empty set.
+class ContributorSets {
+ public:
+  using Id = std::uint32_t;
+
+  explicit ContributorSets(int ranks);
+
+  [[nodiscard]] Id single(int rank) const { return static_cast<Id>(rank) + 1; }
+  [[nodiscard]] bool complete(Id set) const;
+  /// The union; with `disjoint`, nothing where the two have a rank in common.
+  [[nodiscard]] std::optional<Id> join(Id a, Id b, bool disjoint);
+  [[nodiscard]] bool overlap(Id a, Id b) const;
+  [[nodiscard]] std::string describe(Id set) const;
+
+ private:
+  [[nodiscard]] bool contains(Id set, int rank) const;
+  [[nodiscard]] std::size_t at(Id set) const { return set * words_; }
+
+  int ranks_;
+  std::size_t words_;
+  std::vector<std::uint64_t> bits_;  // words_ for each set
+  std::unordered_map<std::uint64_t, Id> joined_;
+  // Elements come in runs that behave alike, so the latest answer is nearly always the next one.
+  std::uint64_t latest_pair_ = 0;
+  Id latest_ = 0;
+};
+
+}  // namespace tutti::algorithm

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "algorithm/schedule.hpp"
+
+/// Runs the schedules of all ranks in one process, without I/O, on symbols: an element is
+/// "contributions of ranks {…} to element e". So it proves that every contribution arrives exactly
+/// once, and that nothing deadlocks or stays unmatched.
+namespace tutti::algorithm {
+
+enum class Operation : std::uint8_t { fan_out, broadcast, all_reduce, barrier, send_recv };
+
+/// What the buffers hold when all ranks are through. `input` and `output` have `count` elements;
+/// `input` exists only out of place and for send_recv, and only fan_out, broadcast and in-place
+/// calls start with something in `output`.
+struct Expectation {
+  Operation operation = Operation::broadcast;
+  std::int64_t count = 0;
+  int root = 0;
+  bool in_place = true;     ///< all_reduce
+  std::vector<int> source;  ///< send_recv: whose input ends in each rank's output; -1: nobody's
+};
+
+struct CheckOptions {
+  /// Consecutive steps a rank keeps in flight, 1 to 64. They finish in any order that the data and
+  /// the streams allow.
+  int window = 64;
+  /// Which of the possible next events is taken: 0 the one possible for longest, 1 the one that
+  /// became possible last; any other seeds a random choice, which also cuts transfers into parts.
+  std::uint64_t seed = 0;
+};
+
+/// Nothing if all is right, else one line that names the rank, the step and the element.
+///
+/// Found are: contributions that are missing or counted twice, elements that end in the wrong
+/// place, reads of memory that nothing has written, regions outside of their buffer, deadlocks, and
+/// sends or recvs whose peer has no step for them. Sends complete when they are received. publish,
+/// await, read_from and reduce_from are not known here and reported as faults. Throws
+/// std::invalid_argument for a window out of range.
+[[nodiscard]] std::optional<std::string> check(std::span<const Schedule> all_ranks,
+                                               const Expectation& expectation,
+                                               const CheckOptions& options = {});
+
+}  // namespace tutti::algorithm

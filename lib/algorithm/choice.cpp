@@ -1,0 +1,102 @@
+#include "algorithm/choice.hpp"
+
+#include <array>
+#include <stdexcept>
+#include <string>
+
+#include "algorithm/algorithms.hpp"
+
+namespace tutti::algorithm {
+
+namespace {
+
+// Up to here a message costs more for its start than for its bytes on every transport that was
+// measured (5 to 60 µs to wake a peer, 1 to 5 GB/s), so the fewest rounds win.
+constexpr std::int64_t fewest_rounds_bytes = std::int64_t{64} << 10;
+
+// A chain or ring pays one hop a rank. A hop is paid back once it moves this much, about what a
+// link carries in the time that a message takes to start.
+constexpr std::int64_t bytes_worth_a_hop = std::int64_t{8} << 10;
+
+bool worth_a_pipeline(int size, std::int64_t bytes) {
+  return bytes > fewest_rounds_bytes && bytes / size >= bytes_worth_a_hop;
+}
+
+using Names = std::span<const std::string_view>;
+using Make = Schedule (*)(const Problem&);
+
+constexpr std::array<std::string_view, 1> fan_out_names{"direct"};
+constexpr std::array<Make, 1> fan_outs{fan_out_direct};
+
+constexpr std::array<std::string_view, 4> broadcast_names{"binomial", "chain", "scatter_ring",
+                                                          "direct"};
+constexpr std::array<Make, 4> broadcasts{broadcast_binomial, broadcast_chain,
+                                         broadcast_scatter_ring, fan_out_direct};
+
+constexpr std::array<std::string_view, 2> all_reduce_names{"recursive_doubling", "ring"};
+constexpr std::array<Make, 2> all_reduces{all_reduce_recursive_doubling, all_reduce_ring};
+
+constexpr std::array<std::string_view, 1> barrier_names{"dissemination"};
+constexpr std::array<Make, 1> barriers{barrier_dissemination};
+
+Schedule make(std::string_view operation, Names names, std::span<const Make> functions,
+              std::string_view algorithm, const Problem& problem) {
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (names[i] == algorithm) return functions[i](problem);
+  std::string text =
+      std::string(operation) + " has no algorithm \"" + std::string(algorithm) + "\"; it has";
+  for (std::size_t i = 0; i < names.size(); ++i)
+    text += (i == 0 ? " " : ", ") + std::string(names[i]);
+  throw std::invalid_argument(text);
+}
+
+}  // namespace
+
+std::string_view choose_fan_out(int, std::int64_t) {
+  return "direct";
+}
+
+std::string_view choose_broadcast(int size, std::int64_t bytes) {
+  // With one peer there is nothing to pass on.
+  if (size <= 2) return "direct";
+  return worth_a_pipeline(size, bytes) ? "chain" : "binomial";
+}
+
+std::string_view choose_all_reduce(int size, std::int64_t bytes) {
+  return worth_a_pipeline(size, bytes) ? "ring" : "recursive_doubling";
+}
+
+std::string_view choose_barrier(int) {
+  return "dissemination";
+}
+
+Names fan_out_algorithms() {
+  return fan_out_names;
+}
+Names broadcast_algorithms() {
+  return broadcast_names;
+}
+Names all_reduce_algorithms() {
+  return all_reduce_names;
+}
+Names barrier_algorithms() {
+  return barrier_names;
+}
+
+Schedule make_fan_out(std::string_view algorithm, const Problem& problem) {
+  return make("fan_out", fan_out_names, fan_outs, algorithm, problem);
+}
+
+Schedule make_broadcast(std::string_view algorithm, const Problem& problem) {
+  return make("broadcast", broadcast_names, broadcasts, algorithm, problem);
+}
+
+Schedule make_all_reduce(std::string_view algorithm, const Problem& problem) {
+  return make("all_reduce", all_reduce_names, all_reduces, algorithm, problem);
+}
+
+Schedule make_barrier(std::string_view algorithm, const Problem& problem) {
+  return make("barrier", barrier_names, barriers, algorithm, problem);
+}
+
+}  // namespace tutti::algorithm

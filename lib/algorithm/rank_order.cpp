@@ -1,0 +1,49 @@
+#include "algorithm/rank_order.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+#include <utility>
+
+namespace tutti::algorithm {
+
+namespace {
+
+int wrap(int value, int size) {
+  const int rest = value % size;
+  return rest < 0 ? rest + size : rest;
+}
+
+std::vector<int> by_host(const Problem& problem, int first) {
+  const std::vector<int>& host = problem.host;
+  const int host_count = *std::max_element(host.begin(), host.end()) + 1;
+  const int first_host = host[static_cast<std::size_t>(first)];
+  const auto key = [&](int rank) {
+    return std::pair(wrap(host[static_cast<std::size_t>(rank)] - first_host, host_count),
+                     wrap(rank - first, problem.size));
+  };
+  std::vector<int> ranks(static_cast<std::size_t>(problem.size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  std::sort(ranks.begin(), ranks.end(), [&](int a, int b) { return key(a) < key(b); });
+  return ranks;
+}
+
+}  // namespace
+
+RankOrder::RankOrder(const Problem& problem, int first)
+    : size_(problem.size), first_(first), position_(wrap(problem.rank - first, problem.size)) {
+  if (problem.host.empty()) return;
+  if (problem.host.size() != static_cast<std::size_t>(size_))
+    throw std::invalid_argument("Problem::host needs one host for each rank");
+  ranks_ = by_host(problem, first);
+  const auto own = std::find(ranks_.begin(), ranks_.end(), problem.rank);
+  position_ = static_cast<int>(own - ranks_.begin());
+}
+
+int RankOrder::rank_at(int position) const {
+  const int wrapped = wrap(position, size_);
+  if (ranks_.empty()) return wrap(first_ + wrapped, size_);
+  return ranks_[static_cast<std::size_t>(wrapped)];
+}
+
+}  // namespace tutti::algorithm

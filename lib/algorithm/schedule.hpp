@@ -1,0 +1,126 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+/// A collective algorithm is a pure function that returns a Schedule: what one rank does, as plain
+/// data.
+///
+/// A schedule reads as a sequential program. Whoever runs it may keep a window of consecutive steps
+/// in flight and finish them in any order that respects the data: a step waits only for those
+/// earlier steps in the window whose region it overwrites or reads after a write. Steps to the same
+/// peer in the same direction stay in order: they form one stream of bytes, so that a sender's
+/// pieces need not match a receiver's.
+///
+/// A send is complete when its receiver has taken it; nothing may rely on a send being buffered on
+/// the way.
+namespace tutti::algorithm {
+
+enum class StepKind : std::uint8_t {
+  send,         ///< `from`[region] to `peer`
+  recv,         ///< `to`[region] = what `peer` sends
+  recv_reduce,  ///< `to`[region] = `from`[region] ⊕ what `peer` sends
+  copy,         ///< `to`[region] = `from`[region]
+  reduce,       ///< `to`[region] = `to`[region] ⊕ `from`[region]
+  // Inside a host, through shared memory or single-copy reads.
+  publish,      ///< tell the host's ranks that slot `offset` is ready
+  await,        ///< wait until `peer` has published slot `offset`
+  read_from,    ///< `to`[region] = `peer`'s `from`[region]
+  reduce_from,  ///< `to`[region] = `to`[region] ⊕ `peer`'s `from`[region]
+};
+
+/// Which memory a step means. In an in-place call `input` and `output` are the same memory, and a
+/// schedule for it names only `output`.
+enum class Buffer : std::uint8_t { input, output, scratch };
+
+/// Offsets and lengths count elements of the call's type.
+struct Region {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+
+  [[nodiscard]] std::int64_t length() const noexcept { return end - begin; }
+  [[nodiscard]] bool empty() const noexcept { return end <= begin; }
+  [[nodiscard]] bool overlaps(const Region& other) const noexcept {
+    return begin < other.end && other.begin < end;
+  }
+};
+
+struct Step {
+  StepKind kind = StepKind::copy;
+  int peer = -1;
+  Buffer to = Buffer::output;
+  Buffer from = Buffer::output;
+  Region region;       ///< where in `to` and, but for copy and reduce, in `from`
+  Region from_region;  ///< copy and reduce: where in `from`; same length as `region`
+};
+
+/// start + i·outer + j·inner for iteration (i, j) of a loop nest.
+struct Affine {
+  std::int64_t start = 0;
+  std::int64_t outer = 0;
+  std::int64_t inner = 0;
+
+  [[nodiscard]] std::int64_t at(std::int64_t i, std::int64_t j) const noexcept {
+    return start + i * outer + j * inner;
+  }
+};
+
+/// A step whose region moves with the loop: [offset, min(offset + length, end)). An empty region
+/// makes no step; sender and receiver clip alike, so an empty piece is left out on both sides.
+struct StepPattern {
+  StepKind kind = StepKind::copy;
+  int peer = -1;
+  Buffer to = Buffer::output;
+  Buffer from = Buffer::output;
+  Affine offset;
+  std::int64_t length = 0;
+  Affine end;
+  std::int64_t from_shift = 0;  ///< copy and reduce: `from` offset minus `to` offset
+};
+
+/// for i in 0..outer_count: for j in 0..inner_count: all steps, in order.
+struct Loop {
+  std::int64_t outer_count = 1;
+  std::int64_t inner_count = 1;
+  std::vector<StepPattern> steps;
+};
+
+struct Schedule {
+  std::string algorithm;              ///< name as `TUTTI_ALGORITHM` and the documentation spell it
+  std::vector<Loop> loops;            ///< executed one after the other
+  std::int64_t scratch_elements = 0;  ///< size of Buffer::scratch
+};
+
+/// Walks through a schedule, one step at a time, in constant memory.
+class Cursor {
+ public:
+  explicit Cursor(const Schedule& schedule) : schedule_(&schedule) {}
+
+  /// The next step with a region that is not empty (publish and await always count); false at the
+  /// end.
+  bool next(Step& step);
+
+ private:
+  const Schedule* schedule_;
+  std::size_t loop_ = 0;
+  std::int64_t outer_ = 0;
+  std::int64_t inner_ = 0;
+  std::size_t pattern_ = 0;
+};
+
+/// One line for people: "send output[0, 4096) to rank 3".
+[[nodiscard]] std::string describe(const Step& step);
+
+/// What an algorithm may look at: nothing but what all ranks know alike, and the own rank.
+struct Problem {
+  int rank = 0;
+  int size = 1;
+  int root = 0;            ///< rooted operations
+  std::int64_t count = 0;  ///< elements, in the sense of the operation's documentation
+  std::int64_t chunk = 1;  ///< elements moved at once where an algorithm pipelines; at least 1
+  bool in_place = true;    ///< all_reduce: input and output are the same memory
+  std::vector<int> host;   ///< host[r]: index of the host of rank r; empty: all on one host
+};
+
+}  // namespace tutti::algorithm

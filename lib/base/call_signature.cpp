@@ -1,0 +1,52 @@
+#include "base/call_signature.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace tutti {
+
+std::string_view name(Operation operation) noexcept {
+  constexpr std::array<std::string_view, operation_count> names{
+      "no call", "barrier", "broadcast", "fan_out",  "all_reduce",
+      "send",    "recv",    "send_recv", "finalize",
+  };
+  const auto index = static_cast<std::size_t>(operation);
+  return index < names.size() ? names[index] : "unknown operation";
+}
+
+std::string describe(const CallSignature& call) {
+  switch (call.operation) {
+    case Operation::none:
+    case Operation::barrier:
+    case Operation::finalize:
+      return std::string(name(call.operation));
+    case Operation::all_reduce:
+      return fmt::format("all_reduce of {} {}, {}", call.count, name(call.type), name(call.op));
+    case Operation::send:
+    case Operation::send_recv:
+      return fmt::format("{} of {} {} to rank {}", name(call.operation), call.count,
+                         name(call.type), call.root);
+    default:
+      return fmt::format("{} of {} {} from rank {}", name(call.operation), call.count,
+                         name(call.type), call.root);
+  }
+}
+
+std::uint64_t fingerprint(std::uint64_t before, const CallSignature& call) noexcept {
+  // The finaliser of splitmix64 (Steele, Lea, Flood 2014): every input bit reaches every output
+  // bit.
+  const auto mix = [](std::uint64_t value) {
+    value += 0x9E3779B97F4A7C15U;
+    value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9U;
+    value = (value ^ (value >> 27)) * 0x94D049BB133111EBU;
+    return value ^ (value >> 31);
+  };
+  const auto kinds = static_cast<std::uint64_t>(call.operation) |
+                     static_cast<std::uint64_t>(call.type) << 8 |
+                     static_cast<std::uint64_t>(call.op) << 16 |
+                     static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.root)) << 32;
+  return mix(mix(before ^ kinds) ^ call.count);
+}
+
+}  // namespace tutti

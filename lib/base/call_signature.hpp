@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "tutti/types.hpp"
+
+namespace tutti {
+
+/// The values travel between ranks: never renumber.
+enum class Operation : std::uint8_t {
+  none,
+  barrier,
+  broadcast,
+  fan_out,
+  all_reduce,
+  send,
+  recv,
+  send_recv,
+  finalize,
+};
+inline constexpr int operation_count = 9;
+
+[[nodiscard]] std::string_view name(Operation operation) noexcept;
+
+/// What ranks of one call must agree on, and what a person needs to recognise a call.
+struct CallSignature {
+  Operation operation = Operation::none;
+  Type type = Type::u8;
+  Operator op = Operator::sum;
+  std::int32_t root = -1;  ///< or the peer, of a send or recv
+  std::uint64_t count = 0;
+
+  friend bool operator==(const CallSignature&, const CallSignature&) = default;
+};
+
+/// "all_reduce of 409600 f32, sum", "broadcast of 4 u8 from rank 0".
+[[nodiscard]] std::string describe(const CallSignature& call);
+
+/// The rolling fingerprint of all calls up to and including `call`.
+[[nodiscard]] std::uint64_t fingerprint(std::uint64_t before, const CallSignature& call) noexcept;
+
+}  // namespace tutti

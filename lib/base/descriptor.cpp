@@ -1,0 +1,43 @@
+#include "base/descriptor.hpp"
+
+#include <fmt/format.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <system_error>
+
+#include "base/system_error.hpp"
+
+namespace tutti {
+
+void Descriptor::reset() noexcept {
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = -1;
+}
+
+Wakeup::Wakeup() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (!fd_) throw system_error("can't make an eventfd", errno);
+}
+
+void Wakeup::signal() const noexcept {
+  const std::uint64_t one = 1;
+  // It fails only when the counter is full, and then the reader is woken anyway.
+  [[maybe_unused]] const auto written = ::write(fd_.get(), &one, sizeof one);
+}
+
+void Wakeup::clear() const noexcept {
+  std::uint64_t count = 0;
+  [[maybe_unused]] const auto got = ::read(fd_.get(), &count, sizeof count);
+}
+
+std::string errno_text(int number) {
+  return fmt::format("{} (errno {})", std::generic_category().message(number), number);
+}
+
+Error system_error(std::string_view what, int number) {
+  return {ErrorCode::system, fmt::format("{}: {}", what, errno_text(number))};
+}
+
+}  // namespace tutti

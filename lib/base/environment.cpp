@@ -1,0 +1,143 @@
+#include "base/environment.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <span>
+
+#include "tutti/error.hpp"
+
+namespace tutti {
+namespace {
+
+struct Unit {
+  std::string_view name;
+  double factor;
+};
+
+/// A decimal number and a unit of `units`; the first unit is meant where none is written.
+std::optional<double> parse_quantity(std::string_view text, std::span<const Unit> units) {
+  double number = 0;
+  const auto* const end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, number, std::chars_format::fixed);
+  if (result.ec != std::errc() || !std::isfinite(number) || number < 0) return std::nullopt;
+  const std::string_view unit(result.ptr, static_cast<std::size_t>(end - result.ptr));
+  if (unit.empty()) return number * units.front().factor;
+  for (const auto& known : units) {
+    if (known.name == unit) return number * known.factor;
+  }
+  return std::nullopt;
+}
+
+Error bad_value(std::string_view variable, std::string_view value, std::string_view remedy) {
+  return {ErrorCode::usage, fmt::format("{}={} is unusable: {}", variable, value, remedy)};
+}
+
+}  // namespace
+
+EnvironmentMap current_environment() {
+  EnvironmentMap map;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const auto equals = text.find('=');
+    if (equals != std::string_view::npos)
+      map.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return map;
+}
+
+std::optional<std::chrono::nanoseconds> parse_duration(std::string_view text) {
+  constexpr std::array<Unit, 6> units{
+      {{"s", 1.0}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}, {"m", 60.0}, {"h", 3600.0}}};
+  constexpr double year = 366.0 * 24 * 3600;
+  const auto seconds = parse_quantity(text, units);
+  if (!seconds || *seconds > year) return std::nullopt;
+  return std::chrono::nanoseconds(static_cast<std::int64_t>(*seconds * 1e9));
+}
+
+std::optional<std::size_t> parse_size(std::string_view text) {
+  constexpr std::array<Unit, 7> units{{{"B", 1.0},
+                                       {"KiB", 1024.0},
+                                       {"MiB", 1048576.0},
+                                       {"GiB", 1073741824.0},
+                                       {"K", 1024.0},
+                                       {"M", 1048576.0},
+                                       {"G", 1073741824.0}}};
+  constexpr double most = 9007199254740992.0;  // 2^53: whole bytes up to here
+  const auto bytes = parse_quantity(text, units);
+  if (!bytes || *bytes > most) return std::nullopt;
+  return static_cast<std::size_t>(std::ceil(*bytes));
+}
+
+Environment Environment::from(const EnvironmentMap& map) {
+  Environment result;
+  const auto value_of = [&](std::string_view variable) -> const std::string* {
+    const auto found = map.find(variable);
+    return found == map.end() || found->second.empty() ? nullptr : &found->second;
+  };
+
+  if (const auto* value = value_of("TUTTI_TIMEOUT")) {
+    const auto timeout = parse_duration(*value);
+    if (!timeout || timeout->count() == 0) {
+      throw bad_value("TUTTI_TIMEOUT", *value, "give a time above 0, such as 60s or 500ms");
+    }
+    result.timeout = *timeout;
+  }
+  if (const auto* value = value_of("TUTTI_LOG")) {
+    constexpr std::array<std::string_view, 4> names{"quiet", "warning", "info", "debug"};
+    std::size_t level = 0;
+    while (level < names.size() && names[level] != *value) ++level;
+    if (level == names.size()) {
+      throw bad_value("TUTTI_LOG", *value, "give quiet, warning, info or debug");
+    }
+    result.log_level = static_cast<LogLevel>(level);
+  }
+  if (const auto* value = value_of("TUTTI_HOST_ID")) {
+    if (value->size() > 255) {
+      throw bad_value("TUTTI_HOST_ID", *value, "give at most 255 characters");
+    }
+    result.host_id = *value;
+  }
+  for (const auto* variable : {"TUTTI_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"}) {
+    if (const auto* value = value_of(variable)) {
+      result.socket_ifname = *value;
+      result.socket_ifname_source = variable;
+      break;
+    }
+  }
+  if (const auto* value = value_of("TUTTI_KEEPALIVE")) {
+    const auto keepalive = parse_duration(*value);
+    if (!keepalive || *keepalive < std::chrono::seconds(1) || *keepalive > std::chrono::hours(24)) {
+      throw bad_value("TUTTI_KEEPALIVE", *value, "give a time from 1s to 24h");
+    }
+    result.keepalive = std::chrono::duration_cast<std::chrono::seconds>(*keepalive);
+  }
+  if (const auto* value = value_of("TUTTI_ALGORITHM")) result.algorithm = *value;
+  if (const auto* value = value_of("TUTTI_CHUNK")) {
+    const auto bytes = parse_size(*value);
+    if (!bytes || *bytes < 64 || *bytes > (std::size_t{1} << 30)) {
+      throw bad_value("TUTTI_CHUNK", *value, "give a size from 64 to 1GiB, such as 256KiB");
+    }
+    result.chunk_bytes = *bytes;
+  }
+  if (const auto* value = value_of("TUTTI_EAGER")) {
+    const auto bytes = parse_size(*value);
+    if (!bytes || *bytes > (std::size_t{1} << 20)) {
+      throw bad_value("TUTTI_EAGER", *value, "give a size from 0 to 1MiB, such as 16KiB");
+    }
+    result.eager_bytes = *bytes;
+  }
+  if (const auto* value = value_of("TUTTI_CONGESTION")) result.congestion = *value;
+  return result;
+}
+
+std::map<std::string, std::string> Environment::agreed_settings() const {
+  return {{"TUTTI_ALGORITHM", algorithm},
+          {"TUTTI_CHUNK", std::to_string(chunk_bytes)},
+          {"TUTTI_EAGER", std::to_string(eager_bytes)}};
+}
+
+}  // namespace tutti

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "tutti/options.hpp"
+
+namespace tutti {
+
+using EnvironmentMap = std::map<std::string, std::string, std::less<>>;
+
+/// The process's environment as it is now.
+[[nodiscard]] EnvironmentMap current_environment();
+
+/// Every variable that the library reads, read once. docs/environment.md says the same for users.
+struct Environment {
+  /// TUTTI_TIMEOUT: bound on set-up and on each call ("60s", "500ms"; plain numbers are seconds).
+  std::chrono::nanoseconds timeout = std::chrono::seconds(60);
+  /// TUTTI_LOG: quiet, warning, info or debug.
+  LogLevel log_level = LogLevel::warning;
+  /// TUTTI_HOST_ID: taken as this host's identity and name, for tests and odd containers; empty:
+  /// found by itself.
+  std::string host_id;
+  /// TUTTI_SOCKET_IFNAME, else NCCL_SOCKET_IFNAME, else GLOO_SOCKET_IFNAME: which network
+  /// interfaces may be used.
+  std::string socket_ifname;
+  /// The name of the variable that set `socket_ifname`, for error messages.
+  std::string socket_ifname_source;
+  /// TUTTI_KEEPALIVE: a host that is silent this long is lost ("15s"; at least 1 s).
+  std::chrono::seconds keepalive{15};
+  /// TUTTI_ALGORITHM: algorithm of every collective call that names none; must be the same on all
+  /// ranks.
+  std::string algorithm;
+  /// TUTTI_CHUNK: bytes that a pipelined algorithm moves at once; must be the same on all ranks.
+  std::size_t chunk_bytes = std::size_t{256} << 10;
+  /// TUTTI_EAGER: messages up to this many bytes are sent before the receiver asks; must be the
+  /// same on all ranks.
+  std::size_t eager_bytes = std::size_t{16} << 10;
+  /// TUTTI_CONGESTION: TCP congestion control of data links ("cubic"); empty: the system's.
+  std::string congestion;
+
+  /// Throws Error{usage} that names the variable and its value.
+  static Environment from(const EnvironmentMap& map);
+
+  /// What all ranks must have set alike, by the variable's name.
+  [[nodiscard]] std::map<std::string, std::string> agreed_settings() const;
+};
+
+/// "60s", "500ms", "5us", "2m", "1.5" (seconds). Empty where it is no duration, negative, or over a
+/// year.
+[[nodiscard]] std::optional<std::chrono::nanoseconds> parse_duration(std::string_view text);
+
+/// "4096", "4KiB", "1.5MiB", "2GiB" in bytes. Empty where it is no size or does not fit.
+[[nodiscard]] std::optional<std::size_t> parse_size(std::string_view text);
+
+}  // namespace tutti

@@ -1,0 +1,113 @@
+#include "base/reactor.hpp"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "base/system_error.hpp"
+
+namespace tutti {
+
+Reactor::Reactor() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
+  if (!epoll_) throw system_error("can't make an epoll instance", errno);
+  add(wakeup_.fd(), EPOLLIN, [this](std::uint32_t) { wakeup_.clear(); });
+}
+
+void Reactor::add(int fd, std::uint32_t events, OnReady on_ready) {
+  epoll_event event{};
+  event.events = events;
+  event.data.fd = fd;
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
+    throw system_error("can't watch a descriptor", errno);
+  }
+  handlers_[fd] = std::make_shared<OnReady>(std::move(on_ready));
+}
+
+void Reactor::modify(int fd, std::uint32_t events) {
+  epoll_event event{};
+  event.events = events;
+  event.data.fd = fd;
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event) != 0) {
+    throw system_error("can't watch a descriptor", errno);
+  }
+}
+
+void Reactor::remove(int fd) {
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+  handlers_.erase(fd);
+}
+
+Reactor::TimerId Reactor::after(Clock::duration delay, std::function<void()> action) {
+  const auto id = next_timer_++;
+  timers_.emplace(std::pair(Clock::now() + delay, id), std::move(action));
+  return id;
+}
+
+void Reactor::cancel(TimerId id) {
+  const auto found = std::find_if(timers_.begin(), timers_.end(),
+                                  [&](const auto& timer) { return timer.first.second == id; });
+  if (found != timers_.end()) timers_.erase(found);
+}
+
+void Reactor::post(std::function<void()> action) {
+  {
+    const std::lock_guard lock(mutex_);
+    posted_.push_back(std::move(action));
+  }
+  wakeup_.signal();
+}
+
+void Reactor::stop() {
+  post([this] { stopped_ = true; });
+}
+
+void Reactor::run() {
+  while (run_once(std::chrono::hours(1))) {
+  }
+}
+
+int Reactor::wait_ms(Clock::duration limit) const {
+  auto wait = limit;
+  if (!timers_.empty()) wait = std::min(wait, timers_.begin()->first.first - Clock::now());
+  wait = std::clamp<Clock::duration>(wait, Clock::duration::zero(), std::chrono::hours(1));
+  // Rounded up: waking a little early would only spin until the timer is due.
+  return static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(wait).count());
+}
+
+bool Reactor::run_once(Clock::duration limit) {
+  std::array<epoll_event, 64> events;
+  const int count =
+      ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), wait_ms(limit));
+  if (count < 0 && errno != EINTR) throw system_error("waiting for events failed", errno);
+  for (int i = 0; i < count && !stopped_; ++i) {
+    const auto& event = events[static_cast<std::size_t>(i)];
+    const auto found = handlers_.find(event.data.fd);
+    if (found == handlers_.end()) continue;  // removed by a callback of this round
+    const auto handler = found->second;
+    (*handler)(event.events);
+  }
+  run_due_timers();
+  run_posted();
+  return !stopped_;
+}
+
+void Reactor::run_due_timers() {
+  while (!stopped_ && !timers_.empty() && timers_.begin()->first.first <= Clock::now()) {
+    const auto action = std::move(timers_.begin()->second);
+    timers_.erase(timers_.begin());
+    action();
+  }
+}
+
+void Reactor::run_posted() {
+  std::vector<std::function<void()>> actions;
+  {
+    const std::lock_guard lock(mutex_);
+    actions.swap(posted_);
+  }
+  for (const auto& action : actions) action();
+}
+
+}  // namespace tutti

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/descriptor.hpp"
+
+namespace tutti {
+
+/// One thread's loop over descriptors and timers. Everything but post() and stop() is for that
+/// thread alone.
+class Reactor {
+ public:
+  using Clock = std::chrono::steady_clock;
+  using OnReady = std::function<void(std::uint32_t epoll_events)>;
+  using TimerId = std::uint64_t;
+
+  Reactor();
+  Reactor(const Reactor&) = delete;
+  Reactor& operator=(const Reactor&) = delete;
+
+  /// Calls `on_ready` whenever one of `events` (EPOLLIN, EPOLLOUT) holds, until remove().
+  void add(int fd, std::uint32_t events, OnReady on_ready);
+  void modify(int fd, std::uint32_t events);
+  /// Legal within any callback, also the descriptor's own.
+  void remove(int fd);
+
+  TimerId after(Clock::duration delay, std::function<void()> action);
+  void cancel(TimerId id);
+
+  /// Runs `action` in the loop's thread, soon. From any thread.
+  void post(std::function<void()> action);
+  /// Makes run() return after the callback in progress. From any thread.
+  void stop();
+
+  void run();
+  /// One round: waits at most `limit` for something to happen and handles it. False once stopped.
+  bool run_once(Clock::duration limit);
+
+ private:
+  [[nodiscard]] int wait_ms(Clock::duration limit) const;
+  void run_due_timers();
+  void run_posted();
+
+  Descriptor epoll_;
+  Wakeup wakeup_;
+  // Shared, so that a callback that removes itself stays alive until it returns.
+  std::map<int, std::shared_ptr<OnReady>> handlers_;
+  std::map<std::pair<Clock::time_point, TimerId>, std::function<void()>> timers_;
+  TimerId next_timer_ = 1;
+  std::mutex mutex_;
+  std::vector<std::function<void()>> posted_;
+  bool stopped_ = false;
+};
+
+}  // namespace tutti

@@ -1,0 +1,65 @@
+#include "tutti/types.hpp"
+
+#include <array>
+
+#include "tutti/error.hpp"
+
+namespace tutti {
+namespace {
+
+struct TypeFacts {
+  std::string_view name;
+  std::size_t size;
+};
+constexpr std::array<TypeFacts, 10> types{{{"i8", 1},
+                                           {"u8", 1},
+                                           {"i32", 4},
+                                           {"u32", 4},
+                                           {"i64", 8},
+                                           {"u64", 8},
+                                           {"f16", 2},
+                                           {"bf16", 2},
+                                           {"f32", 4},
+                                           {"f64", 8}}};
+constexpr std::array<std::string_view, 5> operators{"sum", "product", "min", "max", "average"};
+
+}  // namespace
+
+// Values may come from another rank's message: out of range must not be out of bounds.
+std::size_t size_of(Type type) noexcept {
+  const auto index = static_cast<std::size_t>(type);
+  return index < types.size() ? types[index].size : 1;
+}
+
+std::string_view name(Type type) noexcept {
+  const auto index = static_cast<std::size_t>(type);
+  return index < types.size() ? types[index].name : "unknown type";
+}
+
+std::string_view name(Operator op) noexcept {
+  const auto index = static_cast<std::size_t>(op);
+  return index < operators.size() ? operators[index] : "unknown operator";
+}
+
+std::optional<Type> parse_type(std::string_view text) noexcept {
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    if (types[i].name == text) return static_cast<Type>(i);
+  }
+  return std::nullopt;
+}
+
+std::optional<Operator> parse_operator(std::string_view text) noexcept {
+  for (std::size_t i = 0; i < operators.size(); ++i) {
+    if (operators[i] == text) return static_cast<Operator>(i);
+  }
+  return std::nullopt;
+}
+
+const char* name(ErrorCode code) noexcept {
+  constexpr std::array<const char*, 6> names{"timeout", "peer_lost", "mismatch",
+                                             "aborted", "usage",     "system"};
+  const auto index = static_cast<std::size_t>(code);
+  return index < names.size() ? names[index] : "unknown";
+}
+
+}  // namespace tutti

@@ -1,0 +1,61 @@
+#include "control/call_history.hpp"
+
+#include <algorithm>
+
+namespace tutti::control {
+
+PastCall CallHistory::begin_collective(const CallSignature& call) {
+  const std::lock_guard lock(mutex_);
+  fingerprint_ = fingerprint(fingerprint_, call);
+  ++sequence_;
+  const PastCall past{sequence_, call, fingerprint_};
+  ring_[sequence_ % kept] = past;
+  activity_ = {true, sequence_, call, std::chrono::steady_clock::now()};
+  return past;
+}
+
+void CallHistory::begin_other(const CallSignature& call) {
+  const std::lock_guard lock(mutex_);
+  activity_ = {true, sequence_, call, std::chrono::steady_clock::now()};
+}
+
+void CallHistory::end() {
+  const std::lock_guard lock(mutex_);
+  activity_.in_call = false;
+  activity_.since = std::chrono::steady_clock::now();
+}
+
+Activity CallHistory::activity() const {
+  const std::lock_guard lock(mutex_);
+  return activity_;
+}
+
+std::optional<PastCall> CallHistory::find(std::uint64_t sequence) const {
+  const std::lock_guard lock(mutex_);
+  const auto& entry = ring_[sequence % kept];
+  if (sequence == 0 || entry.sequence != sequence) return std::nullopt;
+  return entry;
+}
+
+std::vector<PastCall> CallHistory::latest(std::size_t most) const {
+  const std::lock_guard lock(mutex_);
+  const auto count = std::min<std::uint64_t>({most, kept, sequence_});
+  std::vector<PastCall> result;
+  for (auto sequence = sequence_ - count + 1; sequence <= sequence_; ++sequence) {
+    result.push_back(ring_[sequence % kept]);
+  }
+  return result;
+}
+
+std::optional<Difference> compare(const CallHistory& mine, const std::vector<PastCall>& theirs) {
+  for (std::size_t i = 0; i < theirs.size(); ++i) {
+    const auto own = mine.find(theirs[i].sequence);
+    if (!own || own->fingerprint == theirs[i].fingerprint) continue;
+    if (own->call != theirs[i].call) return Difference{own->sequence, own->call, theirs[i].call};
+    // The same call after different ones: the difference is older than what was sent along.
+    if (i == 0) return Difference{own->sequence - 1, std::nullopt, std::nullopt};
+  }
+  return std::nullopt;
+}
+
+}  // namespace tutti::control

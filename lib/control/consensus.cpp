@@ -1,0 +1,104 @@
+#include "control/consensus.hpp"
+
+namespace tutti::control {
+
+Consensus::Consensus(int rank, int size, Outbox outbox)
+    : rank_(rank), size_(size), outbox_(std::move(outbox)) {}
+
+int Consensus::leader() const {
+  for (int rank = 0; rank < size_; ++rank) {
+    if (!lost_.contains(rank) && !departed_.contains(rank)) return rank;
+  }
+  return rank_;
+}
+
+void Consensus::found(const Finding& finding) {
+  if (finding.code == ErrorCode::peer_lost) {
+    bool is_news = false;
+    for (const auto& [rank, reason] : finding.lost) is_news |= !lost_.contains(rank);
+    if (!is_news) return;
+  } else if (verdict_ || pending_) {
+    return;
+  }
+  learn(finding);
+  outbox_.tell_evidence(finding);
+  lead_if_due();
+}
+
+void Consensus::departed(int rank) {
+  departed_.insert(rank);
+  // It may have been the leader, or the last whose word was missing.
+  lead_if_due();
+  commit_if_agreed();
+}
+
+void Consensus::learn(const Finding& finding) {
+  // A rank that hears of its own death has been cut off long enough for others to give it up; it
+  // stays a voice of its own.
+  if (finding.lost.contains(rank_)) return;
+  for (const auto& [rank, reason] : finding.lost) lost_.insert(rank);
+  pending_ = merge(pending_, finding);
+}
+
+void Consensus::on_evidence(const Finding& finding) {
+  learn(finding);
+  lead_if_due();
+}
+
+void Consensus::lead_if_due() {
+  if (verdict_ || !pending_ || leader() != rank_ || gathering_) return;
+  if (proposed_ == pending_) return;
+  gathering_ = true;
+  outbox_.gather_soon();
+}
+
+void Consensus::gathered() {
+  gathering_ = false;
+  if (verdict_ || !pending_ || leader() != rank_ || proposed_ == pending_) return;
+  proposed_ = pending_;
+  ++round_;
+  agreed_ = {rank_};
+  outbox_.propose(round_, *proposed_);
+  commit_if_agreed();
+}
+
+void Consensus::on_proposal(int leader, std::uint32_t round, const Finding& finding) {
+  learn(finding);
+  outbox_.acknowledge(leader, round, verdict_);
+}
+
+void Consensus::on_acknowledgement(int from, std::uint32_t round,
+                                   const std::optional<Finding>& committed) {
+  if (verdict_) return;
+  if (committed) {
+    outbox_.commit(*committed);
+    decide(*committed);
+    return;
+  }
+  if (round != round_) return;
+  agreed_.insert(from);
+  commit_if_agreed();
+}
+
+void Consensus::commit_if_agreed() {
+  if (verdict_ || !proposed_ || leader() != rank_ || proposed_ != pending_) return;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (!lost_.contains(rank) && !departed_.contains(rank) && !agreed_.contains(rank)) return;
+  }
+  outbox_.commit(*proposed_);
+  decide(*proposed_);
+}
+
+void Consensus::on_commit(const Finding& finding) {
+  if (!verdict_) decide(finding);
+}
+
+void Consensus::decide(const Finding& finding) {
+  for (const auto& [rank, reason] : finding.lost) {
+    if (rank != rank_) lost_.insert(rank);
+  }
+  verdict_ = finding;
+  outbox_.decided(*verdict_);
+}
+
+}  // namespace tutti::control

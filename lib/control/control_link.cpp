@@ -1,0 +1,111 @@
+#include "control/control_link.hpp"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+namespace tutti::control {
+namespace {
+
+constexpr std::size_t length_bytes = 4;
+
+void set_option(int fd, int level, int option, int value) {
+  ::setsockopt(fd, level, option, &value, sizeof value);
+}
+
+void keep_alive(int fd, std::chrono::seconds limit) {
+  // A first probe after a third of the limit, then two more: the third unanswered one ends it.
+  const int third = std::max(1, static_cast<int>(limit.count()) / 3);
+  set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, third);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, third);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 2);
+  set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(limit.count()) * 1000);
+  set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+}
+
+}  // namespace
+
+ControlLink::ControlLink(Reactor& reactor, Descriptor socket, std::chrono::seconds keepalive,
+                         Events events)
+    : reactor_(reactor), socket_(std::move(socket)), events_(std::move(events)) {
+  keep_alive(socket_.get(), keepalive);
+  reactor_.add(socket_.get(), EPOLLIN, [this](std::uint32_t ready) { on_ready(ready); });
+}
+
+ControlLink::~ControlLink() {
+  if (open_) reactor_.remove(socket_.get());
+}
+
+void ControlLink::send(const Bytes& message) {
+  if (!open_) return;
+  ByteWriter frame;
+  frame.put(static_cast<std::uint32_t>(message.size())).put(std::span(message));
+  const bool idle = outgoing_.empty();
+  outgoing_.insert(outgoing_.end(), frame.bytes().begin(), frame.bytes().end());
+  if (idle) write();
+}
+
+void ControlLink::on_ready(std::uint32_t events) {
+  if ((events & EPOLLOUT) != 0) write();
+  // Errors and hang-ups too are found by reading, after what had arrived before them.
+  if (open_ && (events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0) read();
+}
+
+void ControlLink::read() {
+  std::array<std::byte, 16384> buffer;
+  int end = -1;  // -1: still open; else the errno that ended it
+  while (end < 0) {
+    const auto got = ::recv(socket_.get(), buffer.data(), buffer.size(), 0);
+    if (got > 0) {
+      incoming_.insert(incoming_.end(), buffer.begin(), buffer.begin() + got);
+      if (incoming_.size() > 2 * most_message_bytes) break;
+    } else if (got == 0) {
+      end = 0;
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      break;
+    } else if (errno != EINTR) {
+      end = errno;
+    }
+  }
+  std::size_t at = 0;
+  while (open_ && incoming_.size() - at >= length_bytes) {
+    const auto length = ByteReader(std::span(incoming_).subspan(at)).get<std::uint32_t>();
+    if (length > most_message_bytes) return close(EPROTO);
+    if (incoming_.size() - at - length_bytes < length) break;
+    events_.message(std::span(incoming_).subspan(at + length_bytes, length));
+    at += length_bytes + length;
+  }
+  incoming_.erase(incoming_.begin(), incoming_.begin() + static_cast<std::ptrdiff_t>(at));
+  if (open_ && end >= 0) close(end);
+}
+
+void ControlLink::write() {
+  std::size_t sent = 0;
+  while (sent < outgoing_.size()) {
+    const auto done = ::send(socket_.get(), outgoing_.data() + sent, outgoing_.size() - sent,
+                             MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (done >= 0) {
+      sent += static_cast<std::size_t>(done);
+    } else if (errno != EINTR) {
+      break;  // full, or broken: reading will find out
+    }
+  }
+  outgoing_.erase(outgoing_.begin(), outgoing_.begin() + static_cast<std::ptrdiff_t>(sent));
+  reactor_.modify(socket_.get(), outgoing_.empty() ? EPOLLIN : EPOLLIN | EPOLLOUT);
+}
+
+void ControlLink::close(int number) {
+  open_ = false;
+  reactor_.remove(socket_.get());
+  socket_.reset();
+  outgoing_.clear();
+  events_.closed(number);
+}
+
+}  // namespace tutti::control

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "base/bytes.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti::control {
+
+/// How a rank was lost. The values travel between ranks: never renumber.
+enum class LossReason : std::uint8_t {
+  process_ended,      ///< the kernel of its host says so
+  connection_closed,  ///< its end of a control link was closed without a goodbye
+  host_silent,        ///< nothing from its host for the keep-alive time
+};
+
+/// Something that ends the job's communication, as one rank found it or as all have agreed.
+struct Finding {
+  ErrorCode code = ErrorCode::aborted;
+  std::map<int, LossReason> lost;  ///< peer_lost: the dead
+  std::set<int> culprits;          ///< all other codes: living ranks that caused it
+  std::string sentence;            ///< all other codes
+  int origin = -1;                 ///< the rank that found it
+
+  void encode(ByteWriter& writer) const;
+  static std::optional<Finding> decode(ByteReader& reader, int size);
+  friend bool operator==(const Finding&, const Finding&) = default;
+};
+
+/// The rank that should speak for the job: the lowest that is neither dead nor waited for.
+[[nodiscard]] int speaker(const Finding& finding);
+
+/// Both in one: deaths outweigh everything and add up; of the rest the first stays.
+[[nodiscard]] Finding merge(const std::optional<Finding>& first, const Finding& second);
+
+}  // namespace tutti::control

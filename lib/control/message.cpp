@@ -1,0 +1,91 @@
+#include "control/message.hpp"
+
+namespace tutti::control {
+namespace {
+
+constexpr std::uint32_t to_everybody = UINT32_MAX;
+constexpr std::uint16_t most_calls = CallHistory::kept;
+
+}  // namespace
+
+Bytes Message::encode() const {
+  ByteWriter writer;
+  writer.put(static_cast<std::uint8_t>(kind))
+      .put(static_cast<std::uint32_t>(origin))
+      .put(target == everybody ? to_everybody : static_cast<std::uint32_t>(target))
+      .put(serial)
+      .put(std::span(body));
+  return std::move(writer).bytes();
+}
+
+std::optional<Message> Message::decode(std::span<const std::byte> bytes, int size) {
+  ByteReader reader(bytes);
+  Message message;
+  const auto kind = reader.get<std::uint8_t>();
+  const auto origin = reader.get<std::uint32_t>();
+  const auto target = reader.get<std::uint32_t>();
+  message.serial = reader.get<std::uint32_t>();
+  const auto ranks = static_cast<std::uint32_t>(size);
+  if (!reader.ok() || kind < static_cast<std::uint8_t>(MessageKind::evidence) ||
+      kind > static_cast<std::uint8_t>(MessageKind::status) || origin >= ranks ||
+      (target >= ranks && target != to_everybody)) {
+    return std::nullopt;
+  }
+  message.kind = static_cast<MessageKind>(kind);
+  message.origin = static_cast<int>(origin);
+  message.target = target == to_everybody ? everybody : static_cast<int>(target);
+  const auto body = bytes.last(reader.left());
+  message.body.assign(body.begin(), body.end());
+  return message;
+}
+
+void encode_signature(ByteWriter& writer, const CallSignature& call) {
+  writer.put(static_cast<std::uint8_t>(call.operation))
+      .put(static_cast<std::uint8_t>(call.type))
+      .put(static_cast<std::uint8_t>(call.op))
+      .put(std::uint8_t{0})
+      .put(static_cast<std::uint32_t>(call.root))
+      .put(call.count);
+}
+
+std::optional<CallSignature> decode_signature(ByteReader& reader) {
+  CallSignature call;
+  const auto operation = reader.get<std::uint8_t>();
+  call.type = static_cast<Type>(reader.get<std::uint8_t>());
+  call.op = static_cast<Operator>(reader.get<std::uint8_t>());
+  reader.get<std::uint8_t>();
+  call.root = static_cast<std::int32_t>(reader.get<std::uint32_t>());
+  call.count = reader.get<std::uint64_t>();
+  if (!reader.ok() || operation >= operation_count) return std::nullopt;
+  call.operation = static_cast<Operation>(operation);
+  return call;
+}
+
+Bytes encode_calls(const std::vector<PastCall>& calls) {
+  ByteWriter writer;
+  writer.put(static_cast<std::uint16_t>(calls.size()));
+  for (const auto& past : calls) {
+    writer.put(past.sequence).put(past.fingerprint);
+    encode_signature(writer, past.call);
+  }
+  return std::move(writer).bytes();
+}
+
+std::optional<std::vector<PastCall>> decode_calls(std::span<const std::byte> bytes) {
+  ByteReader reader(bytes);
+  const auto count = reader.get<std::uint16_t>();
+  if (!reader.ok() || count > most_calls) return std::nullopt;
+  std::vector<PastCall> calls;
+  for (int i = 0; i < count; ++i) {
+    PastCall past;
+    past.sequence = reader.get<std::uint64_t>();
+    past.fingerprint = reader.get<std::uint64_t>();
+    const auto call = decode_signature(reader);
+    if (!call) return std::nullopt;
+    past.call = *call;
+    calls.push_back(past);
+  }
+  return calls;
+}
+
+}  // namespace tutti::control

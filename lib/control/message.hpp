@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/bytes.hpp"
+#include "control/call_history.hpp"
+#include "control/finding.hpp"
+
+/// What travels on control links.
+namespace tutti::control {
+
+enum class MessageKind : std::uint8_t {
+  evidence = 1,
+  proposal,
+  acknowledgement,
+  commit,
+  goodbye,
+  calls,  ///< a rank's latest collective calls
+  status_request,
+  status,
+};
+
+inline constexpr int everybody = -1;
+
+/// An envelope: forwarded unread by ranks that it is not for.
+struct Message {
+  MessageKind kind = MessageKind::evidence;
+  int origin = -1;
+  int target = everybody;
+  std::uint32_t serial = 0;  ///< counts the messages of an origin, from 1
+  Bytes body;
+
+  [[nodiscard]] Bytes encode() const;
+  static std::optional<Message> decode(std::span<const std::byte> bytes, int size);
+};
+
+/// A message on a link is this many bytes at most, without its 4-byte length.
+inline constexpr std::size_t most_message_bytes = std::size_t{64} << 10;
+
+[[nodiscard]] Bytes encode_calls(const std::vector<PastCall>& calls);
+[[nodiscard]] std::optional<std::vector<PastCall>> decode_calls(std::span<const std::byte> bytes);
+
+void encode_signature(ByteWriter& writer, const CallSignature& call);
+[[nodiscard]] std::optional<CallSignature> decode_signature(ByteReader& reader);
+
+}  // namespace tutti::control

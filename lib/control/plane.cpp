@@ -1,0 +1,169 @@
+#include "control/plane.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <csignal>
+#include <utility>
+
+#include "control/worker.hpp"
+
+namespace tutti::control {
+namespace {
+
+constexpr std::chrono::milliseconds goodbye_limit{1000};
+// With a verdict nobody waits for anybody any more; only what is queued has to leave.
+constexpr std::chrono::milliseconds goodbye_limit_after_verdict{100};
+
+/// Signals go to the program's own threads: one that it handles must not run on ours.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_{};
+};
+
+}  // namespace
+
+Plane::Plane(rendezvous::Meeting meeting, const Environment& environment, Log& log, Deadline setup)
+    : worker_(std::make_unique<Worker>(*this, std::move(meeting), environment, log)) {
+  const SignalsBlocked blocked;
+  thread_ = std::thread([this, setup] { worker_->run(setup); });
+}
+
+Plane::~Plane() {
+  worker_->post([this] { worker_->say_goodbye(); });
+  {
+    std::unique_lock lock(mutex_);
+    const auto limit = verdict_ ? goodbye_limit_after_verdict : goodbye_limit;
+    changed_.wait_for(lock, limit, [this] { return all_gone_; });
+  }
+  worker_->stop();
+  thread_.join();
+}
+
+const rendezvous::Peers& Plane::peers() const {
+  return worker_->peers();
+}
+
+void Plane::wait_until_linked(Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  const auto is_over = [this] { return linked_ || verdict_ || !link_failure_.empty(); };
+  const bool in_time = changed_.wait_for(lock, deadline.remaining(), is_over);
+  if (verdict_) {
+    lock.unlock();
+    throw verdict_error();
+  }
+  if (linked_) return;
+  const auto sentence =
+      link_failure_.empty()
+          ? std::string(
+                "set-up timed out: not every rank has opened its control links; look at the "
+                "other ranks' messages, or give more time by TUTTI_TIMEOUT")
+          : "set-up failed: " + link_failure_;
+  throw Error(in_time ? ErrorCode::system : ErrorCode::timeout, sentence)
+      .at(peers().rank(), peers().card(peers().rank()).host.name);
+}
+
+Error Plane::verdict_error() const {
+  Finding finding;
+  {
+    const std::lock_guard lock(mutex_);
+    finding = verdict_.value();
+  }
+  std::vector<int> culprits(finding.culprits.begin(), finding.culprits.end());
+  for (const auto& [rank, reason] : finding.lost) culprits.push_back(rank);
+  const auto sentence = finding.code == ErrorCode::peer_lost
+                            ? describe_losses(peers(), finding.lost)
+                            : finding.sentence;
+  const int self = peers().rank();
+  return Error(finding.code, sentence)
+      .with_culprits(std::move(culprits))
+      .at(self, peers().card(self).host.name)
+      .speaking(speaker(finding) == self);
+}
+
+void Plane::report(const Finding& finding) {
+  worker_->post([this, finding] { worker_->found(finding); });
+}
+
+Error Plane::report_and_wait(const Finding& finding, std::chrono::milliseconds limit) {
+  report(finding);
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, limit, [this] { return verdict_.has_value(); });
+    if (!verdict_) verdict_ = finding;  // the leader does not answer: this rank stands alone
+    failed_.store(true, std::memory_order_release);
+  }
+  return verdict_error();
+}
+
+void Plane::compare_calls_with(int peer) {
+  worker_->post([this, peer] { worker_->send_calls_to(peer); });
+}
+
+bool Plane::has_departed(int rank) const {
+  const std::lock_guard lock(mutex_);
+  return departed_.contains(rank);
+}
+
+std::map<int, Activity> Plane::ask_activities(std::chrono::milliseconds limit) {
+  std::unique_lock lock(mutex_);
+  activities_.clear();
+  worker_->post([this] { worker_->ask_activities(); });
+  changed_.wait_for(lock, limit, [this] {
+    return activities_.size() + departed_.size() + 1 >= static_cast<std::size_t>(peers().size()) ||
+           verdict_;
+  });
+  return activities_;
+}
+
+void Plane::request_data_connection(int peer, Deadline deadline) {
+  worker_->post([this, peer, deadline] { worker_->dial_data(peer, deadline); });
+}
+
+std::vector<DataConnection> Plane::take_data_connections() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(data_connections_, {});
+}
+
+Finding mismatch(const rendezvous::Peers& peers, std::uint64_t sequence, int rank,
+                 const std::optional<CallSignature>& call, int other,
+                 const std::optional<CallSignature>& other_call) {
+  Finding finding{.code = ErrorCode::mismatch, .culprits = {rank, other}, .origin = peers.rank()};
+  if (!call || !other_call) {
+    finding.sentence = fmt::format(
+        "{} and {} have made different calls, at call {} or before: all ranks must make the same "
+        "collective calls in the same order",
+        peers.describe(std::min(rank, other)), peers.describe(std::max(rank, other)), sequence);
+    return finding;
+  }
+  const bool in_order = rank < other;
+  finding.sentence = fmt::format(
+      "the ranks made different calls, call {}: {} called {}, {} called {}", sequence,
+      peers.describe(in_order ? rank : other), describe(in_order ? *call : *other_call),
+      peers.describe(in_order ? other : rank), describe(in_order ? *other_call : *call));
+  return finding;
+}
+
+std::string describe_losses(const rendezvous::Peers& peers, const std::map<int, LossReason>& lost) {
+  std::vector<std::string> each;
+  for (const auto& [rank, reason] : lost) {
+    const auto* how = reason == LossReason::process_ended ? "its process ended without a goodbye"
+                      : reason == LossReason::host_silent ? "its host is silent"
+                                                          : "it closed its links without a goodbye";
+    each.push_back(fmt::format("{}: {}", peers.describe(rank), how));
+  }
+  return fmt::format("{} lost: {}", each.size() == 1 ? "a rank is" : "ranks are",
+                     fmt::join(each, "; "));
+}
+
+}  // namespace tutti::control

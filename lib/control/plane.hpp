@@ -1,0 +1,108 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/descriptor.hpp"
+#include "base/environment.hpp"
+#include "base/log.hpp"
+#include "control/call_history.hpp"
+#include "control/finding.hpp"
+#include "rendezvous/connection.hpp"
+#include "rendezvous/peers.hpp"
+#include "tutti/deadline.hpp"
+
+namespace tutti::control {
+
+/// A data connection that is ready, or the reason why one that was asked for could not be made.
+struct DataConnection {
+  rendezvous::Connection connection;  ///< without a socket where it failed
+  bool dialed_here = false;
+  std::string failure;
+};
+
+/// Who is alive, and what is each doing? One thread that sleeps until something happens, with
+/// signals blocked, and this object through which the caller's thread talks to it. It also makes
+/// all connections, those for data included, so that a rank which computes still answers.
+class Plane {
+ public:
+  /// Starts the thread and makes the control links.
+  Plane(rendezvous::Meeting meeting, const Environment& environment, Log& log, Deadline setup);
+  Plane(const Plane&) = delete;
+  Plane& operator=(const Plane&) = delete;
+  /// Says goodbye to all; returns when all others have said so too, after a second at the latest.
+  ~Plane();
+
+  /// Returns when all control links stand. Throws Error{timeout} that names whom it waits for, or
+  /// the verdict.
+  void wait_until_linked(Deadline deadline);
+
+  [[nodiscard]] const rendezvous::Peers& peers() const;
+  [[nodiscard]] CallHistory& history() { return history_; }
+
+  /// True once there is a verdict. Costs one load.
+  [[nodiscard]] bool failed() const noexcept { return failed_.load(std::memory_order_acquire); }
+  /// The verdict as the error that a call throws. Only where failed().
+  [[nodiscard]] Error verdict_error() const;
+
+  /// Brings a finding before the lowest living rank.
+  void report(const Finding& finding);
+  /// report(), then waits for the verdict, `limit` at most, and returns it as an error; without
+  /// one, the finding itself.
+  [[nodiscard]] Error report_and_wait(const Finding& finding, std::chrono::milliseconds limit);
+  /// Sends the own latest calls to `peer`, which will report where they differ from its own.
+  void compare_calls_with(int peer);
+
+  [[nodiscard]] bool has_departed(int rank) const;
+  /// What every other rank is doing, by its own word; ranks that do not answer within `limit` are
+  /// missing.
+  [[nodiscard]] std::map<int, Activity> ask_activities(std::chrono::milliseconds limit);
+
+  /// Asks for a data connection to `peer`; it arrives at take_data_connections().
+  void request_data_connection(int peer, Deadline deadline);
+  [[nodiscard]] std::vector<DataConnection> take_data_connections();
+
+  /// Readable when there is a verdict, a departure or a data connection to take.
+  [[nodiscard]] int wakeup_fd() const { return wakeup_.fd(); }
+  void clear_wakeup() const { wakeup_.clear(); }
+
+ private:
+  class Worker;
+  friend class Worker;
+
+  CallHistory history_;
+  Wakeup wakeup_;
+  std::atomic<bool> failed_{false};
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool linked_ = false;
+  std::string link_failure_;
+  bool all_gone_ = false;
+  std::optional<Finding> verdict_;
+  std::set<int> departed_;
+  std::map<int, Activity> activities_;
+  std::vector<DataConnection> data_connections_;
+
+  std::unique_ptr<Worker> worker_;
+  std::thread thread_;
+};
+
+/// The finding that two ranks' calls number `sequence` differ.
+[[nodiscard]] Finding mismatch(const rendezvous::Peers& peers, std::uint64_t sequence, int rank,
+                               const std::optional<CallSignature>& call, int other,
+                               const std::optional<CallSignature>& other_call);
+
+/// The sentence of a verdict of deaths.
+[[nodiscard]] std::string describe_losses(const rendezvous::Peers& peers,
+                                          const std::map<int, LossReason>& lost);
+
+}  // namespace tutti::control

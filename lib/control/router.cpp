@@ -1,0 +1,57 @@
+#include "control/router.hpp"
+
+#include <algorithm>
+
+namespace tutti::control {
+
+Router::Router(int rank, int size, Wires wires)
+    : rank_(rank), wires_(std::move(wires)), seen_(static_cast<std::size_t>(size)) {}
+
+void Router::send(MessageKind kind, int target, Bytes body) {
+  const Message message{kind, rank_, target, ++serial_, std::move(body)};
+  if (target == rank_) return wires_.deliver(message);
+  forward(message, rank_);
+}
+
+void Router::on_message(int neighbour, const Message& message) {
+  if (message.origin == rank_ || !is_new(message)) return;
+  seen_[static_cast<std::size_t>(message.origin)].came_by = neighbour;
+  if (message.target != everybody && message.target != rank_) return forward(message, neighbour);
+  if (message.target == everybody) forward(message, neighbour);
+  wires_.deliver(message);
+}
+
+bool Router::is_new(const Message& message) {
+  auto& seen = seen_[static_cast<std::size_t>(message.origin)];
+  if (message.serial > seen.highest) {
+    const auto step = message.serial - seen.highest;
+    seen.window = step < 64 ? (seen.window << step) | 1U : 1U;
+    seen.highest = message.serial;
+    return true;
+  }
+  const auto age = seen.highest - message.serial;
+  if (age >= 64) return false;
+  const auto bit = std::uint64_t{1} << age;
+  const bool fresh = (seen.window & bit) == 0;
+  seen.window |= bit;
+  return fresh;
+}
+
+void Router::forward(const Message& message, int except) {
+  const auto linked = wires_.linked();
+  if (message.target != everybody) {
+    const auto is_linked = [&](int rank) {
+      return rank != except && std::find(linked.begin(), linked.end(), rank) != linked.end();
+    };
+    const int back = seen_[static_cast<std::size_t>(message.target)].came_by;
+    for (const int way : {message.target, back}) {
+      if (is_linked(way)) return wires_.pass(way, message);
+    }
+    // No known way: to all, which brings it to its target too.
+  }
+  for (const int neighbour : linked) {
+    if (neighbour != except && neighbour != message.origin) wires_.pass(neighbour, message);
+  }
+}
+
+}  // namespace tutti::control

@@ -1,0 +1,17 @@
+#include "control/topology.hpp"
+
+#include <set>
+
+namespace tutti::control {
+
+std::vector<int> neighbours(int rank, int size) {
+  std::set<int> result;
+  for (int distance = 1; distance < size; distance *= 2) {
+    result.insert((rank + distance) % size);
+    result.insert((rank - distance + size) % size);
+  }
+  result.erase(rank);
+  return {result.begin(), result.end()};
+}
+
+}  // namespace tutti::control

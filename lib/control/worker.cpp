@@ -1,0 +1,362 @@
+#include "control/worker.hpp"
+
+#include <fmt/format.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/system_error.hpp"
+#include "control/topology.hpp"
+
+namespace tutti::control {
+namespace {
+
+// Long enough for the deaths of one event to come together, short against the second in which all
+// must know.
+constexpr std::chrono::milliseconds gather_time{10};
+// A process may end right after its goodbye, which comes another way than the kernel's word.
+constexpr std::chrono::milliseconds goodbye_grace{10};
+// How long a call may last before its rank tells its neighbours which call it is in.
+constexpr std::chrono::milliseconds tick_time{50};
+constexpr std::size_t calls_told = 16;
+
+Bytes encode_finding(const Finding& finding) {
+  ByteWriter writer;
+  finding.encode(writer);
+  return std::move(writer).bytes();
+}
+
+Descriptor open_process(std::uint32_t pid) {
+#ifdef SYS_pidfd_open
+  return Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0)));
+#else
+  return Descriptor();
+#endif
+}
+
+}  // namespace
+
+Plane::Worker::Worker(Plane& plane, rendezvous::Meeting meeting, const Environment& environment,
+                      Log& log)
+    : plane_(plane),
+      log_(log),
+      keepalive_(environment.keepalive),
+      peers_(std::move(meeting.peers)),
+      self_(meeting.self),
+      acceptor_(
+          reactor_, self_, std::move(meeting.listeners), log,
+          [this](rendezvous::Connection connection) { on_connection(std::move(connection)); }),
+      dialer_(reactor_, self_),
+      router_(
+          peers_.rank(), peers_.size(),
+          {.linked =
+               [this] {
+                 std::vector<int> open;
+                 for (const auto& [peer, link] : links_) {
+                   if (link->is_open()) open.push_back(peer);
+                 }
+                 return open;
+               },
+           .pass = [this](int neighbour,
+                          const Message& message) { links_.at(neighbour)->send(message.encode()); },
+           .deliver = [this](const Message& message) { on_message(message); }}),
+      consensus_(peers_.rank(), peers_.size(), make_outbox()),
+      neighbours_(neighbours(peers_.rank(), peers_.size())) {}
+
+Consensus::Outbox Plane::Worker::make_outbox() {
+  return {
+      .tell_evidence =
+          [this](const Finding& finding) {
+            router_.send(MessageKind::evidence, everybody, encode_finding(finding));
+          },
+      .propose =
+          [this](std::uint32_t round, const Finding& finding) {
+            ByteWriter writer;
+            writer.put(round);
+            finding.encode(writer);
+            router_.send(MessageKind::proposal, everybody, std::move(writer).bytes());
+          },
+      .acknowledge =
+          [this](int leader, std::uint32_t round, const std::optional<Finding>& committed) {
+            ByteWriter writer;
+            writer.put(round).put(static_cast<std::uint8_t>(committed.has_value()));
+            if (committed) committed->encode(writer);
+            router_.send(MessageKind::acknowledgement, leader, std::move(writer).bytes());
+          },
+      .commit =
+          [this](const Finding& finding) {
+            router_.send(MessageKind::commit, everybody, encode_finding(finding));
+          },
+      .gather_soon = [this] { reactor_.after(gather_time, [this] { consensus_.gathered(); }); },
+      .decided = [this](const Finding& finding) { decided(finding); },
+  };
+}
+
+void Plane::Worker::run(Deadline setup) {
+  try {
+    watch_processes();
+    link_neighbours(setup);
+    tick();
+    reactor_.run();
+  } catch (const std::exception& error) {
+    // Nobody above this frame could tell the caller.
+    decided({.code = ErrorCode::system,
+             .culprits = {peers_.rank()},
+             .sentence = fmt::format("the control thread of {} failed: {}",
+                                     peers_.describe(peers_.rank()), error.what()),
+             .origin = peers_.rank()});
+  }
+}
+
+void Plane::Worker::link_neighbours(Deadline setup) {
+  if (neighbours_.empty()) {
+    const std::lock_guard lock(plane_.mutex_);
+    plane_.linked_ = true;
+    plane_.all_gone_ = true;
+    plane_.changed_.notify_all();
+    return;
+  }
+  for (const int peer : neighbours_) {
+    if (peer < peers_.rank()) continue;
+    dialer_.dial(
+        peer, rendezvous::LinkKind::control, peers_.candidates(peer), setup,
+        [this, peer](std::optional<rendezvous::Connection> connection, const std::string& failure) {
+          if (connection) return on_connection(std::move(*connection));
+          const std::lock_guard lock(plane_.mutex_);
+          plane_.link_failure_ = fmt::format("can't reach {}: {}", peers_.describe(peer), failure);
+          plane_.changed_.notify_all();
+        });
+  }
+}
+
+void Plane::Worker::on_connection(rendezvous::Connection connection) {
+  if (connection.kind == rendezvous::LinkKind::control) return add_link(std::move(connection));
+  const std::lock_guard lock(plane_.mutex_);
+  plane_.data_connections_.push_back({std::move(connection), false, {}});
+  plane_.wakeup_.signal();
+}
+
+void Plane::Worker::add_link(rendezvous::Connection connection) {
+  const int peer = connection.peer;
+  links_[peer] = std::make_unique<ControlLink>(
+      reactor_, std::move(connection.socket), keepalive_,
+      ControlLink::Events{.message =
+                              [this, peer](std::span<const std::byte> bytes) {
+                                const auto message = Message::decode(bytes, peers_.size());
+                                if (message) router_.on_message(peer, *message);
+                              },
+                          .closed = [this, peer](int number) { on_link_closed(peer, number); }});
+  const std::lock_guard lock(plane_.mutex_);
+  plane_.linked_ = std::all_of(neighbours_.begin(), neighbours_.end(),
+                               [&](int neighbour) { return links_.contains(neighbour); });
+  plane_.changed_.notify_all();
+}
+
+void Plane::Worker::on_link_closed(int peer, int number) {
+  const bool silent = number == ETIMEDOUT || number == EHOSTUNREACH || number == ENETUNREACH;
+  lost(peer, silent ? LossReason::host_silent : LossReason::connection_closed);
+}
+
+void Plane::Worker::watch_processes() {
+  for (int peer = 0; peer < peers_.size(); ++peer) {
+    if (peer == peers_.rank() || !peers_.sees_pid_of(peer)) continue;
+    const auto& card = peers_.card(peer);
+    auto process = open_process(card.pid);
+    // The start time tells whether the pid still is (or already was, when it was opened) the
+    // process of the card.
+    const bool ended =
+        !process ? errno == ESRCH : rendezvous::process_start_ticks(card.pid) != card.process_start;
+    if (ended) {
+      reactor_.post([this, peer] { on_process_ended(peer); });
+      continue;
+    }
+    if (!process) continue;  // an old kernel: the control links alone must do
+    const int fd = process.get();
+    processes_[peer] = std::move(process);
+    reactor_.add(fd, EPOLLIN, [this, peer](std::uint32_t) { on_process_ended(peer); });
+  }
+}
+
+void Plane::Worker::on_process_ended(int peer) {
+  if (const auto found = processes_.find(peer); found != processes_.end()) {
+    reactor_.remove(found->second.get());
+    processes_.erase(found);
+  }
+  reactor_.after(goodbye_grace, [this, peer] { lost(peer, LossReason::process_ended); });
+}
+
+void Plane::Worker::lost(int peer, LossReason reason) {
+  if (departed_.contains(peer) || consensus_.is_lost(peer)) return;
+  consensus_.found(
+      {.code = ErrorCode::peer_lost, .lost = {{peer, reason}}, .origin = peers_.rank()});
+  check_all_gone();
+}
+
+void Plane::Worker::on_message(const Message& message) {
+  ByteReader reader(message.body);
+  switch (message.kind) {
+    case MessageKind::evidence:
+      if (const auto finding = Finding::decode(reader, peers_.size()))
+        consensus_.on_evidence(*finding);
+      return;
+    case MessageKind::proposal: {
+      const auto round = reader.get<std::uint32_t>();
+      const auto finding = Finding::decode(reader, peers_.size());
+      if (finding) consensus_.on_proposal(message.origin, round, *finding);
+      return;
+    }
+    case MessageKind::acknowledgement: {
+      const auto round = reader.get<std::uint32_t>();
+      const bool has_committed = reader.get<std::uint8_t>() != 0;
+      std::optional<Finding> committed;
+      if (has_committed) committed = Finding::decode(reader, peers_.size());
+      if (reader.ok()) consensus_.on_acknowledgement(message.origin, round, committed);
+      return;
+    }
+    case MessageKind::commit:
+      if (const auto finding = Finding::decode(reader, peers_.size()))
+        consensus_.on_commit(*finding);
+      return;
+    case MessageKind::goodbye:
+      return on_goodbye(message.origin);
+    case MessageKind::calls:
+      if (auto calls = decode_calls(message.body)) on_calls(message.origin, std::move(*calls));
+      return;
+    case MessageKind::status_request:
+      return send_status_to(message.origin);
+    case MessageKind::status:
+      return on_status(message.origin, reader);
+  }
+}
+
+void Plane::Worker::send_calls_to(int peer) {
+  router_.send(MessageKind::calls, peer, encode_calls(plane_.history_.latest(calls_told)));
+}
+
+void Plane::Worker::on_calls(int origin, std::vector<PastCall> calls) {
+  claims_[origin] = std::move(calls);
+  compare_with(origin);
+}
+
+void Plane::Worker::compare_with(int peer) {
+  const auto claim = claims_.find(peer);
+  if (claim == claims_.end()) return;
+  const auto difference = compare(plane_.history_, claim->second);
+  if (difference) {
+    consensus_.found(mismatch(peers_, difference->sequence, peers_.rank(), difference->mine, peer,
+                              difference->theirs));
+  }
+  // Kept as long as it tells of calls that this rank has still to make.
+  const auto latest = claim->second.empty() ? 0 : claim->second.back().sequence;
+  if (difference || plane_.history_.activity().sequence >= latest) claims_.erase(claim);
+}
+
+void Plane::Worker::tick() {
+  const auto activity = plane_.history_.activity();
+  const auto now = std::chrono::steady_clock::now();
+  if (activity.in_call && activity.sequence != calls_sent_for_ &&
+      now - activity.since >= tick_time) {
+    calls_sent_for_ = activity.sequence;
+    for (const int peer : neighbours_) send_calls_to(peer);
+  }
+  std::vector<int> claimants;
+  for (const auto& [peer, calls] : claims_) claimants.push_back(peer);
+  for (const int peer : claimants) compare_with(peer);
+  reactor_.after(tick_time, [this] { tick(); });
+}
+
+void Plane::Worker::say_goodbye() {
+  leaving_ = true;
+  router_.send(MessageKind::goodbye, everybody, {});
+  check_all_gone();
+}
+
+void Plane::Worker::on_goodbye(int origin) {
+  departed_.insert(origin);
+  if (const auto found = processes_.find(origin); found != processes_.end()) {
+    reactor_.remove(found->second.get());
+    processes_.erase(found);
+  }
+  consensus_.departed(origin);
+  {
+    const std::lock_guard lock(plane_.mutex_);
+    plane_.departed_.insert(origin);
+    plane_.wakeup_.signal();
+  }
+  check_all_gone();
+}
+
+void Plane::Worker::check_all_gone() {
+  if (!leaving_) return;
+  for (int peer = 0; peer < peers_.size(); ++peer) {
+    if (peer != peers_.rank() && !departed_.contains(peer) && !consensus_.is_lost(peer)) return;
+  }
+  const bool flushed = std::all_of(links_.begin(), links_.end(),
+                                   [](const auto& link) { return link.second->flushed(); });
+  if (!flushed) {
+    reactor_.after(std::chrono::milliseconds(1), [this] { check_all_gone(); });
+    return;
+  }
+  const std::lock_guard lock(plane_.mutex_);
+  plane_.all_gone_ = true;
+  plane_.changed_.notify_all();
+}
+
+void Plane::Worker::ask_activities() {
+  router_.send(MessageKind::status_request, everybody, {});
+}
+
+void Plane::Worker::send_status_to(int origin) {
+  const auto activity = plane_.history_.activity();
+  const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::steady_clock::now() - activity.since);
+  ByteWriter writer;
+  writer.put(static_cast<std::uint8_t>(activity.in_call))
+      .put(activity.sequence)
+      .put(static_cast<std::uint64_t>(age.count()));
+  encode_signature(writer, activity.call);
+  router_.send(MessageKind::status, origin, std::move(writer).bytes());
+}
+
+void Plane::Worker::on_status(int origin, ByteReader reader) {
+  Activity activity;
+  activity.in_call = reader.get<std::uint8_t>() != 0;
+  activity.sequence = reader.get<std::uint64_t>();
+  const auto age = reader.get<std::uint64_t>() % 1'000'000'000'000U;
+  activity.since = std::chrono::steady_clock::now() - std::chrono::milliseconds(age);
+  const auto call = decode_signature(reader);
+  if (!call) return;
+  activity.call = *call;
+  const std::lock_guard lock(plane_.mutex_);
+  plane_.activities_[origin] = activity;
+  plane_.changed_.notify_all();
+}
+
+void Plane::Worker::dial_data(int peer, Deadline deadline) {
+  dialer_.dial(
+      peer, rendezvous::LinkKind::data, peers_.candidates(peer), deadline,
+      [this, peer](std::optional<rendezvous::Connection> connection, const std::string& failure) {
+        DataConnection result{.dialed_here = true, .failure = failure};
+        result.connection.peer = peer;
+        if (connection) result.connection = std::move(*connection);
+        const std::lock_guard lock(plane_.mutex_);
+        plane_.data_connections_.push_back(std::move(result));
+        plane_.wakeup_.signal();
+      });
+}
+
+void Plane::Worker::decided(const Finding& finding) {
+  {
+    const std::lock_guard lock(plane_.mutex_);
+    plane_.verdict_ = finding;
+    plane_.failed_.store(true, std::memory_order_release);
+    plane_.changed_.notify_all();
+    plane_.wakeup_.signal();
+  }
+  check_all_gone();
+}
+
+}  // namespace tutti::control

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "base/reactor.hpp"
+#include "control/consensus.hpp"
+#include "control/control_link.hpp"
+#include "control/plane.hpp"
+#include "control/router.hpp"
+#include "rendezvous/acceptor.hpp"
+#include "rendezvous/dialer.hpp"
+
+namespace tutti::control {
+
+/// What runs in the control thread. Wires the pure parts (Router, Consensus) to sockets, pidfds and
+/// timers.
+class Plane::Worker {
+ public:
+  Worker(Plane& plane, rendezvous::Meeting meeting, const Environment& environment, Log& log);
+
+  /// The body of the thread.
+  void run(Deadline setup);
+  /// From the caller's thread: runs `action` in the control thread.
+  void post(std::function<void()> action) { reactor_.post(std::move(action)); }
+  void stop() { reactor_.stop(); }
+
+  [[nodiscard]] const rendezvous::Peers& peers() const { return peers_; }
+
+  // In the control thread.
+  void found(const Finding& finding) { consensus_.found(finding); }
+  void send_calls_to(int peer);
+  void ask_activities();
+  void dial_data(int peer, Deadline deadline);
+  void say_goodbye();
+
+ private:
+  [[nodiscard]] Consensus::Outbox make_outbox();
+  void link_neighbours(Deadline setup);
+  void on_connection(rendezvous::Connection connection);
+  void add_link(rendezvous::Connection connection);
+  void on_link_closed(int peer, int number);
+  void watch_processes();
+  void on_process_ended(int peer);
+  void on_message(const Message& message);
+  void on_calls(int origin, std::vector<PastCall> calls);
+  void on_goodbye(int origin);
+  void on_status(int origin, ByteReader reader);
+  void send_status_to(int origin);
+  void decided(const Finding& finding);
+  void compare_with(int peer);
+  void tick();
+  void lost(int peer, LossReason reason);
+  void check_all_gone();
+
+  Plane& plane_;
+  Log& log_;
+  std::chrono::seconds keepalive_;
+  rendezvous::Peers peers_;
+  rendezvous::Membership self_;
+  Reactor reactor_;
+  rendezvous::Acceptor acceptor_;
+  rendezvous::Dialer dialer_;
+  Router router_;
+  Consensus consensus_;
+  std::vector<int> neighbours_;
+  std::map<int, std::unique_ptr<ControlLink>> links_;
+  std::map<int, Descriptor> processes_;          ///< pidfds of the host's other ranks
+  std::map<int, std::vector<PastCall>> claims_;  ///< what peers said of their latest calls
+  std::set<int> departed_;
+  std::uint64_t calls_sent_for_ = 0;
+  bool leaving_ = false;
+};
+
+}  // namespace tutti::control

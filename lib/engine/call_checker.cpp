@@ -1,0 +1,51 @@
+#include "engine/call_checker.hpp"
+
+#include <fmt/format.h>
+
+namespace tutti::engine {
+
+bool CallChecker::on_peer_call(int peer, const transport::CallContext& theirs) {
+  return theirs.key.kind == transport::StreamKind::collective ? check_collective(peer, theirs)
+                                                              : check_message(peer, theirs);
+}
+
+bool CallChecker::check_collective(int peer, const transport::CallContext& theirs) {
+  const auto own = plane_.history().find(theirs.key.sequence);
+  if (!own) return true;  // this rank has not come to that call yet: compared when it does
+  if (own->call != theirs.signature) {
+    plane_.report(control::mismatch(plane_.peers(), own->sequence, plane_.peers().rank(), own->call,
+                                    peer, theirs.signature));
+    return false;
+  }
+  if (own->fingerprint != fingerprint(theirs.fingerprint, theirs.signature)) {
+    plane_.compare_calls_with(peer);  // an earlier call differed; the peer finds out which
+  }
+  return true;
+}
+
+bool CallChecker::check_message(int peer, const transport::CallContext& theirs) {
+  const auto opposite =
+      theirs.signature.operation == Operation::send ? Operation::recv : Operation::send;
+  for (const auto* own : messages_) {
+    if (own->key != theirs.key || own->signature.operation != opposite ||
+        own->signature.root != peer) {
+      continue;
+    }
+    if (own->signature.type == theirs.signature.type &&
+        own->signature.count == theirs.signature.count) {
+      return true;
+    }
+    const auto& peers = plane_.peers();
+    const int self = peers.rank();
+    plane_.report({.code = ErrorCode::mismatch,
+                   .culprits = {self, peer},
+                   .sentence = fmt::format("a message does not fit: {} called {}, {} called {}",
+                                           peers.describe(self), describe(own->signature),
+                                           peers.describe(peer), describe(theirs.signature)),
+                   .origin = self});
+    return false;
+  }
+  return true;
+}
+
+}  // namespace tutti::engine

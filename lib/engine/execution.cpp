@@ -1,0 +1,205 @@
+#include "engine/execution.hpp"
+
+#include <cstring>
+
+namespace tutti::engine {
+namespace {
+
+using algorithm::Buffer;
+using algorithm::Region;
+using algorithm::Step;
+using algorithm::StepKind;
+
+struct Access {
+  Buffer buffer = Buffer::output;
+  Region region;
+};
+
+struct Accesses {
+  std::array<Access, 2> reads;
+  std::size_t read_count = 0;
+  Access write;
+  bool writes = false;
+};
+
+Accesses accesses_of(const Step& step) {
+  Accesses result;
+  const auto read = [&](Buffer buffer, const Region& region) {
+    result.reads[result.read_count++] = {buffer, region};
+  };
+  switch (step.kind) {
+    case StepKind::send:
+      read(step.from, step.region);
+      return result;
+    case StepKind::recv_reduce:
+      read(step.from, step.region);
+      break;
+    case StepKind::copy:
+      read(step.from, step.from_region);
+      break;
+    case StepKind::reduce:
+      read(step.from, step.from_region);
+      read(step.to, step.region);
+      break;
+    default:
+      break;
+  }
+  result.write = {step.to, step.region};
+  result.writes = true;
+  return result;
+}
+
+bool is_send(const Step& step) {
+  return step.kind == StepKind::send;
+}
+bool is_recv(const Step& step) {
+  return step.kind == StepKind::recv || step.kind == StepKind::recv_reduce;
+}
+
+}  // namespace
+
+Execution::Execution(const algorithm::Schedule& schedule, const Memory& memory,
+                     const transport::CallContext& send_call,
+                     const transport::CallContext& recv_call, transport::Links& links)
+    : cursor_(schedule),
+      memory_(memory),
+      send_call_(&send_call),
+      recv_call_(&recv_call),
+      links_(links) {}
+
+bool Execution::advance() {
+  bool changed = true;
+  while (changed) {
+    changed = reap();
+    changed |= refill();
+    changed |= start_ready();
+  }
+  return count_ == 0 && cursor_at_end_;
+}
+
+bool Execution::reap() {
+  for (std::size_t i = 0; i < count_; ++i) {
+    auto& slot = at(i);
+    if (slot.state != State::started) continue;
+    if (is_send(slot.step) ? slot.send.done() : slot.recv.done()) slot.state = State::done;
+  }
+  bool changed = false;
+  while (count_ > 0 && at(0).state == State::done) {
+    first_ = (first_ + 1) % window;
+    --count_;
+    changed = true;
+  }
+  return changed;
+}
+
+bool Execution::refill() {
+  bool changed = false;
+  while (count_ < window && !cursor_at_end_) {
+    auto& slot = at(count_);
+    slot.state = State::waiting;
+    if (!cursor_.next(slot.step)) {
+      cursor_at_end_ = true;
+      break;
+    }
+    ++count_;
+    changed = true;
+  }
+  return changed;
+}
+
+bool Execution::start_ready() {
+  bool changed = false;
+  for (std::size_t i = 0; i < count_; ++i) {
+    if (at(i).state != State::waiting || !may_start(i)) continue;
+    start(at(i));
+    changed = true;
+  }
+  return changed;
+}
+
+bool Execution::may_start(std::size_t i) const {
+  const auto& step = at(i).step;
+  const auto mine = accesses_of(step);
+  const auto overlap = [this](const Access& a, const Access& b) {
+    const auto base = [this](Buffer buffer) {
+      // In place, input is another name of output.
+      return buffer == Buffer::input && memory_.input == memory_.output ? Buffer::output : buffer;
+    };
+    return base(a.buffer) == base(b.buffer) && a.region.overlaps(b.region);
+  };
+  for (std::size_t j = 0; j < i; ++j) {
+    const auto& earlier = at(j);
+    if (earlier.state == State::done) continue;
+    const bool same_stream =
+        earlier.step.peer == step.peer &&
+        ((is_send(step) && is_send(earlier.step)) || (is_recv(step) && is_recv(earlier.step)));
+    if (same_stream && earlier.state == State::waiting) return false;
+    const auto theirs = accesses_of(earlier.step);
+    if (mine.writes && theirs.writes && overlap(mine.write, theirs.write)) return false;
+    for (std::size_t k = 0; k < theirs.read_count; ++k) {
+      if (mine.writes && overlap(mine.write, theirs.reads[k])) return false;
+    }
+    for (std::size_t k = 0; k < mine.read_count; ++k) {
+      if (theirs.writes && overlap(mine.reads[k], theirs.write)) return false;
+    }
+  }
+  return true;
+}
+
+std::byte* Execution::writable(Buffer buffer) const {
+  return buffer == Buffer::scratch ? memory_.scratch : memory_.output;
+}
+
+const std::byte* Execution::readable(Buffer buffer) const {
+  return buffer == Buffer::input ? memory_.input : writable(buffer);
+}
+
+void Execution::start(Slot& slot) {
+  const auto& step = slot.step;
+  const auto offset = static_cast<std::size_t>(step.region.begin) * memory_.element_bytes;
+  const auto length = static_cast<std::size_t>(step.region.length()) * memory_.element_bytes;
+  slot.state = State::started;
+  if (is_send(step)) {
+    slot.send = {
+        .peer = step.peer, .call = send_call_, .from = {readable(step.from) + offset, length}};
+    links_.post(slot.send);
+  } else if (is_recv(step)) {
+    slot.recv = {};
+    slot.recv.peer = step.peer;
+    slot.recv.call = recv_call_;
+    slot.recv.to = {writable(step.to) + offset, length};
+    slot.recv.element_bytes = memory_.element_bytes;
+    if (step.kind == StepKind::recv_reduce) {
+      slot.recv.reduce = memory_.reduce;
+      slot.recv.combine_with = readable(step.from) + offset;
+    }
+    links_.post(slot.recv);
+  } else {
+    run_local(step);
+    slot.state = State::done;
+  }
+}
+
+void Execution::run_local(const Step& step) const {
+  auto* const to =
+      writable(step.to) + static_cast<std::size_t>(step.region.begin) * memory_.element_bytes;
+  const auto* const from = readable(step.from) +
+                           static_cast<std::size_t>(step.from_region.begin) * memory_.element_bytes;
+  const auto elements = static_cast<std::size_t>(step.region.length());
+  if (step.kind == StepKind::reduce) {
+    memory_.reduce(to, to, from, elements);
+  } else if (to != from) {
+    std::memcpy(to, from, elements * memory_.element_bytes);
+  }
+}
+
+std::vector<Awaited> Execution::awaited() const {
+  std::vector<Awaited> result;
+  for (std::size_t i = 0; i < count_; ++i) {
+    const auto& slot = at(i);
+    if (slot.state == State::started) result.push_back({slot.step.peer, is_recv(slot.step)});
+  }
+  return result;
+}
+
+}  // namespace tutti::engine

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "algorithm/schedule.hpp"
+#include "transport/links.hpp"
+
+namespace tutti::engine {
+
+/// The memory that a schedule's buffers mean, and how its elements combine.
+struct Memory {
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;  ///< the same as `input` in an in-place call
+  std::byte* scratch = nullptr;
+  std::size_t element_bytes = 1;
+  transport::ReduceFunction reduce = nullptr;
+};
+
+/// A peer that a schedule is waiting for.
+struct Awaited {
+  int peer = -1;
+  bool receiving = false;
+};
+
+/// One schedule on its way: keeps a window of consecutive steps in flight, each started as soon as
+/// no earlier unfinished step of the window touches the same data.
+class Execution {
+ public:
+  static constexpr std::size_t window = 64;
+
+  /// `send_call` and `recv_call` name the call in the streams; the same for collectives.
+  Execution(const algorithm::Schedule& schedule, const Memory& memory,
+            const transport::CallContext& send_call, const transport::CallContext& recv_call,
+            transport::Links& links);
+  Execution(const Execution&) = delete;
+  Execution& operator=(const Execution&) = delete;
+
+  /// Starts and finishes what can be; true when the schedule is done.
+  bool advance();
+  [[nodiscard]] std::vector<Awaited> awaited() const;
+
+ private:
+  enum class State : std::uint8_t { waiting, started, done };
+  struct Slot {
+    algorithm::Step step;
+    State state = State::waiting;
+    transport::SendRequest send;
+    transport::RecvRequest recv;
+  };
+
+  [[nodiscard]] Slot& at(std::size_t i) { return slots_[(first_ + i) % window]; }
+  [[nodiscard]] const Slot& at(std::size_t i) const { return slots_[(first_ + i) % window]; }
+  bool refill();
+  bool reap();
+  bool start_ready();
+  [[nodiscard]] bool may_start(std::size_t i) const;
+  void start(Slot& slot);
+  void run_local(const algorithm::Step& step) const;
+  [[nodiscard]] std::byte* writable(algorithm::Buffer buffer) const;
+  [[nodiscard]] const std::byte* readable(algorithm::Buffer buffer) const;
+
+  algorithm::Cursor cursor_;
+  Memory memory_;
+  const transport::CallContext* send_call_;
+  const transport::CallContext* recv_call_;
+  transport::Links& links_;
+  std::array<Slot, window> slots_;
+  std::size_t first_ = 0;
+  std::size_t count_ = 0;
+  bool cursor_at_end_ = false;
+};
+
+}  // namespace tutti::engine

@@ -1,0 +1,194 @@
+#pragma once
+
+// Compiled by your own mpicxx, so that one libtutti serves every MPI. C API only.
+#include <mpi.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <cstring>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "tutti/communicator.hpp"
+
+namespace tutti {
+
+/// The bootstrap over any MPI communicator: a duplicate of it, non-blocking calls only, each under
+/// the deadline. MPI_THREAD_SINGLE is enough.
+///
+/// After Error{timeout} requests are still open in MPI: MPI_Finalize may then hang, so end the
+/// process without it (MpiSession does).
+class MpiBootstrap final : public Bootstrap {
+ public:
+  /// Collective over `communicator`, which stays the caller's. Throws Error{timeout, usage,
+  /// system}.
+  MpiBootstrap(MPI_Comm communicator, Deadline deadline) {
+    require_running();
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(MPI_Comm_idup(communicator, &communicator_, &request), "MPI_Comm_idup");
+    wait(request, deadline, "duplicating the communicator");
+    // MPI's default is to end the job without a word from us.
+    check(MPI_Comm_set_errhandler(communicator_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    check(MPI_Comm_rank(communicator_, &rank_), "MPI_Comm_rank");
+    check(MPI_Comm_size(communicator_, &size_), "MPI_Comm_size");
+  }
+  ~MpiBootstrap() override {
+    int finalized = 0;
+    MPI_Finalized(&finalized);
+    if (finalized == 0 && !has_open_request_) MPI_Comm_free(&communicator_);
+  }
+
+  [[nodiscard]] int rank() const override { return rank_; }
+  [[nodiscard]] int size() const override { return size_; }
+  [[nodiscard]] std::string source() const override { return "MPI (" + library_version() + ")"; }
+
+  std::vector<Bytes> all_gather(const Bytes& mine, Deadline deadline) override {
+    const auto ranks = static_cast<std::size_t>(size_);
+    const int length = int_length(mine.size());
+    std::vector<int> lengths(ranks);
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(MPI_Iallgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, communicator_, &request),
+          "MPI_Iallgather");
+    wait(request, deadline, "exchanging the lengths of messages");
+
+    std::vector<int> offsets(ranks);
+    std::size_t total = 0;
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      offsets[rank] = int_length(total);
+      total += static_cast<std::size_t>(std::max(lengths[rank], 0));
+    }
+    Bytes all(total);
+    check(MPI_Iallgatherv(mine.data(), length, MPI_BYTE, all.data(), lengths.data(), offsets.data(),
+                          MPI_BYTE, communicator_, &request),
+          "MPI_Iallgatherv");
+    wait(request, deadline, "exchanging messages");
+
+    std::vector<Bytes> result(ranks);
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      const auto begin = all.begin() + offsets[rank];
+      result[rank].assign(begin, begin + std::max(lengths[rank], 0));
+    }
+    return result;
+  }
+
+  Bytes broadcast(const Bytes& from_root, int root, Deadline deadline) override {
+    int length = rank_ == root ? int_length(from_root.size()) : 0;
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(MPI_Ibcast(&length, 1, MPI_INT, root, communicator_, &request), "MPI_Ibcast");
+    wait(request, deadline, "broadcasting the length of a message");
+    Bytes message(static_cast<std::size_t>(std::max(length, 0)));
+    if (rank_ == root) message = from_root;
+    check(MPI_Ibcast(message.data(), length, MPI_BYTE, root, communicator_, &request),
+          "MPI_Ibcast");
+    wait(request, deadline, "broadcasting a message");
+    return message;
+  }
+
+  void barrier(Deadline deadline) override {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(MPI_Ibarrier(communicator_, &request), "MPI_Ibarrier");
+    wait(request, deadline, "waiting for all ranks");
+  }
+
+ private:
+  static void require_running() {
+    int initialized = 0;
+    int finalized = 0;
+    MPI_Initialized(&initialized);
+    MPI_Finalized(&finalized);
+    if (initialized != 0 && finalized == 0) return;
+    throw Error(ErrorCode::usage, initialized == 0
+                                      ? "MPI is not initialised: call MPI_Init first, or use "
+                                        "tutti::MpiSession"
+                                      : "MPI is already finalised: make communicators before "
+                                        "MPI_Finalize");
+  }
+
+  static std::string library_version() {
+    std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+    int length = 0;
+    MPI_Get_library_version(text.data(), &length);
+    const std::string whole(text.data(), static_cast<std::size_t>(length));
+    return whole.substr(0, whole.find_first_of(",\n"));
+  }
+
+  static int int_length(std::size_t length) {
+    if (length <= static_cast<std::size_t>(INT_MAX)) return static_cast<int>(length);
+    throw Error(ErrorCode::usage, "a bootstrap message of " + std::to_string(length) +
+                                      " bytes is too long for MPI's int counts");
+  }
+
+  static void check(int result, const char* call) {
+    if (result == MPI_SUCCESS) return;
+    std::array<char, MPI_MAX_ERROR_STRING> text{};
+    int length = 0;
+    MPI_Error_string(result, text.data(), &length);
+    throw Error(ErrorCode::system, std::string(call) + " failed: " +
+                                       std::string(text.data(), static_cast<std::size_t>(length)));
+  }
+
+  void wait(MPI_Request& request, Deadline deadline, const char* doing) {
+    while (true) {
+      int done = 0;
+      check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+      if (done != 0) return;
+      if (deadline.expired()) {
+        has_open_request_ = true;
+        throw Error(
+            ErrorCode::timeout,
+            std::string("set-up timed out while ") + doing +
+                " over MPI: not every rank has come (MPI can't say which); look at the other "
+                "ranks' messages, or give more time by TUTTI_TIMEOUT");
+      }
+      // Ranks may outnumber cores: whoever is late may need this one.
+      ::sched_yield();
+    }
+  }
+
+  MPI_Comm communicator_ = MPI_COMM_NULL;
+  int rank_ = 0;
+  int size_ = 1;
+  bool has_open_request_ = false;
+};
+
+/// Collective over `communicator`: any intra-communicator, which stays the caller's. After it has
+/// returned no MPI call is made any more, by the communicator or its end. Throws Error.
+[[nodiscard]] inline Communicator from_mpi(MPI_Comm communicator, const Options& options = {}) {
+  MpiBootstrap bootstrap(communicator, Deadline::after(setup_timeout(options)));
+  return Communicator::create(bootstrap, options);
+}
+
+/// MPI_Init and MPI_Finalize, where nobody else has called or will call them: a program that keeps
+/// its own MPI is left alone.
+///
+/// When it is destroyed by an exception it does not finalise, since other ranks may never come to
+/// it; MPI's launcher then ends the job, which is what an error should do.
+class MpiSession {
+ public:
+  MpiSession() {
+    int initialized = 0;
+    MPI_Initialized(&initialized);
+    if (initialized != 0) return;
+    if (MPI_Init(nullptr, nullptr) != MPI_SUCCESS) {
+      throw Error(ErrorCode::system, "MPI_Init failed: look at what MPI printed above");
+    }
+    initialized_here_ = true;
+  }
+  MpiSession(const MpiSession&) = delete;
+  MpiSession& operator=(const MpiSession&) = delete;
+  ~MpiSession() {
+    int finalized = 0;
+    MPI_Finalized(&finalized);
+    const bool unwinding = std::uncaught_exceptions() > exceptions_at_start_;
+    if (initialized_here_ && finalized == 0 && !unwinding) MPI_Finalize();
+  }
+
+ private:
+  bool initialized_here_ = false;
+  int exceptions_at_start_ = std::uncaught_exceptions();
+};
+
+}  // namespace tutti

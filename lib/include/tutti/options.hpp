@@ -1,0 +1,36 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace tutti {
+
+enum class LogLevel : std::uint8_t { quiet, warning, info, debug };
+
+/// How a communicator is made. What is left empty comes from the environment (docs/environment.md),
+/// then from the default.
+struct Options {
+  /// Bound on set-up and on each call that names none of its own. Default: TUTTI_TIMEOUT, else 60
+  /// s.
+  std::optional<std::chrono::nanoseconds> timeout;
+  /// Where warnings and notes go, one line each without a line end. Default: standard error,
+  /// prefixed with the rank.
+  std::function<void(LogLevel, const std::string&)> log;
+  /// Default: TUTTI_LOG, else warning.
+  std::optional<LogLevel> log_level;
+};
+
+/// Settings of one call. All ranks of the call pass the same `algorithm`.
+struct Call {
+  /// Default: the communicator's.
+  std::optional<std::chrono::nanoseconds> timeout = std::nullopt;
+  /// send, recv and send_recv: messages with different tags pass each other.
+  std::uint32_t tag = 0;
+  /// Name as in docs/algorithms.md; empty: chosen by size.
+  std::string algorithm = {};
+};
+
+}  // namespace tutti

@@ -1,0 +1,9 @@
+#pragma once
+
+#include "tutti/bootstrap.hpp"
+#include "tutti/communicator.hpp"
+#include "tutti/deadline.hpp"
+#include "tutti/error.hpp"
+#include "tutti/options.hpp"
+#include "tutti/types.hpp"
+#include "tutti/version.hpp"

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/environment.hpp"
+
+/// Who am I? Pure functions of an environment map, and of what the ranks have told each other.
+namespace tutti::launch {
+
+/// What a launcher wrote into the environment about this process.
+struct LauncherClaim {
+  std::optional<int> local_rank;
+  std::string source;  ///< the variable it came from
+};
+
+/// Reads the launcher's variables. Throws Error{usage} that names a variable which holds no number.
+[[nodiscard]] LauncherClaim read_launcher(const EnvironmentMap& environment);
+
+/// True if an MPI launcher started this process, so that MPI_Init will find other ranks (or, under
+/// srun, may).
+[[nodiscard]] bool started_by_mpi_launcher(const EnvironmentMap& environment);
+
+struct Place {
+  int rank = 0;
+  int size = 1;
+  int local_rank = 0;  ///< among the ranks with the same host identity, in the order of ranks
+  int local_size = 1;
+  int host_index = 0;  ///< hosts are numbered in the order of their lowest rank
+  int host_count = 1;
+};
+
+/// result[r] is the place of rank r. `host_identity[r]` is what rank r says of its host; two hosts
+/// are the same only if the whole identities are equal.
+[[nodiscard]] std::vector<Place> find_places(std::span<const std::string> host_identity);
+
+/// A sentence where the launcher's claim contradicts what the ranks found; empty where it does not.
+[[nodiscard]] std::string disagreement(const LauncherClaim& claim, const Place& place,
+                                       const std::string& host);
+
+}  // namespace tutti::launch

@@ -1,0 +1,121 @@
+#include "rendezvous/acceptor.hpp"
+
+#include <fmt/format.h>
+#include <sys/epoll.h>
+
+#include <cerrno>
+
+#include "bootstrap/job_secret.hpp"
+
+namespace tutti::rendezvous {
+
+Acceptor::Acceptor(Reactor& reactor, const Membership& self, std::vector<Listener> listeners,
+                   Log& log, std::function<void(Connection)> on_connection)
+    : reactor_(reactor),
+      self_(self),
+      listeners_(std::move(listeners)),
+      log_(log),
+      on_connection_(std::move(on_connection)) {
+  for (const auto& listener : listeners_) {
+    const int fd = listener.socket.get();
+    reactor_.add(fd, EPOLLIN, [this, fd](std::uint32_t) { on_listener_ready(fd); });
+  }
+}
+
+Acceptor::~Acceptor() {
+  for (const auto timer : pauses_) reactor_.cancel(timer);
+  for (const auto& listener : listeners_) reactor_.remove(listener.socket.get());
+  for (auto& pending : pending_) {
+    reactor_.cancel(pending.timer);
+    reactor_.remove(pending.socket.get());
+  }
+}
+
+void Acceptor::on_listener_ready(int listener) {
+  constexpr int most_at_once = 16;  // so that a flood of strangers starves nobody
+  for (int i = 0; i < most_at_once; ++i) {
+    Descriptor socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket) {
+      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+        log_.warning(
+            fmt::format("can't accept a connection: error {}; raise the limit of open "
+                        "files (ulimit -n)",
+                        errno));
+        pause(listener);
+      }
+      return;
+    }
+    greet(std::move(socket));
+  }
+}
+
+/// Out of descriptors, epoll would call again at once and spin; look again a little later.
+void Acceptor::pause(int listener) {
+  reactor_.modify(listener, 0);
+  auto id = std::make_shared<Reactor::TimerId>();
+  *id = reactor_.after(std::chrono::milliseconds(100), [this, listener, id] {
+    pauses_.erase(*id);
+    reactor_.modify(listener, EPOLLIN);
+  });
+  pauses_.insert(*id);
+}
+
+void Acceptor::greet(Descriptor socket) {
+  if (pending_.size() >= most_pending) drop(pending_.begin(), "too many connections at once");
+  Nonce nonce{};
+  bootstrap::draw_random(nonce);
+  const auto pending = pending_.insert(pending_.end(), Pending{});
+  pending->socket = std::move(socket);
+  pending->hello = make_hello(nonce);
+  const int fd = pending->socket.get();
+  pending->timer = reactor_.after(patience, [this, pending] { drop(pending, "it stayed silent"); });
+  reactor_.add(fd, EPOLLIN, [this, pending](std::uint32_t) { on_pending_ready(pending); });
+  // The buffer of a fresh socket holds 40 bytes, so a short write means that it is broken.
+  if (::send(fd, pending->hello.data(), hello_bytes, MSG_NOSIGNAL) !=
+      static_cast<ssize_t>(hello_bytes)) {
+    drop(pending, "it went away");
+  }
+}
+
+void Acceptor::on_pending_ready(PendingList::iterator pending) {
+  while (pending->received < proof_bytes) {
+    const auto got = ::recv(pending->socket.get(), pending->proof.data() + pending->received,
+                            proof_bytes - pending->received, 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+    if (got <= 0) return drop(pending, "it went away");
+    pending->received += static_cast<std::size_t>(got);
+  }
+  finish(pending);
+}
+
+void Acceptor::finish(PendingList::iterator pending) {
+  const auto checked = check_proof(self_, pending->hello, pending->proof);
+  if (const auto* refused = std::get_if<Refused>(&checked)) return drop(pending, refused->reason);
+  const auto& introduced = std::get<Introduced>(checked);
+  if (!known_.emplace(introduced.from, introduced.kind).second) {
+    return drop(pending, "that rank has a link of this kind already");
+  }
+  if (::send(pending->socket.get(), introduced.answer.data(), answer_bytes, MSG_NOSIGNAL) !=
+      static_cast<ssize_t>(answer_bytes)) {
+    known_.erase({introduced.from, introduced.kind});
+    return drop(pending, "it went away");
+  }
+  reactor_.cancel(pending->timer);
+  reactor_.remove(pending->socket.get());
+  Connection connection{std::move(pending->socket), introduced.from, introduced.kind};
+  pending_.erase(pending);
+  on_connection_(std::move(connection));
+}
+
+void Acceptor::drop(PendingList::iterator pending, std::string_view reason) {
+  reactor_.cancel(pending->timer);
+  reactor_.remove(pending->socket.get());
+  pending_.erase(pending);
+  const auto now = Reactor::Clock::now();
+  if (now < next_log_line_) return;
+  next_log_line_ = now + std::chrono::seconds(1);
+  log_.info(fmt::format("dropped a connection: {}", reason));
+}
+
+}  // namespace tutti::rendezvous

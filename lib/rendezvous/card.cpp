@@ -1,0 +1,128 @@
+#include "rendezvous/card.hpp"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "tutti/error.hpp"
+#include "tutti/version.hpp"
+
+namespace tutti::rendezvous {
+namespace {
+
+constexpr std::uint32_t magic = 0x44524354;  // "TCRD"
+constexpr std::size_t most_settings = 64;
+constexpr std::size_t most_addresses = 128;
+
+std::uint32_t usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (::sched_getaffinity(0, sizeof set, &set) == 0)
+    return static_cast<std::uint32_t>(CPU_COUNT(&set));
+  return static_cast<std::uint32_t>(::sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+}  // namespace
+
+Bytes Card::encode() const {
+  ByteWriter writer;
+  writer.put(magic).put_string(version);
+  writer.put(static_cast<std::uint16_t>(settings.size()));
+  for (const auto& [key, value] : settings) writer.put_string(key).put_string(value);
+  writer.put_string(host.identity).put_string(host.name).put_string(host.pid_namespace);
+  writer.put(pid).put(process_start).put(cores).put(open_files);
+  writer.put(static_cast<std::uint16_t>(addresses.size()));
+  for (const auto& address : addresses) address.encode(writer);
+  return std::move(writer).bytes();
+}
+
+std::optional<Card> Card::decode(const Bytes& bytes) {
+  ByteReader reader(bytes);
+  Card card;
+  if (reader.get<std::uint32_t>() != magic) return std::nullopt;
+  card.version = reader.get_string();
+  if (!reader.ok()) return std::nullopt;
+  if (card.version != version_string) return card;
+
+  const auto setting_count = reader.get<std::uint16_t>();
+  if (setting_count > most_settings) return std::nullopt;
+  for (int i = 0; i < setting_count; ++i) {
+    auto key = reader.get_string();
+    card.settings[std::move(key)] = reader.get_string();
+  }
+  card.host.identity = reader.get_string();
+  card.host.name = reader.get_string();
+  card.host.pid_namespace = reader.get_string();
+  card.pid = reader.get<std::uint32_t>();
+  card.process_start = reader.get<std::uint64_t>();
+  card.cores = reader.get<std::uint32_t>();
+  card.open_files = reader.get<std::uint64_t>();
+  const auto address_count = reader.get<std::uint16_t>();
+  if (address_count > most_addresses) return std::nullopt;
+  for (int i = 0; i < address_count; ++i) {
+    const auto address = SocketAddress::decode(reader);
+    if (!address) return std::nullopt;
+    card.addresses.push_back(*address);
+  }
+  if (!reader.ok() || !reader.at_end()) return std::nullopt;
+  return card;
+}
+
+Card make_card(const Environment& environment) {
+  Card card;
+  card.version = version_string;
+  card.settings = environment.agreed_settings();
+  card.host = find_host_identity(environment);
+  card.pid = static_cast<std::uint32_t>(::getpid());
+  card.process_start = process_start_ticks(card.pid);
+  card.cores = usable_cores();
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) card.open_files = limit.rlim_cur;
+  return card;
+}
+
+std::uint64_t process_start_ticks(std::uint32_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string line;
+  if (!std::getline(file, line)) return 0;
+  // The second field is the program's name in brackets and may itself hold blanks and brackets.
+  const auto name_end = line.rfind(')');
+  if (name_end == std::string::npos) return 0;
+  std::istringstream fields(line.substr(name_end + 1));
+  std::string skipped;
+  constexpr int fields_before_start = 19;  // state (field 3) to itrealvalue (field 21), proc(5)
+  for (int i = 0; i < fields_before_start; ++i) fields >> skipped;
+  std::uint64_t start = 0;
+  fields >> start;
+  return start;
+}
+
+void require_agreement(const std::vector<Card>& cards) {
+  for (std::size_t rank = 1; rank < cards.size(); ++rank) {
+    if (cards[rank].version != cards[0].version) {
+      throw Error(
+          ErrorCode::mismatch,
+          fmt::format("rank {} runs tutti {} and rank 0 runs tutti {}: install one version on "
+                      "all hosts",
+                      rank, cards[rank].version, cards[0].version))
+          .with_culprits({0, static_cast<int>(rank)});
+    }
+    for (const auto& [key, value] : cards[0].settings) {
+      const auto found = cards[rank].settings.find(key);
+      const auto theirs = found == cards[rank].settings.end() ? std::string() : found->second;
+      if (theirs == value) continue;
+      throw Error(
+          ErrorCode::mismatch,
+          fmt::format("{} is \"{}\" on rank {} ({}) and \"{}\" on rank 0 ({}): set it alike on "
+                      "all ranks, with mpirun by -x {}",
+                      key, theirs, rank, cards[rank].host.name, value, cards[0].host.name, key))
+          .with_culprits({0, static_cast<int>(rank)});
+    }
+  }
+}
+
+}  // namespace tutti::rendezvous

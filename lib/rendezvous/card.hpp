@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rendezvous/address.hpp"
+#include "rendezvous/host_identity.hpp"
+#include "tutti/bootstrap.hpp"
+
+namespace tutti::rendezvous {
+
+/// What a rank tells all others of itself, once, in one all-gather.
+struct Card {
+  std::string version;                          ///< of tutti; read before the rest is believed
+  std::map<std::string, std::string> settings;  ///< must be the same on all ranks
+  HostIdentity host;
+  std::uint32_t pid = 0;
+  std::uint64_t process_start =
+      0;                    ///< kernel ticks since boot; with the pid it names one process for ever
+  std::uint32_t cores = 0;  ///< that the process may run on
+  std::uint64_t open_files = 0;          ///< its limit on descriptors
+  std::vector<SocketAddress> addresses;  ///< where it listens, the preferred first
+
+  [[nodiscard]] Bytes encode() const;
+  /// Empty where `bytes` is no card of this version. A card of another version has only `version`.
+  static std::optional<Card> decode(const Bytes& bytes);
+};
+
+/// Fills in all but the addresses.
+[[nodiscard]] Card make_card(const Environment& environment);
+
+/// When the process started, in kernel ticks since boot; 0 where it can't be read (no such
+/// process).
+[[nodiscard]] std::uint64_t process_start_ticks(std::uint32_t pid);
+
+/// Throws Error{mismatch}, the same on every rank, where two cards have another version or
+/// contradicting settings.
+void require_agreement(const std::vector<Card>& cards);
+
+}  // namespace tutti::rendezvous

@@ -1,0 +1,171 @@
+#include "rendezvous/dialer.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/system_error.hpp"
+#include "bootstrap/job_secret.hpp"
+
+namespace tutti::rendezvous {
+namespace {
+
+// The first round moves on quickly past an interface that swallows packets; later rounds give a
+// slow host its time.
+constexpr std::chrono::milliseconds first_patience{500};
+constexpr int most_doublings = 4;
+
+}  // namespace
+
+Dialer::Dialer(Reactor& reactor, const Membership& self) : reactor_(reactor), self_(self) {}
+
+Dialer::~Dialer() {
+  for (auto& dial : dials_) disarm(dial);
+}
+
+void Dialer::dial(int peer, LinkKind kind, std::vector<SocketAddress> candidates, Deadline deadline,
+                  OnDone on_done) {
+  const auto count = candidates.size();
+  const auto dial = dials_.insert(dials_.end(), Dial{.peer = peer,
+                                                     .kind = kind,
+                                                     .candidates = std::move(candidates),
+                                                     .deadline = deadline,
+                                                     .on_done = std::move(on_done),
+                                                     .failures = std::vector<std::string>(count),
+                                                     .socket = Descriptor()});
+  if (count == 0) {
+    dial->failures.emplace_back(
+        "no address in common: it listens at none that this host could reach");
+    return finish(dial, std::nullopt);
+  }
+  attempt(dial);
+}
+
+void Dialer::attempt(DialList::iterator dial) {
+  if (dial->deadline.expired()) return finish(dial, std::nullopt);
+  const auto& address = dial->candidates[dial->candidate];
+  dial->socket = Descriptor(
+      ::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
+  if (!dial->socket) return fail_attempt(dial, errno_text(errno));
+  dial->state = State::connecting;
+  dial->received = 0;
+  const int result = ::connect(dial->socket.get(), address.get(), address.length());
+  if (result != 0 && errno != EINPROGRESS) return fail_attempt(dial, errno_text(errno));
+  const auto patience = first_patience * (1 << std::min(dial->round, most_doublings));
+  set_timer(dial, patience, "no answer");
+  reactor_.add(dial->socket.get(), EPOLLOUT, [this, dial](std::uint32_t) { on_ready(dial); });
+}
+
+void Dialer::set_timer(DialList::iterator dial, Reactor::Clock::duration delay,
+                       std::string reason) {
+  reactor_.cancel(dial->timer);
+  delay = std::min<Reactor::Clock::duration>(delay, dial->deadline.remaining());
+  dial->timer = reactor_.after(
+      delay, [this, dial, reason = std::move(reason)] { fail_attempt(dial, reason); });
+}
+
+void Dialer::on_ready(DialList::iterator dial) {
+  switch (dial->state) {
+    case State::connecting:
+      return on_connected(dial);
+    case State::awaiting_hello:
+      return on_hello(dial);
+    case State::awaiting_answer:
+      return on_answer(dial);
+    case State::idle:
+      return;
+  }
+}
+
+void Dialer::on_connected(DialList::iterator dial) {
+  int error = 0;
+  socklen_t length = sizeof error;
+  ::getsockopt(dial->socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+  if (error != 0) return fail_attempt(dial, errno_text(error));
+  const int on = 1;
+  ::setsockopt(dial->socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  dial->state = State::awaiting_hello;
+  reactor_.modify(dial->socket.get(), EPOLLIN);
+}
+
+int Dialer::receive(DialList::iterator dial, std::span<std::byte> out) {
+  while (dial->received < out.size()) {
+    const auto got =
+        ::recv(dial->socket.get(), out.data() + dial->received, out.size() - dial->received, 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return 0;
+    if (got <= 0) {
+      fail_attempt(dial, got == 0 ? "it closed the connection" : errno_text(errno));
+      return -1;
+    }
+    dial->received += static_cast<std::size_t>(got);
+  }
+  dial->received = 0;
+  return 1;
+}
+
+void Dialer::on_hello(DialList::iterator dial) {
+  if (receive(dial, dial->hello) != 1) return;
+  Nonce nonce{};
+  bootstrap::draw_random(nonce);
+  const auto made = make_proof(self_, dial->peer, dial->kind, dial->hello, nonce);
+  if (const auto* refused = std::get_if<Refused>(&made)) {
+    return fail_attempt(dial, std::string(refused->reason));
+  }
+  dial->proof = std::get<Proof>(made);
+  if (::send(dial->socket.get(), dial->proof.data(), proof_bytes, MSG_NOSIGNAL) !=
+      static_cast<ssize_t>(proof_bytes)) {
+    return fail_attempt(dial, "it closed the connection");
+  }
+  dial->state = State::awaiting_answer;
+  // The peer may count this link as made from now on: giving up and dialing again would be refused
+  // as a second link.
+  set_timer(dial, dial->deadline.remaining(), "it did not answer the proof");
+}
+
+void Dialer::on_answer(DialList::iterator dial) {
+  if (receive(dial, dial->answer) != 1) return;
+  if (!check_answer(self_, dial->peer, dial->hello, dial->proof, dial->answer)) {
+    return fail_attempt(dial, "it does not know the job's secret");
+  }
+  reactor_.cancel(dial->timer);
+  reactor_.remove(dial->socket.get());
+  finish(dial, Connection{std::move(dial->socket), dial->peer, dial->kind});
+}
+
+void Dialer::fail_attempt(DialList::iterator dial, std::string reason) {
+  disarm(*dial);
+  dial->state = State::idle;
+  dial->failures[dial->candidate] =
+      fmt::format("{}: {}", dial->candidates[dial->candidate].text(), reason);
+  dial->candidate = (dial->candidate + 1) % dial->candidates.size();
+  if (dial->deadline.expired()) return finish(dial, std::nullopt);
+  if (dial->candidate != 0) return attempt(dial);
+  // All candidates have failed: a pause that grows, so that a refusing host is not hammered.
+  const auto pause = std::chrono::milliseconds(20) * (1 << std::min(dial->round, most_doublings));
+  ++dial->round;
+  dial->timer =
+      reactor_.after(std::min<Reactor::Clock::duration>(pause, dial->deadline.remaining()),
+                     [this, dial] { attempt(dial); });
+}
+
+void Dialer::finish(DialList::iterator dial, std::optional<Connection> connection) {
+  std::erase(dial->failures, std::string());
+  const auto failure =
+      connection ? std::string() : fmt::format("{}", fmt::join(dial->failures, "; "));
+  const auto on_done = std::move(dial->on_done);
+  dials_.erase(dial);
+  on_done(std::move(connection), failure);
+}
+
+void Dialer::disarm(Dial& dial) {
+  reactor_.cancel(dial.timer);
+  if (dial.socket) reactor_.remove(dial.socket.get());
+  dial.socket.reset();
+}
+
+}  // namespace tutti::rendezvous

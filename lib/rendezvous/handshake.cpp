@@ -1,0 +1,179 @@
+#include "rendezvous/handshake.hpp"
+
+#include <openssl/core_names.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/kdf.h>
+#include <openssl/params.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include "base/bytes.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti::rendezvous {
+namespace {
+
+constexpr std::uint32_t magic = 0x49545554;  // "TUTI"
+constexpr std::uint16_t version = 1;
+constexpr std::size_t mac_bytes = 32;
+constexpr std::size_t key_bytes = 32;
+using Mac = std::array<std::byte, mac_bytes>;
+
+struct LinkKeys {
+  LinkKeys() = default;
+  LinkKeys(const LinkKeys&) = default;
+  LinkKeys& operator=(const LinkKeys&) = default;
+  ~LinkKeys() { OPENSSL_cleanse(both.data(), both.size()); }
+
+  [[nodiscard]] std::span<const std::byte> initiator() const {
+    return std::span(both).first(key_bytes);
+  }
+  [[nodiscard]] std::span<const std::byte> responder() const {
+    return std::span(both).last(key_bytes);
+  }
+  std::array<std::byte, 2 * key_bytes> both{};
+};
+
+const unsigned char* uchar(const std::byte* bytes) {
+  return reinterpret_cast<const unsigned char*>(bytes);
+}
+
+LinkKeys derive_keys(const Membership& self, int peer) {
+  static_assert(sizeof(char) == 1);
+  ByteWriter info;
+  info.put(std::as_bytes(std::span(std::string_view("tutti link"))))
+      .put(static_cast<std::uint32_t>(std::min(self.rank, peer)))
+      .put(static_cast<std::uint32_t>(std::max(self.rank, peer)))
+      .put(self.epoch);
+
+  const std::unique_ptr<EVP_KDF, decltype(&EVP_KDF_free)> kdf(
+      EVP_KDF_fetch(nullptr, OSSL_KDF_NAME_HKDF, nullptr), EVP_KDF_free);
+  const std::unique_ptr<EVP_KDF_CTX, decltype(&EVP_KDF_CTX_free)> context(
+      kdf ? EVP_KDF_CTX_new(kdf.get()) : nullptr, EVP_KDF_CTX_free);
+  // OSSL_PARAM takes pointers to non-const though it does not write through them.
+  const auto octets = [](const char* key, std::span<const std::byte> bytes) {
+    return OSSL_PARAM_construct_octet_string(key, const_cast<std::byte*>(bytes.data()),
+                                             bytes.size());
+  };
+  std::string digest = "SHA256";
+  const std::array<OSSL_PARAM, 5> parameters{
+      OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, digest.data(), 0),
+      octets(OSSL_KDF_PARAM_SALT, self.secret.id()),
+      octets(OSSL_KDF_PARAM_KEY, self.secret.secret()), octets(OSSL_KDF_PARAM_INFO, info.bytes()),
+      OSSL_PARAM_construct_end()};
+  LinkKeys keys;
+  if (!context || EVP_KDF_derive(context.get(), reinterpret_cast<unsigned char*>(keys.both.data()),
+                                 keys.both.size(), parameters.data()) != 1) {
+    throw Error(ErrorCode::system,
+                "libcrypto offers no HKDF-SHA256: check the installed OpenSSL 3");
+  }
+  return keys;
+}
+
+Mac hmac(std::span<const std::byte> key, const Bytes& message) {
+  Mac mac{};
+  unsigned int length = 0;
+  if (HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), uchar(message.data()),
+           message.size(), reinterpret_cast<unsigned char*>(mac.data()), &length) == nullptr) {
+    throw Error(ErrorCode::system,
+                "libcrypto offers no HMAC-SHA256: check the installed OpenSSL 3");
+  }
+  return mac;
+}
+
+Mac initiator_mac(const LinkKeys& keys, const Hello& hello, const Proof& proof) {
+  ByteWriter message;
+  message.put(static_cast<std::uint8_t>('I'))
+      .put(std::span(hello))
+      .put(std::span(proof).first(proof_bytes - mac_bytes));
+  return hmac(keys.initiator(), message.bytes());
+}
+
+Mac responder_mac(const LinkKeys& keys, const Hello& hello, const Proof& proof) {
+  ByteWriter message;
+  message.put(static_cast<std::uint8_t>('R')).put(std::span(hello)).put(std::span(proof));
+  return hmac(keys.responder(), message.bytes());
+}
+
+bool equal_in_constant_time(std::span<const std::byte> a, std::span<const std::byte> b) {
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+}  // namespace
+
+Hello make_hello(const Nonce& nonce) {
+  ByteWriter writer;
+  writer.put(magic).put(version).put(std::uint16_t{0}).put(std::span(nonce));
+  Hello hello{};
+  std::copy(writer.bytes().begin(), writer.bytes().end(), hello.begin());
+  return hello;
+}
+
+std::variant<Proof, Refused> make_proof(const Membership& self, int to, LinkKind kind,
+                                        const Hello& hello, const Nonce& nonce) {
+  ByteReader reader(hello);
+  if (reader.get<std::uint32_t>() != magic) return Refused{"it does not speak tutti"};
+  if (reader.get<std::uint16_t>() != version) return Refused{"it speaks another version of tutti"};
+  if (reader.get<std::uint16_t>() != 0) return Refused{"its hello is malformed"};
+
+  ByteWriter writer;
+  writer.put(magic)
+      .put(version)
+      .put(static_cast<std::uint8_t>(kind))
+      .put(std::uint8_t{0})
+      .put(std::span(self.secret.id()))
+      .put(self.epoch)
+      .put(static_cast<std::uint32_t>(self.rank))
+      .put(static_cast<std::uint32_t>(to))
+      .put(std::span(nonce));
+  Proof proof{};
+  std::copy(writer.bytes().begin(), writer.bytes().end(), proof.begin());
+  const auto mac = initiator_mac(derive_keys(self, to), hello, proof);
+  std::copy(mac.begin(), mac.end(), proof.end() - mac_bytes);
+  return proof;
+}
+
+std::variant<Introduced, Refused> check_proof(const Membership& self, const Hello& hello,
+                                              const Proof& proof) {
+  ByteReader reader(proof);
+  if (reader.get<std::uint32_t>() != magic) return Refused{"it does not speak tutti"};
+  if (reader.get<std::uint16_t>() != version) return Refused{"it speaks another version of tutti"};
+  const auto kind = reader.get<std::uint8_t>();
+  const auto zero = reader.get<std::uint8_t>();
+  std::array<std::byte, bootstrap::JobSecret::id_bytes> job{};
+  reader.get(std::span(job));
+  const auto epoch = reader.get<std::uint32_t>();
+  const auto from = reader.get<std::uint32_t>();
+  const auto to = reader.get<std::uint32_t>();
+
+  if (kind != static_cast<std::uint8_t>(LinkKind::control) &&
+      kind != static_cast<std::uint8_t>(LinkKind::data)) {
+    return Refused{"it asks for an unknown kind of link"};
+  }
+  if (zero != 0) return Refused{"its proof is malformed"};
+  if (!equal_in_constant_time(job, self.secret.id())) return Refused{"it belongs to another job"};
+  if (epoch != self.epoch) return Refused{"it belongs to an earlier or later epoch of the job"};
+  if (to != static_cast<std::uint32_t>(self.rank)) return Refused{"it looks for another rank"};
+  if (from == static_cast<std::uint32_t>(self.rank)) return Refused{"it claims to be this rank"};
+  if (from >= static_cast<std::uint32_t>(self.size))
+    return Refused{"it claims a rank out of range"};
+
+  const auto keys = derive_keys(self, static_cast<int>(from));
+  if (!equal_in_constant_time(initiator_mac(keys, hello, proof),
+                              std::span(proof).last(mac_bytes))) {
+    return Refused{"it does not know the job's secret"};
+  }
+  return Introduced{static_cast<int>(from), static_cast<LinkKind>(kind),
+                    responder_mac(keys, hello, proof)};
+}
+
+bool check_answer(const Membership& self, int to, const Hello& hello, const Proof& proof,
+                  const Answer& answer) {
+  return equal_in_constant_time(responder_mac(derive_keys(self, to), hello, proof), answer);
+}
+
+}  // namespace tutti::rendezvous

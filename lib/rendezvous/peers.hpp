@@ -1,0 +1,58 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/log.hpp"
+#include "launch/place.hpp"
+#include "rendezvous/card.hpp"
+#include "rendezvous/handshake.hpp"
+#include "rendezvous/listener.hpp"
+#include "tutti/bootstrap.hpp"
+
+namespace tutti::rendezvous {
+
+/// What this rank knows of all ranks after the card exchange; never changes.
+class Peers {
+ public:
+  /// Throws Error{mismatch} where the cards contradict each other.
+  Peers(int rank, std::vector<Card> cards, std::vector<Interface> own_interfaces);
+
+  [[nodiscard]] int rank() const { return place_.rank; }
+  [[nodiscard]] int size() const { return place_.size; }
+  [[nodiscard]] const launch::Place& place() const { return place_; }
+  [[nodiscard]] const launch::Place& place_of(int peer) const { return places_.at(index(peer)); }
+  [[nodiscard]] const Card& card(int peer) const { return cards_.at(index(peer)); }
+  [[nodiscard]] bool on_this_host(int peer) const {
+    return place_of(peer).host_index == place_.host_index;
+  }
+  /// True if `peer`'s pid means the same process here as there.
+  [[nodiscard]] bool sees_pid_of(int peer) const;
+  /// Where to try to reach `peer`, best first: loopback inside a host, networks that both are in
+  /// before others.
+  [[nodiscard]] std::vector<SocketAddress> candidates(int peer) const;
+  /// "rank 2 (node1, pid 4711)"
+  [[nodiscard]] std::string describe(int peer) const;
+
+ private:
+  static std::size_t index(int peer) { return static_cast<std::size_t>(peer); }
+  launch::Place place_;
+  std::vector<Card> cards_;
+  std::vector<launch::Place> places_;
+  std::vector<Interface> own_interfaces_;
+};
+
+/// All that set-up gives: who the peers are, the proof of membership, and the open doors.
+struct Meeting {
+  Peers peers;
+  Membership self;
+  std::vector<Listener> listeners;
+};
+
+/// Collective over `bootstrap`: shares the job secret, opens the listening sockets, exchanges
+/// cards, and passes a barrier, so that no rank is left inside the bootstrap's progress when
+/// another stops to drive it.
+[[nodiscard]] Meeting meet(Bootstrap& bootstrap, const Environment& environment,
+                           const launch::LauncherClaim& claim, Log& log, Deadline deadline);
+
+}  // namespace tutti::rendezvous

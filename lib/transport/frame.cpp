@@ -1,0 +1,99 @@
+#include "transport/frame.hpp"
+
+namespace tutti::transport {
+namespace {
+
+// A header is written for each small message: no allocation here.
+class HeaderWriter {
+ public:
+  explicit HeaderWriter(FrameHeader& header) : header_(header) {}
+  template <class T>
+  void put(T value) {
+    for (std::size_t i = 0; i < sizeof(T); ++i) {
+      header_[at_++] = static_cast<std::byte>(static_cast<std::uint64_t>(value) >> (8 * i));
+    }
+  }
+
+ private:
+  FrameHeader& header_;
+  std::size_t at_ = 0;
+};
+
+class HeaderReader {
+ public:
+  explicit HeaderReader(std::span<const std::byte, frame_header_bytes> header) : header_(header) {}
+  template <class T>
+  T get() {
+    std::uint64_t value = 0;
+    for (std::size_t i = 0; i < sizeof(T); ++i) {
+      value |= static_cast<std::uint64_t>(header_[at_++]) << (8 * i);
+    }
+    return static_cast<T>(value);
+  }
+
+ private:
+  std::span<const std::byte, frame_header_bytes> header_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace
+
+FrameHeader encode(const Frame& frame) {
+  FrameHeader header{};
+  HeaderWriter writer(header);
+  const auto& call = frame.call;
+  writer.put(static_cast<std::uint8_t>(frame.kind));
+  writer.put(static_cast<std::uint8_t>(call.key.kind));
+  writer.put(static_cast<std::uint8_t>(call.signature.operation));
+  writer.put(static_cast<std::uint8_t>(call.signature.type));
+  writer.put(frame.payload);
+  writer.put(call.key.communicator);
+  writer.put(call.key.tag);
+  writer.put(call.key.sequence);
+  writer.put(frame.position);
+  writer.put(call.fingerprint);
+  writer.put(call.signature.count);
+  writer.put(static_cast<std::uint32_t>(call.signature.root));
+  writer.put(static_cast<std::uint32_t>(call.signature.op));
+  return header;
+}
+
+std::optional<Frame> decode(std::span<const std::byte, frame_header_bytes> header) {
+  HeaderReader reader(header);
+  Frame frame;
+  auto& call = frame.call;
+  const auto kind = reader.get<std::uint8_t>();
+  const auto stream_kind = reader.get<std::uint8_t>();
+  const auto operation = reader.get<std::uint8_t>();
+  const auto type = reader.get<std::uint8_t>();
+  frame.payload = reader.get<std::uint32_t>();
+  call.key.communicator = reader.get<std::uint32_t>();
+  call.key.tag = reader.get<std::uint32_t>();
+  call.key.sequence = reader.get<std::uint64_t>();
+  frame.position = reader.get<std::uint64_t>();
+  call.fingerprint = reader.get<std::uint64_t>();
+  call.signature.count = reader.get<std::uint64_t>();
+  call.signature.root = static_cast<std::int32_t>(reader.get<std::uint32_t>());
+  const auto op = reader.get<std::uint32_t>();
+
+  if (kind < static_cast<std::uint8_t>(FrameKind::data) ||
+      kind > static_cast<std::uint8_t>(FrameKind::credit) ||
+      stream_kind > static_cast<std::uint8_t>(StreamKind::message) ||
+      operation >= operation_count || type > static_cast<std::uint8_t>(Type::f64) ||
+      op > static_cast<std::uint32_t>(Operator::average)) {
+    return std::nullopt;
+  }
+  frame.kind = static_cast<FrameKind>(kind);
+  call.key.kind = static_cast<StreamKind>(stream_kind);
+  call.signature.operation = static_cast<Operation>(operation);
+  call.signature.type = static_cast<Type>(type);
+  call.signature.op = static_cast<Operator>(op);
+
+  const bool carries_data = frame.kind == FrameKind::data || frame.kind == FrameKind::eager;
+  const bool payload_fits =
+      carries_data ? frame.payload > 0 && frame.payload <= most_payload_bytes : frame.payload == 0;
+  if (!payload_fits) return std::nullopt;
+  return frame;
+}
+
+}  // namespace tutti::transport

@@ -1,0 +1,217 @@
+#include "transport/incoming_half.hpp"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/system_error.hpp"
+#include "transport/outgoing_half.hpp"
+
+namespace tutti::transport {
+namespace {
+
+// A piece to reduce is read, then reduced, while it is still in the first-level or second-level
+// cache.
+constexpr std::size_t staging_bytes = std::size_t{64} << 10;
+// After so much from one peer the others get their turn.
+constexpr std::size_t fair_share = std::size_t{2} << 20;
+
+}  // namespace
+
+IncomingHalf::IncomingHalf(int peer, std::size_t eager_bytes, CallInspector& inspector)
+    : peer_(peer), eager_bytes_(eager_bytes), inspector_(inspector) {}
+
+void IncomingHalf::connect(Descriptor socket) {
+  socket_ = std::move(socket);
+  staging_.resize(staging_bytes);
+  for (auto& [key, stream] : streams_) grant_if_due(stream);
+}
+
+void IncomingHalf::post(RecvRequest& request) {
+  auto& stream = streams_[request.call->key];
+  const bool is_first = stream.bytes.posted() == 0;
+  stream.ours = *request.call;
+  if (is_first && stream.theirs && !inspector_.on_peer_call(peer_, *stream.theirs)) {
+    contradicted_ = true;
+    return;
+  }
+  stream.bytes.post(request);
+  if (const auto taken = stream.bytes.take_kept(); taken > 0) {
+    kept_ -= taken;
+    return_credit(taken);
+  }
+  grant_if_due(stream);
+}
+
+void IncomingHalf::finish(const StreamKey& key) {
+  const auto found = streams_.find(key);
+  if (found == streams_.end()) return;
+  kept_ -= found->second.bytes.kept();
+  return_credit(found->second.bytes.kept());
+  streams_.erase(found);
+}
+
+void IncomingHalf::grant_if_due(Stream& stream) {
+  const auto posted = stream.bytes.posted();
+  if (!socket_ || posted <= stream.granted) return;
+  if (posted <= eager_bytes_ && !stream.wanted) return;
+  stream.granted = posted;
+  const auto header = encode({.kind = FrameKind::grant, .position = posted, .call = stream.ours});
+  outgoing_.insert(outgoing_.end(), header.begin(), header.end());
+  write();
+}
+
+void IncomingHalf::return_credit(std::size_t bytes) {
+  credit_to_return_ += bytes;
+  // Many small returns in one: three quarters of the credit stay with the sender meanwhile.
+  if (credit_to_return_ == 0 || credit_to_return_ < eager_credit(eager_bytes_) / 4) return;
+  const auto header = encode({.kind = FrameKind::credit, .position = credit_to_return_});
+  credit_to_return_ = 0;
+  outgoing_.insert(outgoing_.end(), header.begin(), header.end());
+  write();
+}
+
+bool IncomingHalf::write() {
+  blocked_ = false;
+  std::size_t sent = 0;
+  while (socket_ && sent < outgoing_.size()) {
+    const auto done = ::send(socket_.get(), outgoing_.data() + sent, outgoing_.size() - sent,
+                             MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (done >= 0) {
+      sent += static_cast<std::size_t>(done);
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      blocked_ = true;
+      break;
+    } else if (errno != EINTR) {
+      sent = outgoing_.size();  // broken: reading finds out, after what has already arrived
+    }
+  }
+  outgoing_.erase(outgoing_.begin(), outgoing_.begin() + static_cast<std::ptrdiff_t>(sent));
+  return sent > 0;
+}
+
+bool IncomingHalf::read() {
+  std::size_t moved = 0;
+  while (socket_ && failure_.empty() && !contradicted_ && moved < fair_share) {
+    // First what is there already, then more from the kernel.
+    if (frame_ ? take_payload() : take_header()) continue;
+    if (!failure_.empty() || contradicted_) break;
+    const auto got = fill();
+    if (got == 0) break;
+    moved += got;
+  }
+  return moved > 0;
+}
+
+/// Reads once from the socket: the payload that is due straight into its place, what follows into
+/// the staging buffer.
+std::size_t IncomingHalf::fill() {
+  if (staged_begin_ == staged_end_) {
+    staged_begin_ = staged_end_ = 0;
+  } else if (staged_begin_ > 0) {
+    std::memmove(staging_.data(), staging_.data() + staged_begin_, staged_end_ - staged_begin_);
+    staged_end_ -= staged_begin_;
+    staged_begin_ = 0;
+  }
+  std::array<iovec, 2> parts{};
+  std::size_t count = 0;
+  std::size_t direct = 0;
+  IncomingStream* stream = nullptr;
+  if (frame_ && staged_end_ == 0) {
+    stream = &streams_[frame_->call.key].bytes;
+    auto room = stream->kept() == 0 ? stream->direct_room() : std::span<std::byte>();
+    room = room.first(std::min(room.size(), payload_left_));
+    direct = room.size();
+    if (direct > 0) parts[count++] = {room.data(), direct};
+  }
+  if (direct == 0 || direct == payload_left_) {
+    parts[count++] = {staging_.data() + staged_end_, staging_.size() - staged_end_};
+  }
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = count;
+  ssize_t result = 0;
+  do {
+    result = ::recvmsg(socket_.get(), &message, MSG_DONTWAIT);
+  } while (result < 0 && errno == EINTR);
+  if (result < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return 0;
+  if (result <= 0) {
+    fail(result == 0 ? "the peer closed it" : errno_text(errno));
+    return 0;
+  }
+  const auto got = static_cast<std::size_t>(result);
+  const auto placed = std::min(got, direct);
+  if (placed > 0) {
+    stream->put_directly(placed);
+    payload_left_ -= placed;
+    if (frame_->kind == FrameKind::eager) return_credit(placed);
+    if (payload_left_ == 0) frame_.reset();
+  }
+  staged_end_ += got - placed;
+  return got;
+}
+
+bool IncomingHalf::take_header() {
+  if (staged_end_ - staged_begin_ < frame_header_bytes) return false;
+  const auto frame = decode(std::span<const std::byte, frame_header_bytes>(
+      staging_.data() + staged_begin_, frame_header_bytes));
+  staged_begin_ += frame_header_bytes;
+  if (!frame || !on_frame(*frame)) {
+    if (!contradicted_) fail("the peer sent what is no frame");
+    return false;
+  }
+  return true;
+}
+
+bool IncomingHalf::on_frame(const Frame& frame) {
+  if (frame.kind == FrameKind::grant || frame.kind == FrameKind::credit) return false;
+  auto& stream = streams_[frame.call.key];
+  if (!stream.theirs) {
+    stream.theirs = frame.call;
+    if (!inspector_.on_peer_call(peer_, frame.call)) {
+      contradicted_ = true;
+      return false;
+    }
+  }
+  if (frame.kind == FrameKind::want) {
+    stream.wanted = true;
+    grant_if_due(stream);
+    return true;
+  }
+  if (frame.position != stream.bytes.arrived()) return false;
+  const auto end = frame.position + frame.payload;
+  if (frame.kind == FrameKind::data && end > stream.granted) return false;
+  if (frame.kind == FrameKind::eager &&
+      (end > eager_bytes_ || kept_ + frame.payload > eager_credit(eager_bytes_))) {
+    return false;
+  }
+  frame_ = frame;
+  payload_left_ = frame.payload;
+  return true;
+}
+
+bool IncomingHalf::take_payload() {
+  const auto available = std::min(payload_left_, staged_end_ - staged_begin_);
+  if (available == 0) return false;
+  auto& stream = streams_[frame_->call.key];
+  const bool is_eager = frame_->kind == FrameKind::eager;
+  const auto bytes = std::span<const std::byte>(staging_).subspan(staged_begin_, available);
+  const auto taken = stream.bytes.put(bytes, is_eager);
+  staged_begin_ += available;
+  payload_left_ -= available;
+  if (payload_left_ == 0) frame_.reset();
+  if (is_eager) {
+    kept_ += available - taken;
+    return_credit(taken);
+  }
+  return true;
+}
+
+void IncomingHalf::fail(std::string reason) {
+  if (failure_.empty()) failure_ = std::move(reason);
+}
+
+}  // namespace tutti::transport

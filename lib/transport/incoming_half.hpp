@@ -1,0 +1,70 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/descriptor.hpp"
+#include "transport/frame.hpp"
+#include "transport/incoming_stream.hpp"
+#include "transport/links.hpp"
+
+namespace tutti::transport {
+
+/// The receiving half of a link: the peer dialed it, data frames come by it, grants and credit go
+/// back by it.
+class IncomingHalf {
+ public:
+  IncomingHalf(int peer, std::size_t eager_bytes, CallInspector& inspector);
+
+  void connect(Descriptor socket);
+  [[nodiscard]] bool connected() const { return static_cast<bool>(socket_); }
+  [[nodiscard]] int fd() const { return socket_.get(); }
+  [[nodiscard]] const std::string& failure() const { return failure_; }
+
+  void post(RecvRequest& request);
+  void finish(const StreamKey& key);
+
+  /// Both return true if anything moved.
+  bool read();
+  bool write();
+  [[nodiscard]] bool wants_to_write() const { return blocked_; }
+
+ private:
+  struct Stream {
+    IncomingStream bytes;
+    std::optional<CallContext> theirs;  ///< the peer's call, once a frame has named it
+    CallContext ours;                   ///< once a request has been posted
+    std::uint64_t granted = 0;
+    bool wanted = false;
+  };
+
+  std::size_t fill();
+  bool take_header();
+  bool take_payload();
+  bool on_frame(const Frame& frame);
+  void grant_if_due(Stream& stream);
+  void return_credit(std::size_t bytes);
+  void fail(std::string reason);
+
+  int peer_;
+  std::size_t eager_bytes_;
+  CallInspector& inspector_;
+  Descriptor socket_;
+  std::string failure_;
+  std::map<StreamKey, Stream> streams_;
+  std::vector<std::byte>
+      staging_;  ///< bytes read and not yet looked at: [staged_begin_, staged_end_)
+  std::size_t staged_begin_ = 0;
+  std::size_t staged_end_ = 0;
+  std::optional<Frame> frame_;  ///< whose payload is coming
+  std::size_t payload_left_ = 0;
+  std::size_t kept_ = 0;  ///< bytes of eager frames that no request has taken
+  std::size_t credit_to_return_ = 0;
+  std::vector<std::byte> outgoing_;
+  bool blocked_ = false;
+  bool contradicted_ = false;  ///< the peer made another call: its data is left alone
+};
+
+}  // namespace tutti::transport

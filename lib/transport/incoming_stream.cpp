@@ -1,0 +1,98 @@
+#include "transport/incoming_stream.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tutti::transport {
+namespace {
+
+/// Gives the request as much of `bytes` as it wants; returns how much.
+std::size_t feed(RecvRequest& request, std::span<const std::byte> bytes) {
+  bytes = bytes.first(std::min(bytes.size(), request.to.size() - request.received));
+  if (request.reduce == nullptr) {
+    std::memcpy(request.to.data() + request.received, bytes.data(), bytes.size());
+    request.received += bytes.size();
+    return bytes.size();
+  }
+  const auto reduce = [&](const std::byte* from, std::size_t elements) {
+    const auto at = request.received - request.carried;
+    request.reduce(request.to.data() + at, request.combine_with + at, from, elements);
+  };
+  auto rest = bytes;
+  if (request.carried > 0) {
+    const auto missing = std::min(request.element_bytes - request.carried, rest.size());
+    std::memcpy(request.carry.data() + request.carried, rest.data(), missing);
+    rest = rest.subspan(missing);
+    if (request.carried + missing < request.element_bytes) {
+      request.carried += missing;
+      request.received += missing;
+      return bytes.size();
+    }
+    reduce(request.carry.data(), 1);
+    request.received += missing;
+    request.carried = 0;
+  }
+  const auto elements = rest.size() / request.element_bytes;
+  if (elements > 0) reduce(rest.data(), elements);
+  const auto whole = elements * request.element_bytes;
+  request.carried = rest.size() - whole;
+  std::memcpy(request.carry.data(), rest.data() + whole, request.carried);
+  request.received += rest.size();
+  return bytes.size();
+}
+
+}  // namespace
+
+void IncomingStream::post(RecvRequest& request) {
+  if (request.done()) return;
+  posted_ += request.to.size();
+  requests_.push_back(&request);
+}
+
+std::span<std::byte> IncomingStream::direct_room() const {
+  if (requests_.empty() || requests_.front()->reduce != nullptr) return {};
+  return requests_.front()->to.subspan(requests_.front()->received);
+}
+
+void IncomingStream::put_directly(std::size_t bytes) {
+  arrived_ += bytes;
+  auto& request = *requests_.front();
+  request.received += bytes;
+  if (request.done()) requests_.pop_front();
+}
+
+std::size_t IncomingStream::put(std::span<const std::byte> bytes, bool may_keep) {
+  std::size_t taken = 0;
+  arrived_ += bytes.size();
+  while (kept() == 0 && taken < bytes.size() && !requests_.empty()) {
+    taken += feed_front(bytes.subspan(taken));
+  }
+  if (may_keep && taken < bytes.size()) {
+    const auto rest = bytes.subspan(taken);
+    kept_.insert(kept_.end(), rest.begin(), rest.end());
+  }
+  return taken;
+}
+
+std::size_t IncomingStream::take_kept() {
+  std::size_t taken = 0;
+  while (kept() > 0 && !requests_.empty()) {
+    const auto bytes = feed_front(std::span(kept_).subspan(kept_taken_));
+    kept_taken_ += bytes;
+    taken += bytes;
+  }
+  if (kept() == 0) {
+    kept_.clear();
+    kept_taken_ = 0;
+  }
+  return taken;
+}
+
+std::size_t IncomingStream::feed_front(std::span<const std::byte> bytes) {
+  auto& request = *requests_.front();
+  const auto taken = feed(request, bytes);
+  if (request.done()) requests_.pop_front();
+  return taken;
+}
+
+}  // namespace tutti::transport

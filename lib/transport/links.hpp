@@ -1,0 +1,58 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "transport/request.hpp"
+
+namespace tutti::transport {
+
+/// Told of every call that a peer's frames speak of, so that different calls are found.
+class CallInspector {
+ public:
+  CallInspector() = default;
+  CallInspector(const CallInspector&) = delete;
+  CallInspector& operator=(const CallInspector&) = delete;
+  virtual ~CallInspector() = default;
+
+  /// False where the peer's call contradicts this rank's: then its data is left alone.
+  virtual bool on_peer_call(int peer, const CallContext& theirs) = 0;
+};
+
+inline constexpr int all_peers = -1;
+
+struct LinkState {
+  bool made = false;    ///< the peers are or were connected
+  std::string failure;  ///< why nothing more will move; empty while something may
+};
+
+/// How bytes get from this rank to every other. For one thread at a time.
+///
+/// A stream is sent in order and flow-controlled on its own: what nobody awaits holds up no other
+/// stream. Up to an agreed number of bytes a stream are sent ahead; the rest waits until its
+/// receiver has posted a place for it.
+class Links {
+ public:
+  Links() = default;
+  Links(const Links&) = delete;
+  Links& operator=(const Links&) = delete;
+  virtual ~Links() = default;
+
+  /// Requests of one stream are served in the order posted.
+  virtual void post(SendRequest& request) = 0;
+  virtual void post(RecvRequest& request) = 0;
+  /// A message without bytes: lets the receiver compare the calls.
+  virtual void announce(int peer, const CallContext& call) = 0;
+  /// The call is over on this rank: its streams with `peer`, or with all, are forgotten. All its
+  /// requests are done.
+  virtual void finish(const StreamKey& key, int peer) = 0;
+
+  /// Moves what can be moved now; if nothing can, waits for at most `limit` until something may.
+  /// True if anything moved.
+  virtual bool progress(std::chrono::nanoseconds limit) = 0;
+
+  /// The half of the link by which bytes come from `peer` (`receiving`) or go to it.
+  [[nodiscard]] virtual LinkState state(int peer, bool receiving) const = 0;
+};
+
+}  // namespace tutti::transport

@@ -1,0 +1,218 @@
+#include "transport/outgoing_half.hpp"
+
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/system_error.hpp"
+
+namespace tutti::transport {
+namespace {
+
+// Grants come before their calls, so streams without requests pile up; more than this is no honest
+// peer.
+constexpr std::size_t most_streams = std::size_t{1} << 16;
+
+}  // namespace
+
+OutgoingHalf::OutgoingHalf(int peer, std::size_t eager_bytes, CallInspector& inspector)
+    : peer_(peer),
+      eager_bytes_(eager_bytes),
+      inspector_(inspector),
+      credit_(eager_credit(eager_bytes)) {}
+
+void OutgoingHalf::connect(Descriptor socket) {
+  socket_ = std::move(socket);
+}
+
+void OutgoingHalf::fail(std::string reason) {
+  if (failure_.empty()) failure_ = std::move(reason);
+}
+
+OutgoingHalf::Stream& OutgoingHalf::stream_of(const CallContext& call) {
+  const auto [found, is_new] = streams_.try_emplace(call.key);
+  if (is_new) found->second.call = call;
+  return found->second;
+}
+
+void OutgoingHalf::post(SendRequest& request) {
+  auto& stream = stream_of(*request.call);
+  // A grant may have come before this rank's call: only now can the two be compared.
+  if (!stream.inspected && stream.granted > 0 && !inspector_.on_peer_call(peer_, stream.call)) {
+    stream.granted = 0;
+  }
+  stream.inspected = true;
+  stream.call = *request.call;
+  if (!request.done()) stream.requests.push_back(&request);
+}
+
+void OutgoingHalf::announce(const CallContext& call) {
+  announcements_.push_back(call);
+}
+
+void OutgoingHalf::finish(const StreamKey& key) {
+  streams_.erase(key);
+}
+
+bool OutgoingHalf::write() {
+  bool moved = false;
+  blocked_ = false;
+  while (socket_ && failure_.empty()) {
+    if (!current_ && !start_next_frame()) break;
+    if (!send_current()) break;
+    moved = true;
+  }
+  return moved;
+}
+
+bool OutgoingHalf::start_next_frame() {
+  if (!announcements_.empty()) {
+    current_.emplace();
+    current_->header = encode({.kind = FrameKind::want, .call = announcements_.front()});
+    announcements_.pop_front();
+    return true;
+  }
+  // Round robin, so that a long stream does not starve the others.
+  const auto start = streams_.upper_bound(last_served_);
+  for (auto it = start; it != streams_.end(); ++it) {
+    if (start_frame(it->second)) return true;
+  }
+  for (auto it = streams_.begin(); it != start; ++it) {
+    if (start_frame(it->second)) return true;
+  }
+  return false;
+}
+
+bool OutgoingHalf::start_frame(Stream& stream) {
+  if (stream.requests.empty()) return false;
+  const auto& request = *stream.requests.front();
+  const std::uint64_t left = request.from.size() - request.taken;
+
+  Frame frame{.kind = FrameKind::data, .position = stream.sent, .call = stream.call};
+  auto allowed = stream.granted > stream.sent ? stream.granted - stream.sent : 0;
+  if (allowed == 0) {
+    frame.kind = FrameKind::eager;
+    // Only a stream's first bytes, and none once it has asked: then its last grant always comes
+    // before its end, and none is left over.
+    if (stream.sent < eager_bytes_ && !stream.asked) {
+      allowed = std::min<std::uint64_t>(eager_bytes_ - stream.sent, credit_);
+    }
+  }
+  if (allowed == 0) {
+    if (stream.asked || stream.sent > eager_bytes_) return false;
+    stream.asked = true;
+    current_.emplace();
+    current_->header =
+        encode({.kind = FrameKind::want, .position = stream.sent, .call = stream.call});
+    return true;
+  }
+  const auto payload = std::min<std::uint64_t>({left, allowed, most_payload_bytes});
+  frame.payload = static_cast<std::uint32_t>(payload);
+  if (frame.kind == FrameKind::eager) credit_ -= payload;
+  stream.sent += payload;
+  last_served_ = stream.call.key;
+  current_.emplace();
+  current_->header = encode(frame);
+  current_->stream = &stream;
+  current_->payload_left = static_cast<std::size_t>(payload);
+  return true;
+}
+
+/// True if the current frame has left whole.
+bool OutgoingHalf::send_current() {
+  auto& current = *current_;
+  auto* const request = current.stream != nullptr ? current.stream->requests.front() : nullptr;
+  while (true) {
+    std::array<iovec, 2> parts{};
+    std::size_t count = 0;
+    if (current.header_sent < frame_header_bytes) {
+      parts[count++] = {current.header.data() + current.header_sent,
+                        frame_header_bytes - current.header_sent};
+    }
+    if (current.payload_left > 0) {
+      // sendmsg only reads, but iovec has no const.
+      auto* from = const_cast<std::byte*>(request->from.data()) + request->taken;
+      parts[count++] = {from, current.payload_left};
+    }
+    if (count == 0) break;
+    msghdr message{};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = count;
+    const auto result = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (result < 0) {
+      if (errno == EINTR) continue;
+      blocked_ = errno == EAGAIN || errno == EWOULDBLOCK;
+      if (!blocked_) fail(errno_text(errno));
+      return false;
+    }
+    auto done = static_cast<std::size_t>(result);
+    const auto of_header = std::min(done, frame_header_bytes - current.header_sent);
+    current.header_sent += of_header;
+    done -= of_header;
+    if (request != nullptr) {
+      current.payload_left -= done;
+      request->taken += done;
+    }
+  }
+  // Its owner may use its memory for another at once.
+  if (request != nullptr && request->done()) current.stream->requests.pop_front();
+  current_.reset();
+  return true;
+}
+
+bool OutgoingHalf::read() {
+  bool moved = false;
+  while (socket_ && failure_.empty()) {
+    const auto got = ::recv(socket_.get(), incoming_.data() + incoming_bytes_,
+                            frame_header_bytes - incoming_bytes_, MSG_DONTWAIT);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
+    if (got <= 0) {
+      fail(got == 0 ? "the peer closed it" : errno_text(errno));
+      break;
+    }
+    incoming_bytes_ += static_cast<std::size_t>(got);
+    if (incoming_bytes_ < frame_header_bytes) continue;
+    incoming_bytes_ = 0;
+    const auto frame = decode(incoming_);
+    if (!frame || !on_frame(*frame)) {
+      fail("the peer sent what is no frame");
+      break;
+    }
+    moved = true;
+  }
+  return moved;
+}
+
+bool OutgoingHalf::on_frame(const Frame& frame) {
+  if (frame.kind == FrameKind::credit) {
+    credit_ = std::min<std::uint64_t>(credit_ + frame.position, eager_credit(eager_bytes_));
+    return true;
+  }
+  if (frame.kind != FrameKind::grant || streams_.size() >= most_streams) return false;
+  auto& stream = stream_of(frame.call);
+  stream.granted = std::max(stream.granted, frame.position);
+  if (!stream.inspected || stream.call != frame.call) {
+    const bool fits = inspector_.on_peer_call(peer_, frame.call);
+    // The receiver waits for another call: what this rank has for it must not fill the wrong
+    // buffer.
+    if (!fits) stream.granted = 0;
+  }
+  return true;
+}
+
+std::size_t OutgoingHalf::unacknowledged() const {
+  int bytes = 0;
+  if (!socket_ || !failure_.empty()) return 0;
+  return ::ioctl(socket_.get(), SIOCOUTQ, &bytes) == 0 ? static_cast<std::size_t>(bytes) : 0;
+}
+
+void OutgoingHalf::shut_down() const {
+  if (socket_) ::shutdown(socket_.get(), SHUT_WR);
+}
+
+}  // namespace tutti::transport

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "base/descriptor.hpp"
+#include "transport/frame.hpp"
+#include "transport/links.hpp"
+
+namespace tutti::transport {
+
+/// The sending half of a link: this rank dialed it, data frames leave by it, grants and credit come
+/// back by it.
+class OutgoingHalf {
+ public:
+  OutgoingHalf(int peer, std::size_t eager_bytes, CallInspector& inspector);
+
+  void connect(Descriptor socket);
+  void fail(std::string reason);
+  [[nodiscard]] bool connected() const { return static_cast<bool>(socket_); }
+  [[nodiscard]] int fd() const { return socket_.get(); }
+  [[nodiscard]] const std::string& failure() const { return failure_; }
+
+  void post(SendRequest& request);
+  void announce(const CallContext& call);
+  void finish(const StreamKey& key);
+
+  /// Both return true if anything moved.
+  bool write();
+  bool read();
+  /// True if write() stopped because the kernel takes no more.
+  [[nodiscard]] bool wants_to_write() const { return blocked_; }
+  /// Bytes that the peer's kernel has not acknowledged yet.
+  [[nodiscard]] std::size_t unacknowledged() const;
+  /// No more data will follow: the peer reads an orderly end after all of it.
+  void shut_down() const;
+
+ private:
+  struct Stream {
+    CallContext call;
+    std::deque<SendRequest*> requests;  ///< none of them is done
+    std::uint64_t sent = 0;
+    std::uint64_t granted = 0;
+    bool asked = false;
+    bool inspected = false;
+  };
+  struct Current {
+    FrameHeader header{};
+    std::size_t header_sent = 0;
+    Stream* stream = nullptr;  ///< null: a frame without payload, else the front request's stream
+    std::size_t payload_left = 0;
+  };
+
+  Stream& stream_of(const CallContext& call);
+  bool start_next_frame();
+  bool start_frame(Stream& stream);
+  bool send_current();
+  bool on_frame(const Frame& frame);
+
+  int peer_;
+  std::size_t eager_bytes_;
+  CallInspector& inspector_;
+  Descriptor socket_;
+  std::string failure_;
+  std::map<StreamKey, Stream> streams_;
+  StreamKey last_served_;
+  std::deque<CallContext> announcements_;
+  std::optional<Current> current_;
+  std::uint64_t credit_;
+  bool blocked_ = false;
+  FrameHeader incoming_{};
+  std::size_t incoming_bytes_ = 0;
+};
+
+/// Bytes that may be on their way ahead of grants on one link, all streams together.
+[[nodiscard]] constexpr std::size_t eager_credit(std::size_t eager_bytes) {
+  return 16 * eager_bytes;
+}
+
+}  // namespace tutti::transport

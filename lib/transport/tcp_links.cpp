@@ -1,0 +1,231 @@
+#include "transport/tcp_links.hpp"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <thread>
+
+#include "base/system_error.hpp"
+
+namespace tutti::transport {
+namespace {
+
+// A blocking wake-up on another core takes some 50 µs, so spinning that long at most doubles what a
+// wait costs.
+constexpr std::chrono::microseconds spin_time{50};
+// With more ranks than cores: long enough for a peer that only needs its turn on the core.
+constexpr std::chrono::microseconds shared_spin_time{20};
+constexpr std::chrono::seconds linger_limit{1};
+
+constexpr std::uint64_t wakeup_token = UINT64_MAX;
+
+constexpr std::uint64_t token(int peer, bool is_outgoing) {
+  return static_cast<std::uint64_t>(peer) << 1 | static_cast<std::uint64_t>(is_outgoing);
+}
+
+void tune(int fd, const std::string& congestion) {
+  const int on = 1;
+  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (!congestion.empty() && ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, congestion.data(),
+                                          static_cast<socklen_t>(congestion.size())) != 0) {
+    const int number = errno;
+    throw Error(ErrorCode::usage, "TUTTI_CONGESTION=" + congestion +
+                                      " can't be used here: " + errno_text(number) +
+                                      "; see /proc/sys/net/ipv4/tcp_allowed_congestion_control");
+  }
+}
+
+}  // namespace
+
+TcpLinks::TcpLinks(control::Plane& plane, CallInspector& inspector, Settings settings)
+    : plane_(plane),
+      inspector_(inspector),
+      settings_(std::move(settings)),
+      epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
+  if (!epoll_) throw system_error("can't make an epoll instance", errno);
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = wakeup_token;
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, plane_.wakeup_fd(), &event) != 0) {
+    throw system_error("can't watch a descriptor", errno);
+  }
+}
+
+TcpLinks::~TcpLinks() {
+  for (const auto& [peer, half] : outgoing_) half.shut_down();
+  // Closing a socket that holds unread bytes resets it, and a reset throws away what is still on
+  // its way.
+  const auto deadline = Deadline::after(linger_limit);
+  const auto is_acknowledged = [](auto& entry) {
+    entry.second.read();
+    return entry.second.unacknowledged() == 0;
+  };
+  while (!plane_.failed() && !deadline.expired() &&
+         !std::all_of(outgoing_.begin(), outgoing_.end(), is_acknowledged)) {
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+}
+
+OutgoingHalf& TcpLinks::outgoing(int peer) {
+  const auto [found, is_new] = outgoing_.try_emplace(peer, peer, settings_.eager_bytes, inspector_);
+  if (is_new) plane_.request_data_connection(peer, Deadline::after(settings_.connect_timeout));
+  return found->second;
+}
+
+IncomingHalf& TcpLinks::incoming(int peer) {
+  return incoming_.try_emplace(peer, peer, settings_.eager_bytes, inspector_).first->second;
+}
+
+void TcpLinks::post(SendRequest& request) {
+  auto& half = outgoing(request.peer);
+  half.post(request);
+  half.write();
+  update_watch(half, request.peer, true);
+}
+
+void TcpLinks::post(RecvRequest& request) {
+  auto& half = incoming(request.peer);
+  half.post(request);
+  update_watch(half, request.peer, false);
+}
+
+void TcpLinks::announce(int peer, const CallContext& call) {
+  auto& half = outgoing(peer);
+  half.announce(call);
+  half.write();
+  update_watch(half, peer, true);
+}
+
+void TcpLinks::finish(const StreamKey& key, int peer) {
+  for (auto& [other, half] : outgoing_) {
+    if (peer == all_peers || peer == other) half.finish(key);
+  }
+  for (auto& [other, half] : incoming_) {
+    if (peer != all_peers && peer != other) continue;
+    half.finish(key);
+    update_watch(half, other, false);
+  }
+}
+
+template <class Half>
+void TcpLinks::update_watch(Half& half, int peer, bool is_outgoing) {
+  const auto found = watched_.find({peer, is_outgoing});
+  if (found == watched_.end()) return;
+  std::uint32_t wanted = half.wants_to_write() ? EPOLLIN | EPOLLOUT : EPOLLIN;
+  if (!half.failure().empty()) wanted = 0;
+  if (found->second == wanted) return;
+  epoll_event event{};
+  event.events = wanted;
+  event.data.u64 = token(peer, is_outgoing);
+  // A broken socket is always ready: it must leave, or waiting would never wait.
+  const int operation = wanted == 0 ? EPOLL_CTL_DEL : EPOLL_CTL_MOD;
+  ::epoll_ctl(epoll_.get(), operation, half.fd(), &event);
+  if (wanted == 0) {
+    watched_.erase(found);
+  } else {
+    found->second = wanted;
+  }
+}
+
+void TcpLinks::watch(int fd, int peer, bool is_outgoing) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = token(peer, is_outgoing);
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
+    throw system_error("can't watch a data connection", errno);
+  }
+  watched_[{peer, is_outgoing}] = EPOLLIN;
+}
+
+void TcpLinks::take_connections() {
+  for (auto& arrival : plane_.take_data_connections()) {
+    const int peer = arrival.connection.peer;
+    if (!arrival.connection.socket) {
+      outgoing(peer).fail(arrival.failure);
+      continue;
+    }
+    const int fd = arrival.connection.socket.get();
+    tune(fd, settings_.congestion);
+    if (arrival.dialed_here) {
+      outgoing(peer).connect(std::move(arrival.connection.socket));
+    } else {
+      incoming(peer).connect(std::move(arrival.connection.socket));
+    }
+    watch(fd, peer, arrival.dialed_here);
+    if (arrival.dialed_here) {
+      outgoing(peer).write();
+      update_watch(outgoing(peer), peer, true);
+    } else {
+      update_watch(incoming(peer), peer, false);
+    }
+  }
+}
+
+bool TcpLinks::handle_ready(std::chrono::nanoseconds limit) {
+  std::array<epoll_event, 32> events;
+  // Rounded up to whole milliseconds; sleeping too long by part of one is no harm, spinning would
+  // be.
+  const auto wait = std::chrono::ceil<std::chrono::milliseconds>(limit).count();
+  const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
+                                 static_cast<int>(std::min<std::int64_t>(wait, 1000)));
+  if (count < 0 && errno != EINTR) throw system_error("waiting for data failed", errno);
+  bool moved = false;
+  for (int i = 0; i < count; ++i) {
+    const auto& event = events[static_cast<std::size_t>(i)];
+    if (event.data.u64 == wakeup_token) {
+      plane_.clear_wakeup();
+      take_connections();
+      moved = true;
+      continue;
+    }
+    const int peer = static_cast<int>(event.data.u64 >> 1);
+    const auto serve = [&](auto& half, bool is_outgoing) {
+      moved |= half.read();
+      moved |= half.write();
+      update_watch(half, peer, is_outgoing);
+      moved |= !half.failure().empty();
+    };
+    if ((event.data.u64 & 1U) != 0) {
+      serve(outgoing(peer), true);
+    } else {
+      serve(incoming(peer), false);
+    }
+  }
+  return moved;
+}
+
+bool TcpLinks::progress(std::chrono::nanoseconds limit) {
+  if (handle_ready(std::chrono::nanoseconds(0))) {
+    is_idle_ = false;
+    return true;
+  }
+  const auto now = std::chrono::steady_clock::now();
+  if (!is_idle_) {
+    is_idle_ = true;
+    idle_since_ = now;
+  }
+  if (now - idle_since_ < (settings_.shares_cores ? shared_spin_time : spin_time)) {
+    if (settings_.shares_cores) ::sched_yield();
+    return false;
+  }
+  const bool moved = handle_ready(limit);
+  if (moved) is_idle_ = false;
+  return moved;
+}
+
+LinkState TcpLinks::state(int peer, bool receiving) const {
+  const auto of = [peer](const auto& halves) -> LinkState {
+    const auto found = halves.find(peer);
+    if (found == halves.end()) return {};
+    return {found->second.connected(), found->second.failure()};
+  };
+  return receiving ? of(incoming_) : of(outgoing_);
+}
+
+}  // namespace tutti::transport

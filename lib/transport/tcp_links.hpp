@@ -1,0 +1,59 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "base/descriptor.hpp"
+#include "control/plane.hpp"
+#include "transport/incoming_half.hpp"
+#include "transport/links.hpp"
+#include "transport/outgoing_half.hpp"
+#include "tutti/deadline.hpp"
+
+namespace tutti::transport {
+
+/// Links over TCP, made when they are first used. A link has two one-way halves, each dialed by its
+/// sender, so that two ranks which begin to talk at the same time need not agree whose connection
+/// counts.
+class TcpLinks final : public Links {
+ public:
+  struct Settings {
+    std::size_t eager_bytes = 0;
+    std::string congestion;     ///< TCP congestion control; empty: the system's
+    bool shares_cores = false;  ///< more ranks than cores here: whoever spins steals a peer's time
+    std::chrono::nanoseconds connect_timeout{};
+  };
+
+  TcpLinks(control::Plane& plane, CallInspector& inspector, Settings settings);
+  /// Waits up to a second until the peers' hosts have what was sent.
+  ~TcpLinks() override;
+
+  void post(SendRequest& request) override;
+  void post(RecvRequest& request) override;
+  void announce(int peer, const CallContext& call) override;
+  void finish(const StreamKey& key, int peer) override;
+  bool progress(std::chrono::nanoseconds limit) override;
+  [[nodiscard]] LinkState state(int peer, bool receiving) const override;
+
+ private:
+  OutgoingHalf& outgoing(int peer);
+  IncomingHalf& incoming(int peer);
+  void take_connections();
+  void watch(int fd, int peer, bool is_outgoing);
+  template <class Half>
+  void update_watch(Half& half, int peer, bool is_outgoing);
+  bool handle_ready(std::chrono::nanoseconds limit);
+
+  control::Plane& plane_;
+  CallInspector& inspector_;
+  Settings settings_;
+  Descriptor epoll_;
+  std::map<int, OutgoingHalf> outgoing_;
+  std::map<int, IncomingHalf> incoming_;
+  std::map<std::pair<int, bool>, std::uint32_t> watched_;  ///< (peer, is_outgoing) → epoll events
+  std::chrono::steady_clock::time_point idle_since_{};
+  bool is_idle_ = false;
+};
+
+}  // namespace tutti::transport

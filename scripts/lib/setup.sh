@@ -1,0 +1,75 @@
+# Shared by the scripts: what tutti needs, how it is built, how steps are reported. Sourced, not run.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+build=${TUTTI_BUILD:-$root/build}
+
+# Open MPI refuses to run as root unless told twice, and by default wants a core a rank.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export PATH=$PATH:/usr/sbin:/sbin
+
+fail() {
+  printf '%s: %s\n' "$(basename "$0")" "$1" >&2
+  exit "${2:-1}"
+}
+
+# step NAME COMMAND…: runs quietly; says how long it took, and shows all output only if it failed.
+step() {
+  local name=$1 log started status=0
+  shift
+  log=$(mktemp)
+  started=$(date +%s.%N)
+  "$@" >"$log" 2>&1 || status=$?
+  if [ "$status" -ne 0 ]; then
+    cat "$log" >&2
+    rm -f "$log"
+    fail "$name failed (exit $status)" 1
+  fi
+  rm -f "$log"
+  printf '%-24s %6.1f s\n' "$name" "$(echo "$(date +%s.%N) $started" | awk '{print $1 - $2}')"
+}
+
+has_command() { command -v "$1" >/dev/null 2>&1; }
+has_library() { pkg-config --exists "$1" 2>/dev/null; }
+has_header() { echo "#include <$1>" | c++ -std=c++20 -E -x c++ - >/dev/null 2>&1; }
+
+# missing_packages [test]: Debian and Ubuntu names of what is not there. Asked of the tools themselves, not of the package
+# manager: what came another way counts too.
+missing_packages() {
+  has_command c++ || echo g++
+  has_command meson || echo meson
+  has_command ninja || echo ninja-build
+  has_command pkg-config || echo pkg-config
+  has_library fmt || echo libfmt-dev
+  has_library libcrypto || echo libssl-dev
+  has_header CLI/CLI.hpp || echo libcli11-dev
+  has_header nlohmann/json.hpp || echo nlohmann-json3-dev
+  if ! has_command mpirun || ! has_command mpicxx; then echo openmpi-bin libopenmpi-dev; fi
+  [ "${1:-}" = test ] || return 0
+  has_command python3 || echo python3
+  has_command cmake || echo cmake
+  has_command ip || echo iproute2
+  if ! has_header catch2/catch.hpp && ! has_header catch2/catch_all.hpp; then echo catch2; fi
+}
+
+install_packages() {
+  local missing as_root=()
+  missing=$(missing_packages "${1:-}" | tr '\n' ' ')
+  [ -n "${missing// /}" ] || return 0
+  has_command apt-get || fail "these are missing and there is no apt-get to install them: $missing" 2
+  if [ "$(id -u)" -ne 0 ]; then
+    has_command sudo || fail "these are missing, and installing them needs root or sudo: $missing" 2
+    as_root=(sudo)
+  fi
+  # shellcheck disable=SC2086  # a list of words
+  step "install packages" "${as_root[@]}" sh -c \
+    "apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing"
+}
+
+configure() {
+  if [ ! -f "$build/build.ninja" ]; then
+    step configure meson setup "$build" "$root" "$@"
+  fi
+}
+
+compile() { step build meson compile -C "$build"; }

@@ -1,0 +1,115 @@
+// Layouts of ranks on hosts: the results stay right, and walks enter each host once.
+#include <set>
+
+#include "algorithm/rank_order.hpp"
+#include "problems.hpp"
+#include "support/catch.hpp"
+
+namespace tutti::algorithm::test {
+
+namespace {
+
+Problem problem_on(const std::vector<int>& host, int root) {
+  return {.rank = 0,
+          .size = static_cast<int>(host.size()),
+          .root = root,
+          .count = 57,
+          .chunk = 4,
+          .in_place = true,
+          .host = host};
+}
+
+void try_all(Operation operation, Make make, std::span<const std::string_view> algorithms,
+             const Problem& problem) {
+  for (const std::string_view algorithm : algorithms) {
+    for (std::uint64_t run = 0; run < 20; ++run) {
+      const std::string failure =
+          failure_of(operation, make,
+                     {.algorithm = algorithm, .problem = problem, .options = options_for(run)});
+      if (!failure.empty()) FAIL(failure);
+    }
+  }
+}
+
+// How many elements go from one host to another.
+std::int64_t elements_between_hosts(const std::vector<Schedule>& schedules,
+                                    const std::vector<int>& host) {
+  std::int64_t elements = 0;
+  for (std::size_t rank = 0; rank < schedules.size(); ++rank) {
+    Cursor cursor(schedules[rank]);
+    for (Step step; cursor.next(step);)
+      if (step.kind == StepKind::send && host[rank] != host[static_cast<std::size_t>(step.peer)])
+        elements += step.region.length();
+  }
+  return elements;
+}
+
+}  // namespace
+
+TEST_CASE("every algorithm is right on every layout of hosts") {
+  for (const auto& host : host_layouts()) {
+    for (int root = 0; root < static_cast<int>(host.size()); ++root) {
+      Problem problem = problem_on(host, root);
+      try_all(Operation::broadcast, make_broadcast, broadcast_algorithms(), problem);
+      try_all(Operation::fan_out, make_fan_out, fan_out_algorithms(), problem);
+    }
+    Problem problem = problem_on(host, 0);
+    try_all(Operation::all_reduce, make_all_reduce, all_reduce_algorithms(), problem);
+    try_all(Operation::barrier, make_barrier, barrier_algorithms(), [&] {
+      Problem barrier = problem;
+      barrier.count = 0;
+      return barrier;
+    }());
+    problem.in_place = false;
+    try_all(Operation::all_reduce, make_all_reduce, all_reduce_algorithms(), problem);
+  }
+}
+
+TEST_CASE("a chain enters each host but the root's once") {
+  for (const auto& host : host_layouts()) {
+    const auto hosts = static_cast<std::int64_t>(std::set<int>(host.begin(), host.end()).size());
+    for (int root = 0; root < static_cast<int>(host.size()); ++root) {
+      const Problem problem = problem_on(host, root);
+      const auto schedules =
+          schedules_of(make_broadcast, {.algorithm = "chain", .problem = problem, .options = {}});
+      CHECK(elements_between_hosts(schedules, host) == (hosts - 1) * problem.count);
+    }
+  }
+}
+
+TEST_CASE("the order starts with the first rank and keeps hosts together") {
+  for (const auto& host : host_layouts()) {
+    const auto size = static_cast<int>(host.size());
+    for (int first = 0; first < size; ++first) {
+      Problem problem = problem_on(host, first);
+      const RankOrder order(problem, first);
+      CHECK(order.rank_at(0) == first);
+      std::set<int> ranks;
+      std::set<int> hosts;
+      int changes = 1;
+      for (int position = 0; position < size; ++position) {
+        const int rank = order.rank_at(position);
+        ranks.insert(rank);
+        hosts.insert(host[static_cast<std::size_t>(rank)]);
+        if (position > 0) {
+          const int before = order.rank_at(position - 1);
+          changes += host[static_cast<std::size_t>(rank)] != host[static_cast<std::size_t>(before)];
+        }
+        problem.rank = rank;
+        CHECK(RankOrder(problem, first).position() == position);
+        CHECK(order.rank_at(position - size) == rank);
+        CHECK(order.rank_at(position + size) == rank);
+      }
+      CHECK(ranks.size() == host.size());
+      CHECK(changes == static_cast<int>(hosts.size()));
+    }
+  }
+}
+
+TEST_CASE("a layout needs one host for each rank") {
+  Problem problem = problem_on({0, 0, 1}, 0);
+  problem.size = 4;
+  CHECK_THROWS_AS(RankOrder(problem, 0), std::invalid_argument);
+}
+
+}  // namespace tutti::algorithm::test
