@@ -55,7 +55,7 @@ std::optional<std::chrono::nanoseconds> parse_duration(std::string_view text) {
   constexpr double year = 366.0 * 24 * 3600;
   const auto seconds = parse_quantity(text, units);
   if (!seconds || *seconds > year) return std::nullopt;
-  return std::chrono::nanoseconds(static_cast<std::int64_t>(*seconds * 1e9));
+  return std::chrono::nanoseconds(std::llround(*seconds * 1e9));
 }
 
 std::optional<std::size_t> parse_size(std::string_view text) {

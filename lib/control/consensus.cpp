@@ -9,7 +9,7 @@ int Consensus::leader() const {
   for (int rank = 0; rank < size_; ++rank) {
     if (!lost_.contains(rank) && !departed_.contains(rank)) return rank;
   }
-  return rank_;
+  return -1;
 }
 
 void Consensus::found(const Finding& finding) {
@@ -46,7 +46,14 @@ void Consensus::on_evidence(const Finding& finding) {
 }
 
 void Consensus::lead_if_due() {
-  if (verdict_ || !pending_ || leader() != rank_ || gathering_) return;
+  if (leader() != rank_) return;
+  if (verdict_ && promised_ != rank_) {
+    // Committed by an earlier leader. Ranks that have agreed with one in between leave that commit
+    // alone, so it has to be said again.
+    promised_ = rank_;
+    outbox_.commit(*verdict_);
+  }
+  if (verdict_ || !pending_ || gathering_) return;
   if (proposed_ == pending_) return;
   gathering_ = true;
   outbox_.gather_soon();
@@ -56,6 +63,7 @@ void Consensus::gathered() {
   gathering_ = false;
   if (verdict_ || !pending_ || leader() != rank_ || proposed_ == pending_) return;
   proposed_ = pending_;
+  promised_ = rank_;
   ++round_;
   agreed_ = {rank_};
   outbox_.propose(round_, *proposed_);
@@ -64,7 +72,12 @@ void Consensus::gathered() {
 
 void Consensus::on_proposal(int leader, std::uint32_t round, const Finding& finding) {
   learn(finding);
+  // After its goodbye this rank has no voice: nobody waits for it, so what it says could come too
+  // late.
+  if (departed_.contains(rank_) || leader < promised_) return;
+  promised_ = leader;
   outbox_.acknowledge(leader, round, verdict_);
+  lead_if_due();
 }
 
 void Consensus::on_acknowledgement(int from, std::uint32_t round,
@@ -89,8 +102,12 @@ void Consensus::commit_if_agreed() {
   decide(*proposed_);
 }
 
-void Consensus::on_commit(const Finding& finding) {
-  if (!verdict_) decide(finding);
+void Consensus::on_commit(int leader, const Finding& finding) {
+  // What a dead leader committed may still be on its way when its successor, whom all have told
+  // that they had no verdict, commits another: then it must not count any more.
+  if (verdict_ || leader < promised_) return;
+  decide(finding);
+  lead_if_due();
 }
 
 void Consensus::decide(const Finding& finding) {

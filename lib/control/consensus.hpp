@@ -36,13 +36,14 @@ class Consensus {
 
   /// This rank found something itself.
   void found(const Finding& finding);
-  /// A rank has said goodbye: it needs not agree any more and is never lost.
+  /// A rank, this one included, has said goodbye: it needs not agree any more and is never lost.
   void departed(int rank);
 
   void on_evidence(const Finding& finding);
   void on_proposal(int leader, std::uint32_t round, const Finding& finding);
   void on_acknowledgement(int from, std::uint32_t round, const std::optional<Finding>& committed);
-  void on_commit(const Finding& finding);
+  /// `leader` is the rank that committed it.
+  void on_commit(int leader, const Finding& finding);
   /// The time to wait for more evidence is over: several deaths at once are to be one verdict.
   void gathered();
 
@@ -58,6 +59,7 @@ class Consensus {
 
   int rank_;
   int size_;
+  int promised_ = -1;  ///< the highest leader that this rank has agreed with: earlier ones are over
   Outbox outbox_;
   std::set<int> lost_;
   std::set<int> departed_;

@@ -72,4 +72,5 @@ configure() {
   fi
 }
 
-compile() { step build meson compile -C "$build"; }
+# compile [TARGET…]: what is built by default, and the targets.
+compile() { step build ninja -C "$build" all "$@"; }

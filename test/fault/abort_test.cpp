@@ -1,0 +1,102 @@
+// abort() ends the job's communication for all, with the reason.
+#include <fmt/format.h>
+
+#include <thread>
+
+#include "loops.hpp"
+#include "support/catch.hpp"
+
+namespace tutti::test {
+namespace {
+
+const std::string reason = "the input file is empty, says rank with the answer 42";
+
+void check_aborted(const std::vector<Report>& reports, int culprit) {
+  INFO(describe(reports));
+  for (int rank = 0; rank < static_cast<int>(reports.size()); ++rank) {
+    CAPTURE(rank);
+    const auto& report = reports[static_cast<std::size_t>(rank)];
+    REQUIRE(report.failure);
+    CHECK(report.failure->code == ErrorCode::aborted);
+    CHECK(report.failure->culprits == std::vector{culprit});
+    CHECK(report.failure->sentence.find(reason) != std::string::npos);
+    CHECK(report.failure->sentence.find(fmt::format("rank {} (", culprit)) != std::string::npos);
+    CHECK(report.destruction < 1500ms * patience());
+  }
+}
+
+}  // namespace
+
+TEST_CASE("an abort reaches ranks within a call, and the aborting rank's own next call") {
+  for (const int size : {1, 2, 3, 5}) {
+    for (const int culprit : {0, size - 1}) {
+      CAPTURE(size, culprit);
+      const auto reports = run_ranks(size, [culprit](Rank& rank) -> std::string {
+        auto& communicator = rank.communicator({.timeout = 10s});
+        std::vector<float> data(1000);
+        for (int i = 0; i < 5; ++i) reduce_and_check(rank, communicator, data);
+        const auto begin = Clock::now();
+        if (rank.rank() == culprit) communicator.abort(reason);
+        try {
+          reduce_and_check(rank, communicator, data);
+        } catch (const Error&) {
+          expect(Clock::now() - begin < 1s * patience(), "the abort took long");
+          throw;
+        }
+        return "reduced all the same";
+      });
+      check_aborted(reports, culprit);
+    }
+  }
+}
+
+TEST_CASE("an abort reaches ranks outside any call at their next one") {
+  Job job(3, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator({.timeout = 10s});
+    communicator.barrier();
+    if (rank.rank() == 1) {
+      communicator.abort(reason);
+      rank.mark();
+    }
+    rank.wait_for_go();
+    communicator.barrier();
+    return "passed";
+  });
+  job.await_marks(1, 1);
+  std::this_thread::sleep_for(100ms);
+  job.tell_go();
+  check_aborted(job.finish(), 1);
+}
+
+TEST_CASE("an abort reaches a rank that waits for a message and one that sends a large one") {
+  const auto reports = run_ranks(4, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator({.timeout = 10s});
+    communicator.barrier();
+    std::vector<float> data(std::size_t{1} << 20);
+    if (rank.rank() == 0) communicator.recv(std::span(data), 1);
+    if (rank.rank() == 2) communicator.send(std::span(data), 3);
+    std::this_thread::sleep_for(100ms);
+    if (rank.rank() == 1) communicator.abort(reason);
+    communicator.barrier();
+    return "passed";
+  });
+  check_aborted(reports, 1);
+}
+
+TEST_CASE("two ranks that abort at once: all are told the same") {
+  const auto reports = run_ranks(4, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator({.timeout = 10s});
+    communicator.barrier();
+    if (rank.rank() % 2 == 1) communicator.abort(reason);
+    communicator.barrier();
+    return "passed";
+  });
+  INFO(describe(reports));
+  REQUIRE(reports[0].failure);
+  const auto culprits = reports[0].failure->culprits;
+  REQUIRE(culprits.size() == 1);
+  CHECK(culprits[0] % 2 == 1);
+  check_aborted(reports, culprits[0]);
+}
+
+}  // namespace tutti::test

@@ -1,0 +1,340 @@
+// Strangers at the ports of a running job: dropped, without an answer, and nobody notices.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <random>
+#include <thread>
+
+#include "loops.hpp"
+#include "rendezvous/handshake.hpp"
+#include "strangers.hpp"
+#include "support/catch.hpp"
+
+namespace tutti::test {
+namespace {
+
+using rendezvous::LinkKind;
+using rendezvous::Membership;
+using rendezvous::Nonce;
+
+constexpr auto dropped_within = 3000ms;
+constexpr std::size_t hello_bytes = rendezvous::hello_bytes;
+
+/// Hands a recorded broadcast to JobSecret::share: how the test comes by a job's secret.
+class Recorded final : public Bootstrap {
+ public:
+  explicit Recorded(Bytes message) : message_(std::move(message)) {}
+  [[nodiscard]] int rank() const override { return 1; }
+  [[nodiscard]] int size() const override { return 2; }
+  [[nodiscard]] std::string source() const override { return "a recording"; }
+  std::vector<Bytes> all_gather(const Bytes& mine, Deadline) override { return {mine, mine}; }
+  Bytes broadcast(const Bytes&, int, Deadline) override { return message_; }
+  void barrier(Deadline) override {}
+
+ private:
+  Bytes message_;
+};
+
+bootstrap::JobSecret secret_from(const Bytes& message) {
+  Recorded recorded(message);
+  return bootstrap::JobSecret::share(recorded, Deadline::never());
+}
+
+Bytes bytes_of(const std::string& text) {
+  const auto view = std::as_bytes(std::span(text));
+  return {view.begin(), view.end()};
+}
+
+std::string text_of(const Bytes& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+Bytes random_bytes(std::size_t count) {
+  Bytes bytes(count);
+  bootstrap::draw_random(bytes);
+  return bytes;
+}
+
+/// A proof by the rules; empty if the hello is none of tutti's.
+Bytes prove(const Membership& self, int to, LinkKind kind, const Bytes& hello_read) {
+  rendezvous::Hello hello{};
+  if (hello_read.size() < hello.size()) return {};
+  std::copy_n(hello_read.begin(), hello.size(), hello.begin());
+  Nonce nonce{};
+  bootstrap::draw_random(nonce);
+  const auto made = rendezvous::make_proof(self, to, kind, hello, nonce);
+  const auto* const proof = std::get_if<rendezvous::Proof>(&made);
+  return proof == nullptr ? Bytes() : Bytes(proof->begin(), proof->end());
+}
+
+/// A job of all_reduce loops, with what the test knows of it.
+class LoopingJob {
+ public:
+  explicit LoopingJob(int size, std::size_t count = 1000)
+      : job_(size, [count](Rank& rank) -> std::string {
+          auto& communicator = rank.communicator({.timeout = 20s});
+          rank.say(text_of(rank.bootstrap().latest_broadcast()));
+          reduce_until_told(rank, communicator, count);
+          communicator.finalize();
+          return "done";
+        }) {
+    job_.await_marks_of_all(3);
+    for (int rank = 0; rank < size; ++rank) {
+      for (auto& door : doors_of(job_.pid(rank), rank)) doors_.push_back(std::move(door));
+    }
+    secret_ = bytes_of(job_.said(0));
+  }
+
+  [[nodiscard]] const std::vector<Door>& doors() const { return doors_; }
+  [[nodiscard]] const Bytes& secret() const { return secret_; }
+  [[nodiscard]] Job& job() { return job_; }
+
+  /// Every stranger must be dropped in time with a hello at most, while the job goes on.
+  void check_dropped(const std::vector<Door>& doors, const Manners& manners) {
+    const auto before = job_.marks(0);
+    const auto receptions = visit(doors, manners, dropped_within * patience());
+    Clock::duration slowest{};
+    for (const auto& reception : receptions) {
+      INFO(manners.name << ": " << reception.door);
+      CHECK(reception.connected);
+      CHECK(reception.closed);
+      CHECK(reception.received <= hello_bytes);
+      slowest = std::max(slowest, reception.after);
+    }
+    fmt::print("{}: {} connections dropped within {:.0f} ms\n", manners.name, receptions.size(),
+               1e3 * seconds(slowest));
+    job_.await_marks_of_all(before + 1);
+  }
+
+  void check_good_end() {
+    job_.tell_go();
+    CHECK(trouble(job_.finish()) == "");
+  }
+
+ private:
+  Job job_;
+  std::vector<Door> doors_;
+  Bytes secret_;
+};
+
+Membership member(const Bytes& secret, int rank, int size) {
+  return {.secret = secret_from(secret), .epoch = 0, .rank = rank, .size = size};
+}
+
+}  // namespace
+
+TEST_CASE("whatever strangers send to any port, they are dropped and the job goes on") {
+  LoopingJob looping(4);
+  // Each rank listens somewhere, or this test would test nothing.
+  for (int rank = 0; rank < 4; ++rank) {
+    CHECK(std::any_of(looping.doors().begin(), looping.doors().end(),
+                      [rank](const Door& door) { return door.rank == rank; }));
+  }
+  const std::vector<Manners> kinds{
+      {"random bytes", true, [](const Bytes&) { return random_bytes(300); }},
+      {"much nonsense", true, [](const Bytes&) { return random_bytes(std::size_t{1} << 20); }},
+      {"HTTP", true,
+       [](const Bytes&) {
+         return bytes_of(
+             "GET / HTTP/1.1\r\nHost: localhost\r\nUser-Agent: probe\r\nAccept: */*\r\n"
+             "Connection: keep-alive\r\n\r\n");
+       }},
+      {"TLS", true,
+       [](const Bytes&) {
+         auto hello = bytes_of({"\x16\x03\x01\x00\xc8\x01\x00\x00\xc4\x03\x03", 11});
+         const auto rest = random_bytes(194);
+         hello.insert(hello.end(), rest.begin(), rest.end());
+         return hello;
+       }},
+      {"16 times 0xFF", true, [](const Bytes&) { return Bytes(16, std::byte{0xFF}); }},
+      {"256 times 0xFF", true, [](const Bytes&) { return Bytes(256, std::byte{0xFF}); }},
+      {"its own hello back", false, [](const Bytes& hello) { return hello; }},
+      {"its own hello thrice", false,
+       [](const Bytes& hello) {
+         auto words = hello;
+         words.insert(words.end(), hello.begin(), hello.end());
+         words.insert(words.end(), hello.begin(), hello.end());
+         return words;
+       }},
+      {"silence", true, {}},
+  };
+  for (const auto& manners : kinds) looping.check_dropped(looping.doors(), manners);
+  looping.check_good_end();
+}
+
+TEST_CASE("who does not know the secret is no member, however well it speaks") {
+  constexpr int size = 3;
+  LoopingJob looping(size);
+  // The right job id, which is public, and another secret.
+  auto wrong = looping.secret();
+  REQUIRE(wrong.size() == bootstrap::JobSecret::secret_bytes + bootstrap::JobSecret::id_bytes);
+  wrong[0] ^= std::byte{1};
+  for (const auto& door : looping.doors()) {
+    const int to = door.rank;
+    const int from = (to + 1) % size;
+    for (const auto kind : {LinkKind::control, LinkKind::data}) {
+      looping.check_dropped({door}, {"wrong secret", false, [&](const Bytes& hello) {
+                                       return prove(member(wrong, from, size), to, kind, hello);
+                                     }});
+    }
+    auto other_job = looping.secret();
+    other_job.back() ^= std::byte{1};
+    looping.check_dropped({door}, {"another job", false, [&](const Bytes& hello) {
+                                     return prove(member(other_job, from, size), to,
+                                                  LinkKind::control, hello);
+                                   }});
+  }
+  looping.check_good_end();
+}
+
+TEST_CASE("even with the secret, what can't be is refused") {
+  constexpr int size = 3;
+  LoopingJob looping(size);
+  for (const auto& door : looping.doors()) {
+    const int to = door.rank;
+    const int from = (to + 1) % size;
+    const auto refused = [&](const char* name, const Membership& self, int claimed_to,
+                             LinkKind kind) {
+      looping.check_dropped({door}, {name, false, [&, self](const Bytes& hello) {
+                                       return prove(self, claimed_to, kind, hello);
+                                     }});
+    };
+    const auto good = member(looping.secret(), from, size);
+    // All three ranks are neighbours: that control link stands already.
+    refused("a second control link", good, to, LinkKind::control);
+    refused("an unknown kind of link", good, to, static_cast<LinkKind>(9));
+    refused("for another rank", good, (to + 2) % size, LinkKind::control);
+    auto self = good;
+    self.rank = to;
+    refused("from itself", self, to, LinkKind::control);
+    self.rank = 77;
+    refused("from a rank out of range", self, to, LinkKind::control);
+    self.rank = -1;
+    refused("from rank -1", self, to, LinkKind::control);
+    self = good;
+    self.epoch = 1;
+    refused("another epoch", self, to, LinkKind::control);
+  }
+  looping.check_good_end();
+}
+
+TEST_CASE("a recorded handshake is of no use a second time") {
+  constexpr int size = 3;
+  LoopingJob looping(size);
+  for (const auto& door : looping.doors()) {
+    Bytes recorded;
+    looping.check_dropped({door}, {"the original", false, [&](const Bytes& hello) {
+                                     recorded = prove(
+                                         member(looping.secret(), (door.rank + 1) % size, size),
+                                         door.rank, LinkKind::data, hello);
+                                     // Recorded on its way and never delivered: it would be let in.
+                                     return Bytes(rendezvous::proof_bytes, std::byte{0});
+                                   }});
+    REQUIRE(recorded.size() == rendezvous::proof_bytes);
+    looping.check_dropped({door}, {"the replay", false, [&](const Bytes&) { return recorded; }});
+    looping.check_dropped({door},
+                          {"the replay, at once", true, [&](const Bytes&) { return recorded; }});
+    auto bent = recorded;
+    bent.back() ^= std::byte{1};
+    looping.check_dropped({door}, {"the replay, bent", false, [&](const Bytes&) { return bent; }});
+  }
+  looping.check_good_end();
+}
+
+TEST_CASE("hundreds of connections cost neither memory nor descriptors in the end") {
+  raise_descriptor_limit();
+  constexpr int size = 3;
+  constexpr int crowd = 200;
+  LoopingJob looping(size);
+  std::vector<Door> doors;
+  for (const auto& door : looping.doors()) doors.insert(doors.end(), crowd, door);
+  const Manners silent{"a silent crowd", true, {}};
+  const Manners loud{"a loud crowd", true, [](const Bytes&) { return random_bytes(500); }};
+
+  looping.check_dropped(doors, loud);  // so that the first allocations do not count
+  looping.check_dropped(doors, silent);
+  std::vector<long> resident;
+  std::vector<std::size_t> descriptors;
+  for (int rank = 0; rank < size; ++rank) {
+    resident.push_back(resident_kib(looping.job().pid(rank)));
+    descriptors.push_back(open_descriptors(looping.job().pid(rank)));
+  }
+  for (int round = 0; round < 4; ++round) looping.check_dropped(doors, loud);
+  looping.check_dropped(doors, silent);
+  for (int rank = 0; rank < size; ++rank) {
+    CAPTURE(rank);
+    const auto index = static_cast<std::size_t>(rank);
+    const auto grown = resident_kib(looping.job().pid(rank)) - resident[index];
+    fmt::print("rank {}: {} KiB more after {} connections\n", rank, grown, 5 * crowd);
+    CHECK(grown < 512);
+    CHECK(open_descriptors(looping.job().pid(rank)) == descriptors[index]);
+  }
+  looping.check_good_end();
+}
+
+TEST_CASE("a silent crowd holds a bounded number of descriptors while it stands there") {
+  raise_descriptor_limit();
+  constexpr int size = 3;
+  LoopingJob looping(size);
+  const auto before = open_descriptors(looping.job().pid(0));
+  std::vector<Descriptor> crowd;
+  for (const auto& door : looping.doors()) {
+    if (door.rank != 0) continue;
+    for (int i = 0; i < 200; ++i) crowd.push_back(knock(door));
+  }
+  std::this_thread::sleep_for(300ms);
+  CHECK(open_descriptors(looping.job().pid(0)) > before + 10);  // it does let them wait
+  CHECK(open_descriptors(looping.job().pid(0)) <= before + 70);
+  const auto marks = looping.job().marks(0);
+  looping.job().await_marks_of_all(marks + 5);
+  looping.check_good_end();
+}
+
+TEST_CASE("strangers at the door during set-up delay nobody for long") {
+  raise_descriptor_limit();
+  constexpr int size = 4;
+  for (int round = 0; round < 3; ++round) {
+    Job job(size, [](Rank& rank) -> std::string {
+      rank.bootstrap().after = [&rank](int exchange) {
+        if (exchange != 2) return;
+        rank.mark();  // it listens, and its card is out
+        rank.wait_for_go();
+      };
+      const auto begin = Clock::now();
+      auto& communicator = rank.communicator({.timeout = 20s});
+      std::vector<float> data(1000);
+      reduce_and_check(rank, communicator, data);
+      communicator.finalize();
+      return fmt::format("{}", (Clock::now() - begin) / 1ms);
+    });
+    job.await_marks_of_all(1);
+    std::vector<Door> doors;
+    for (int rank = 0; rank < size; ++rank) {
+      for (auto& door : doors_of(job.pid(rank), rank)) doors.push_back(std::move(door));
+    }
+    std::vector<Descriptor> crowd;
+    for (const auto& door : doors) {
+      for (int i = 0; i < 200; ++i) crowd.push_back(knock(door));
+    }
+    const auto begin = Clock::now();
+    job.tell_go();
+    // And more of them come all the time.
+    std::mt19937 random(5);  // NOLINT
+    while (Clock::now() < begin + 1s) {
+      try {
+        crowd[random() % crowd.size()] = knock(doors[random() % doors.size()]);
+      } catch (const std::runtime_error&) {
+        break;  // the job is over already
+      }
+      std::this_thread::sleep_for(200us);
+    }
+    const auto reports = job.finish();
+    CHECK(trouble(reports) == "");
+    for (const auto& report : reports) {
+      CHECK(seconds(report.ended - begin) < 5.0 * patience());
+    }
+  }
+}
+
+}  // namespace tutti::test

@@ -1,0 +1,235 @@
+// Ranks that are late: stopped, asleep, or busy elsewhere. Late is not dead.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <set>
+#include <thread>
+
+#include "loops.hpp"
+#include "support/catch.hpp"
+
+namespace tutti::test {
+namespace {
+
+constexpr auto deadline = 1s;
+// What a rank may take beyond its deadline: to ask the others what they do, and to agree.
+constexpr auto verdict_time = 1500ms;
+
+const Report& report_of(const std::vector<Report>& reports, int rank) {
+  return reports.at(static_cast<std::size_t>(rank));
+}
+
+}  // namespace
+
+TEST_CASE("a rank that is stopped for less than the deadline does no harm") {
+  for (const int size : {2, 4}) {
+    for (const int victim : {0, size - 1}) {
+      for (const std::size_t count : {std::size_t{1000}, std::size_t{1} << 20}) {
+        CAPTURE(size, victim, count);
+        Job job(size, [count](Rank& rank) -> std::string {
+          auto& communicator = rank.communicator({.timeout = 10s});
+          reduce_until_told(rank, communicator, count);
+          communicator.finalize();
+          return "done";
+        });
+        job.await_marks_of_all(3);
+        job.signal(victim, SIGSTOP);
+        std::this_thread::sleep_for(700ms);
+        const auto before = job.marks(victim);
+        job.signal(victim, SIGCONT);
+        job.await_marks(victim, before + 3);
+        job.tell_go();
+        CHECK(trouble(job.finish()) == "");
+      }
+    }
+  }
+}
+
+TEST_CASE("a rank that is stopped for longer is the one that the others name at the deadline") {
+  for (const int size : {2, 3, 4, 5}) {
+    for (const int victim : std::set{0, size / 2, size - 1}) {
+      CAPTURE(size, victim);
+      Job job(size,
+              [](Rank& rank) -> std::string { reduce_forever(rank, 1000, {.timeout = deadline}); });
+      job.await_marks_of_all(3);
+      job.signal(victim, SIGSTOP);
+      for (int rank = 0; rank < size; ++rank) {
+        if (rank != victim) job.await_end(rank);
+      }
+      const auto continued = job.signal(victim, SIGCONT);
+      const auto reports = job.finish();
+      INFO(describe(reports));
+      int speakers = 0;
+      for (int rank = 0; rank < size; ++rank) {
+        CAPTURE(rank);
+        const auto& report = report_of(reports, rank);
+        REQUIRE(report.failure);
+        if (rank == victim) {
+          // It wakes up in a job that has ended: an error within its own deadline.
+          CHECK(seconds(report.ended - continued) < seconds(deadline + verdict_time * patience()));
+          continue;
+        }
+        CHECK(report.failure->code == ErrorCode::timeout);
+        CHECK(report.failure->culprits == std::vector{victim});
+        CHECK(report.failure->sentence.find(fmt::format("rank {} (", victim)) != std::string::npos);
+        CHECK(report.failure->sentence.find("does not answer") != std::string::npos);
+        CHECK(seconds(report.ended - job.stamped(rank)) <
+              seconds(deadline + verdict_time * patience()));
+        CHECK(seconds(report.ended - job.stamped(rank)) > 0.9 * seconds(deadline));
+        CHECK(report.destruction < 1500ms * patience());
+        speakers += report.failure->speaks ? 1 : 0;
+      }
+      CHECK(speakers == 1);
+    }
+  }
+}
+
+TEST_CASE("a rank that sleeps outside any call is named with what it does") {
+  for (const int size : {2, 3, 4}) {
+    for (const int sleeper : {0, size - 1}) {
+      CAPTURE(size, sleeper);
+      const auto reports = run_ranks(size, [sleeper](Rank& rank) -> std::string {
+        auto& communicator = rank.communicator({.timeout = 500ms});
+        std::vector<float> data(1000);
+        for (int i = 0; i < 3; ++i) reduce_and_check(rank, communicator, data);
+        if (rank.rank() == sleeper) std::this_thread::sleep_for(1500ms);
+        reduce_and_check(rank, communicator, data);
+        return "reduced";
+      });
+      INFO(describe(reports));
+      for (int rank = 0; rank < size; ++rank) {
+        CAPTURE(rank);
+        REQUIRE(report_of(reports, rank).failure);
+        const auto& failure = *report_of(reports, rank).failure;
+        CHECK(failure.code == ErrorCode::timeout);
+        CHECK(failure.culprits == std::vector{sleeper});
+        CHECK(failure.sentence.find(fmt::format("rank {} (", sleeper)) != std::string::npos);
+        CHECK(failure.sentence.find("pid ") != std::string::npos);
+        CHECK(failure.sentence.find("outside any call") != std::string::npos);
+        CHECK(failure.sentence.find("all_reduce of 1000 f32, sum") != std::string::npos);
+      }
+    }
+  }
+}
+
+TEST_CASE("a rank that is stuck in another call is named with that call") {
+  // 1 waits for a message that 2 never sends: 0 and 2 wait in the barrier for 1.
+  const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator({.timeout = 1s});
+    communicator.barrier();
+    std::vector<float> data(77);
+    if (rank.rank() == 1) communicator.recv(std::span(data), 2, {.timeout = 20s});
+    communicator.barrier();
+    return "passed";
+  });
+  INFO(describe(reports));
+  for (const int rank : {0, 2}) {
+    REQUIRE(report_of(reports, rank).failure);
+    const auto& failure = *report_of(reports, rank).failure;
+    CHECK(failure.code == ErrorCode::timeout);
+    CHECK(failure.culprits == std::vector{1});
+    CHECK(failure.sentence.find("recv of 77 f32 from rank 2") != std::string::npos);
+  }
+  REQUIRE(report_of(reports, 1).failure);
+}
+
+TEST_CASE("a receive names the sender that it waits for, not a rank that is late elsewhere") {
+  const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator({.timeout = 1s});
+    communicator.barrier();
+    std::vector<float> data(10);
+    if (rank.rank() == 2) {
+      std::this_thread::sleep_for(
+          3s);  // has nothing to do with the message, only with the broadcast
+      return "slept";
+    }
+    communicator.broadcast(std::span(data), 0, {.algorithm = "direct"});
+    if (rank.rank() == 0) communicator.recv(std::span(data), 1);
+    std::this_thread::sleep_for(2s);
+    return "did not send";
+  });
+  INFO(describe(reports));
+  REQUIRE(report_of(reports, 0).failure);
+  CHECK(report_of(reports, 0).failure->code == ErrorCode::timeout);
+  CHECK(report_of(reports, 0).failure->culprits == std::vector{1});
+}
+
+TEST_CASE("two ranks that both send first are told of each other's send") {
+  const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator({.timeout = 1s});
+    std::vector<float> data(std::size_t{2} << 20);
+    communicator.send(std::span(data), 1 - rank.rank());
+    communicator.recv(std::span(data), 1 - rank.rank());
+    return "passed";
+  });
+  INFO(describe(reports));
+  for (const int rank : {0, 1}) {
+    REQUIRE(report_of(reports, rank).failure);
+    const auto& failure = *report_of(reports, rank).failure;
+    CHECK(failure.code == ErrorCode::timeout);
+    CHECK(failure.sentence.find("send of 2097152 f32 to rank 0") != std::string::npos);
+    CHECK(failure.sentence.find("send of 2097152 f32 to rank 1") != std::string::npos);
+  }
+}
+
+TEST_CASE("a receive that nobody answers ends at the call's own deadline") {
+  const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator({.timeout = 20s});
+    communicator.barrier();
+    std::vector<float> data(10);
+    if (rank.rank() == 0) {
+      const auto begin = Clock::now();
+      try {
+        communicator.recv(std::span(data), 1, {.timeout = 300ms});
+      } catch (const Error& error) {
+        expect(Clock::now() - begin < 300ms + verdict_time * patience(), "it came too late");
+        throw;
+      }
+    } else {
+      std::this_thread::sleep_for(3s);
+      communicator.barrier();
+    }
+    return "passed";
+  });
+  INFO(describe(reports));
+  for (const int rank : {0, 1}) {
+    REQUIRE(report_of(reports, rank).failure);
+    CHECK(report_of(reports, rank).failure->code == ErrorCode::timeout);
+    CHECK(report_of(reports, rank).failure->culprits == std::vector{1});
+  }
+}
+
+TEST_CASE("a set-up that a stopped rank keeps waiting ends at the deadline") {
+  // Stopped after the cards: the control link to it stands in the kernel, and nobody answers.
+  for (const int victim : {0, 2}) {
+    CAPTURE(victim);
+    Job job(3, [victim](Rank& rank) -> std::string {
+      rank.bootstrap().after = [&rank, victim](int exchange) {
+        if (exchange == 3) rank.stamp();
+        if (exchange == 3 && rank.rank() == victim) ::raise(SIGSTOP);
+      };
+      rank.communicator({.timeout = deadline});
+      return "set up";
+    });
+    for (int rank = 0; rank < 3; ++rank) {
+      if (rank != victim) job.await_end(rank);
+    }
+    job.signal(victim, SIGKILL);
+    const auto reports = job.finish();
+    INFO(describe(reports));
+    for (int rank = 0; rank < 3; ++rank) {
+      if (rank == victim) continue;
+      const auto& report = report_of(reports, rank);
+      REQUIRE(report.failure);
+      CHECK(report.failure->code == ErrorCode::timeout);
+      CHECK(report.failure->culprits == std::vector{victim});
+      CHECK(report.failure->sentence.find("set-up") != std::string::npos);
+      CHECK(report.failure->sentence.find(fmt::format("rank {} (", victim)) != std::string::npos);
+      CHECK(seconds(report.ended - job.stamped(rank)) <
+            seconds(deadline + verdict_time * patience()));
+    }
+  }
+}
+
+}  // namespace tutti::test

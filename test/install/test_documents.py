@@ -1,0 +1,81 @@
+"""What docs/guide.md and docs/environment.md show is true: programs build and run, every name exists."""
+
+import re
+import unittest
+
+from prefix import ROOT, RUN, need, prefix, run
+
+import tap
+
+GUIDE = ROOT / "docs" / "guide.md"
+ENVIRONMENT = ROOT / "docs" / "environment.md"
+
+
+def blocks(document, language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", document.read_text(), re.MULTILINE | re.DOTALL)
+
+
+class GuideProgram(unittest.TestCase):
+    """The embedding example, built by the commands beside it."""
+
+    def project(self, name):
+        need("mpicxx", "mpirun")
+        (program,) = [block for block in blocks(GUIDE, "cpp") if "int main" in block]
+        project = prefix().project(name)
+        (project / "solver.cpp").write_text(program)
+        return project
+
+    def check(self, program):
+        self.assertEqual(run(*RUN, program), "4 ranks agree on 3\n")
+
+    def test_built_by_pkg_config(self):
+        need("pkg-config")
+        project = self.project("guide-pkg-config")
+        (command,) = [block for block in blocks(GUIDE, "sh") if block.startswith("mpicxx")]
+        run("sh", "-ec", command, cwd=project, env=prefix().pkg_config_environment())
+        self.check(project / "solver")
+
+    def test_built_by_cmake(self):
+        need("cmake")
+        project = self.project("guide-cmake")
+        (package,) = blocks(GUIDE, "cmake")
+        (project / "CMakeLists.txt").write_text(package)
+        prefix().cmake(project)
+        self.check(prefix().cmake_build(project) / "solver")
+
+
+class Names(unittest.TestCase):
+    def test_every_variable_that_is_read_is_described(self):
+        described = ENVIRONMENT.read_text()
+        for source in ("lib/base/environment.cpp", "lib/launch/place.cpp", "apps/job.cpp"):
+            names = set(re.findall(r'"([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)"', (ROOT / source).read_text()))
+            self.assertTrue(names, source)
+            for name in sorted(names):
+                with self.subTest(name):
+                    self.assertIn(f"`{name}`", described)
+
+    def test_every_variable_of_ours_that_is_described_exists(self):
+        sources = [*ROOT.glob("lib/**/*.cpp"), *ROOT.glob("scripts/**/*")]
+        code = "".join(path.read_text() for path in sources if path.is_file() and path.suffix != ".pyc")
+        for document in (GUIDE, ENVIRONMENT):
+            for name in sorted(set(re.findall(r"\bTUTTI_\w+", document.read_text()))):
+                with self.subTest(f"{name} in {document.name}"):
+                    self.assertIn(name, code)
+
+    def test_every_error_code_is_described(self):
+        header = (ROOT / "lib/include/tutti/error.hpp").read_text()
+        codes = re.findall(r"^  (\w+),", header[header.index("enum class ErrorCode"):header.index("};")], re.MULTILINE)
+        self.assertIn("peer_lost", codes)
+        for code in codes:
+            with self.subTest(code):
+                self.assertIn(f"`{code}`", GUIDE.read_text())
+
+    def test_every_link_leads_somewhere(self):
+        for document in (GUIDE, ENVIRONMENT):
+            for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text()):
+                with self.subTest(f"{target} in {document.name}"):
+                    self.assertTrue((document.parent / target).exists())
+
+
+if __name__ == "__main__":
+    tap.main()

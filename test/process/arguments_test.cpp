@@ -1,0 +1,200 @@
+// What a caller may get wrong: an error that names the value, and a communicator that still works.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+
+#include "algorithm/choice.hpp"
+#include "pattern.hpp"
+#include "support/catch.hpp"
+
+namespace tutti::test {
+namespace {
+
+struct Misuse {
+  const char* name;
+  std::function<void(Communicator&, std::vector<float>&)> call;
+  std::vector<std::string> words;  ///< what the sentence must contain
+};
+
+std::vector<Misuse> misuses() {
+  using C = Communicator;
+  using V = std::vector<float>;
+  return {
+      {"broadcast root", [](C& c, V& v) { c.broadcast(std::span(v), 3); }, {"root 3", "0 to 2"}},
+      {"broadcast root below 0", [](C& c, V& v) { c.broadcast(std::span(v), -1); }, {"root -1"}},
+      {"fan_out root", [](C& c, V& v) { c.fan_out(std::span(v), 1000000); }, {"root 1000000"}},
+      {"send to", [](C& c, V& v) { c.send(std::span(v), 3); }, {"receiver 3"}},
+      {"recv from", [](C& c, V& v) { c.recv(std::span(v), -7); }, {"sender -7"}},
+      {"send_recv to",
+       [](C& c, V& v) { c.send_recv(std::span(v).first(10), 5, std::span(v).last(10), 0); },
+       {"receiver 5"}},
+      {"send_recv from",
+       [](C& c, V& v) { c.send_recv(std::span(v).first(10), 0, std::span(v).last(10), 5); },
+       {"sender 5"}},
+      {"send to oneself",
+       [](C& c, V& v) { c.send(std::span(v), c.rank()); },
+       {"itself", "send_recv"}},
+      {"recv from oneself",
+       [](C& c, V& v) { c.recv(std::span(v), c.rank()); },
+       {"itself", "send_recv"}},
+      {"null buffer", [](C& c, V&) { c.broadcast(nullptr, 17, Type::f32, 0); }, {"null", "17"}},
+      {"null send buffer",
+       [](C& c, V& v) { c.all_reduce(nullptr, v.data(), 18, Type::f32, sum); },
+       {"null", "18"}},
+      {"null receive buffer",
+       [](C& c, V& v) { c.all_reduce(v.data(), nullptr, 19, Type::f32, sum); },
+       {"null", "19"}},
+      {"null to send",
+       [](C& c, V&) { c.send(nullptr, 20, Type::u8, (c.rank() + 1) % 3); },
+       {"null", "20"}},
+      {"overlap",
+       [](C& c, V& v) { c.all_reduce(v.data(), v.data() + 1, 50, Type::f32, sum); },
+       {"overlap"}},
+      {"overlap the other way",
+       [](C& c, V& v) { c.all_reduce(v.data() + 49, v.data(), 50, Type::f32, sum); },
+       {"overlap"}},
+      {"overlap in send_recv",
+       [](C& c, V& v) {
+         c.send_recv(v.data(), 50, (c.rank() + 1) % 3, v.data() + 49, 50, (c.rank() + 2) % 3,
+                     Type::f32);
+       },
+       {"overlap"}},
+      {"counts that differ",
+       [](C& c, V& v) { c.all_reduce(std::span(v).first(10), std::span(v).last(11), sum); },
+       {"10", "11"}},
+      {"a count beyond memory",
+       [](C& c, V& v) { c.broadcast(v.data(), SIZE_MAX / 2, Type::f64, 0); },
+       {fmt::format("{}", SIZE_MAX / 2), "f64"}},
+      {"f16 can't be reduced",
+       [](C& c, V& v) { c.all_reduce(v.data(), v.data(), 10, Type::f16, sum); },
+       {"f16", "sum"}},
+      {"a timeout of 0", [](C& c, V&) { c.barrier({.timeout = 0ns}); }, {"timeout", "0 ns"}},
+      {"a timeout below 0",
+       [](C& c, V&) { c.barrier({.timeout = -1s}); },
+       {"timeout", "-1000000000 ns"}},
+      {"unknown broadcast algorithm",
+       [](C& c, V& v) { c.broadcast(std::span(v), 0, {.algorithm = "quantum"}); },
+       {"broadcast", "quantum", "binomial", "chain", "scatter_ring", "direct"}},
+      {"unknown all_reduce algorithm",
+       [](C& c, V& v) { c.all_reduce(in_place, std::span(v), sum, {.algorithm = "chain"}); },
+       {"all_reduce", "chain", "recursive_doubling", "ring"}},
+      {"unknown fan_out algorithm",
+       [](C& c, V& v) { c.fan_out(std::span(v), 0, {.algorithm = "Direct"}); },
+       {"fan_out", "Direct", "direct"}},
+      {"unknown barrier algorithm",
+       [](C& c, V&) { c.barrier({.algorithm = "central"}); },
+       {"barrier", "central", "dissemination"}},
+  };
+}
+
+}  // namespace
+
+TEST_CASE("misuse is an error that names the value, and the communicator still works") {
+  for (const auto& misuse : misuses()) {
+    CAPTURE(misuse.name);
+    const auto reports = run_ranks(3, [&misuse](Rank& rank) -> std::string {
+      auto& communicator = rank.communicator({.timeout = 5s});
+      std::vector<float> data(100, 1.0F);
+      std::string said;
+      try {
+        misuse.call(communicator, data);
+        expect(false, "it was accepted");
+      } catch (const Error& error) {
+        expect(error.code() == ErrorCode::usage, "another code: " + error.sentence());
+        said = error.sentence();
+      }
+      for (const auto& word : misuse.words) {
+        expect(said.find(word) != std::string::npos, fmt::format("no \"{}\" in: {}", word, said));
+      }
+      std::fill(data.begin(), data.end(), 2.0F);
+      communicator.all_reduce(in_place, std::span(data), sum);
+      for (const auto value : data) expect(value == 6.0F, "WRONG DATA after the error");
+      communicator.finalize();
+      return "done";
+    });
+    CHECK(trouble(reports) == "");
+  }
+}
+
+TEST_CASE("misuse on one rank only: it may still make the right call afterwards") {
+  const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator({.timeout = 5s});
+    std::vector<float> data(100, 1.0F);
+    if (rank.rank() == 1) {
+      try {
+        communicator.broadcast(std::span(data), 99);
+        expect(false, "it was accepted");
+      } catch (const Error&) {
+      }
+    }
+    communicator.broadcast(std::span(data), 0);
+    communicator.finalize();
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("buffers of nothing may be null, and touching buffers do not overlap") {
+  const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator({.timeout = 5s});
+    communicator.broadcast(nullptr, 0, Type::f32, 0);
+    communicator.fan_out(nullptr, 0, Type::f32, 0);
+    communicator.all_reduce(nullptr, nullptr, 0, Type::f32, sum);
+    if (rank.rank() == 0) communicator.send(nullptr, 0, Type::f32, 1);
+    if (rank.rank() == 1) communicator.recv(nullptr, 0, Type::f32, 0);
+    communicator.send_recv(nullptr, 0, 1 - rank.rank(), nullptr, 0, 1 - rank.rank(), Type::u8);
+    std::vector<float> data(100, 1.0F);
+    communicator.all_reduce(data.data(), data.data() + 50, 50, Type::f32, sum);
+    for (std::size_t i = 0; i < 100; ++i) expect(data[i] == (i < 50 ? 1 : 2), "WRONG DATA");
+    communicator.finalize();
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("settings that can't be used are named before anything is sent") {
+  struct Setting {
+    const char* variable;
+    const char* value;
+  };
+  for (const auto& [variable, value] :
+       {Setting{"TUTTI_TIMEOUT", "soon"}, Setting{"TUTTI_TIMEOUT", "-1"},
+        Setting{"TUTTI_TIMEOUT", "0"}, Setting{"TUTTI_CHUNK", "many"}, Setting{"TUTTI_CHUNK", "1"},
+        Setting{"TUTTI_EAGER", "1GiB"}, Setting{"TUTTI_LOG", "loud"},
+        Setting{"TUTTI_KEEPALIVE", "1ms"}, Setting{"TUTTI_CONGESTION", "warp"}}) {
+    CAPTURE(variable, value);
+    const auto reports =
+        run_ranks(2, [variable = variable, value = value](Rank& rank) -> std::string {
+          ::setenv(variable, value, 1);
+          auto& communicator = rank.communicator({.timeout = 5s});
+          communicator.barrier();
+          return "accepted";
+        });
+    INFO(describe(reports));
+    for (const auto& report : reports) {
+      CHECK(report.failure);
+      if (!report.failure) continue;
+      CHECK(report.failure->code == ErrorCode::usage);
+      CHECK(report.failure->sentence.find(fmt::format("{}={}", variable, value)) !=
+            std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("an algorithm of the environment holds for the operations that have it") {
+  const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
+    ::setenv("TUTTI_ALGORITHM", "ring", 1);
+    auto& communicator = rank.communicator({.timeout = 5s});
+    std::vector<float> data(4, 1.0F);
+    communicator.all_reduce(in_place, std::span(data), sum);
+    expect(communicator.latest_algorithm() == "ring", communicator.latest_algorithm());
+    communicator.all_reduce(in_place, std::span(data), sum, {.algorithm = "recursive_doubling"});
+    expect(communicator.latest_algorithm() == "recursive_doubling", "the call's own name wins");
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+}  // namespace tutti::test

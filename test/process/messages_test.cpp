@@ -1,0 +1,303 @@
+// send, recv and send_recv: order, tags, sizes, and what must not wait for what.
+#include <fmt/format.h>
+
+#include <array>
+#include <thread>
+
+#include "pattern.hpp"
+#include "support/catch.hpp"
+
+namespace tutti::test {
+namespace {
+
+/// The element values of message `number`.
+int source_of(int from, int number) {
+  return from * 1000 + number;
+}
+
+void send(Communicator& communicator, int to, std::size_t count, int number, std::uint32_t tag = 0,
+          std::size_t offset = 0) {
+  Buffer<std::uint8_t> buffer(count, offset);
+  buffer.fill_from(source_of(communicator.rank(), number));
+  communicator.send(buffer.data(), count, Type::u8, to, {.tag = tag});
+}
+
+void recv(Communicator& communicator, int from, std::size_t count, int number,
+          std::uint32_t tag = 0, std::size_t offset = 0) {
+  Buffer<std::uint8_t> buffer(count, offset);
+  buffer.fill_from(999999);
+  communicator.recv(buffer.data(), count, Type::u8, from, {.tag = tag});
+  buffer.require_from(source_of(from, number),
+                      fmt::format("message {} of {} bytes, tag {}", number, count, tag));
+}
+
+}  // namespace
+
+TEST_CASE("messages of any size between any two ranks, in order") {
+  for (const int size : {2, 3, 5, 8}) {
+    CAPTURE(size);
+    const auto reports = run_ranks(size, [](Rank& rank) -> std::string {
+      auto& communicator = rank.communicator();
+      constexpr std::array<std::size_t, 9> counts{0,     1,     3,      1000,   16384,
+                                                  16385, 50001, 262145, 1000003};
+      for (int from = 0; from < rank.size(); ++from) {
+        for (int to = 0; to < rank.size(); ++to) {
+          if (from == to) continue;
+          for (int i = 0; i < static_cast<int>(counts.size()); ++i) {
+            const auto count = counts[static_cast<std::size_t>(i)];
+            const auto offset = static_cast<std::size_t>(i + from) % 16;
+            if (rank.rank() == from) send(communicator, to, count, i, 0, offset);
+            if (rank.rank() == to) recv(communicator, from, count, i, 0, 15 - offset);
+          }
+        }
+      }
+      communicator.finalize();
+      return "done";
+    });
+    CHECK(trouble(reports) == "");
+  }
+}
+
+TEST_CASE("small messages with different tags pass each other") {
+  const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator({.timeout = 5s});
+    if (rank.rank() == 0) {
+      send(communicator, 1, 1000, 1, 1);
+      send(communicator, 1, 2000, 2, 2);
+      send(communicator, 1, 500, 3, 1);
+      send(communicator, 1, 0, 4, 3);
+    } else {
+      recv(communicator, 0, 0, 4, 3);
+      recv(communicator, 0, 2000, 2, 2);
+      recv(communicator, 0, 1000, 1, 1);
+      recv(communicator, 0, 500, 3, 1);
+    }
+    communicator.finalize();
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("large messages of two senders are received in the receiver's order") {
+  const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator({.timeout = 10s});
+    communicator.barrier();
+    constexpr std::size_t count = std::size_t{4} << 20;
+    if (rank.rank() < 2) send(communicator, 2, count, 7, static_cast<std::uint32_t>(rank.rank()));
+    if (rank.rank() == 2) {
+      std::this_thread::sleep_for(100ms);
+      recv(communicator, 1, count, 7, 1);
+      recv(communicator, 0, count, 7, 0);
+    }
+    communicator.finalize();
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("a large send returns when its receiver has come, and not before") {
+  const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator({.timeout = 10s});
+    communicator.barrier();
+    const auto begin = Clock::now();
+    constexpr std::size_t count = std::size_t{32} << 20;
+    if (rank.rank() == 0) {
+      send(communicator, 1, count, 1);
+      expect(Clock::now() - begin > 250ms, "the kernel can't hold that much: who has it?");
+    } else {
+      std::this_thread::sleep_for(300ms);
+      recv(communicator, 0, count, 1);
+    }
+    communicator.finalize();
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("a ring of 16 MiB each does not wait for itself") {
+  for (const int size : {1, 2, 3, 5, 8}) {
+    CAPTURE(size);
+    const auto reports = run_ranks(
+        size,
+        [](Rank& rank) -> std::string {
+          auto& communicator = rank.communicator();
+          constexpr std::size_t count = std::size_t{16} << 20;
+          const int to = (rank.rank() + 1) % rank.size();
+          const int from = (rank.rank() + rank.size() - 1) % rank.size();
+          std::vector<std::uint64_t> sent(count / 8);
+          std::vector<std::uint64_t> received(count / 8, 7);
+          const auto value = [](int source, std::size_t i) {
+            return static_cast<std::uint64_t>(source) << 40 | i;
+          };
+          for (std::size_t i = 0; i < sent.size(); ++i) sent[i] = value(rank.rank(), i);
+          communicator.send_recv(std::span<const std::uint64_t>(sent), to, std::span(received),
+                                 from);
+          for (std::size_t i = 0; i < sent.size(); ++i) {
+            if (received[i] != value(from, i)) expect(false, fmt::format("WRONG DATA at {}", i));
+          }
+          communicator.finalize();
+          return "done";
+        },
+        60s);
+    CHECK(trouble(reports) == "");
+  }
+}
+
+TEST_CASE("send_recv of different counts, with oneself, and of nothing") {
+  for (const int size : {2, 3}) {
+    CAPTURE(size);
+    const auto reports = run_ranks(size, [](Rank& rank) -> std::string {
+      auto& communicator = rank.communicator({.timeout = 10s});
+      const int to = (rank.rank() + 1) % rank.size();
+      const int from = (rank.rank() + rank.size() - 1) % rank.size();
+      const auto count_of = [](int source) {
+        return static_cast<std::size_t>(source) * std::size_t{70000};
+      };
+      for (int round = 0; round < 3; ++round) {
+        Buffer<std::uint8_t> out(count_of(rank.rank()), 3);
+        Buffer<std::uint8_t> in(count_of(from), 5);
+        out.fill_from(rank.rank() + round);
+        in.fill_from(12345);
+        communicator.send_recv(out.data(), out.count(), to, in.data(), in.count(), from, Type::u8);
+        in.require_from(from + round, "send_recv");
+        Buffer<std::uint8_t> own(1000);
+        communicator.send_recv(out.data(), std::min(out.count(), own.count()), rank.rank(),
+                               own.data(), std::min(out.count(), own.count()), rank.rank(),
+                               Type::u8);
+      }
+      communicator.finalize();
+      return "done";
+    });
+    CHECK(trouble(reports) == "");
+  }
+}
+
+TEST_CASE("small messages that nobody awaits yet block neither another tag nor a collective") {
+  // Up to the credit of a link; a sender beyond it has to wait, as the next test says.
+  const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator({.timeout = 10s});
+    communicator.barrier();
+    constexpr int small = 60;
+    if (rank.rank() == 0) {
+      for (int i = 0; i < small; ++i) send(communicator, 1, 4000, i, 1);
+      send(communicator, 1, 3000000, 77, 2);
+    }
+    if (rank.rank() == 1) recv(communicator, 0, 3000000, 77, 2);
+    for (int i = 0; i < 20; ++i) {
+      for (const std::size_t count : {std::size_t{10}, std::size_t{100000}}) {
+        std::vector<std::int32_t> data(count, rank.rank());
+        communicator.all_reduce(in_place, std::span(data), sum);
+        for (const auto value : data) expect(value == 3, "WRONG DATA in all_reduce");
+        std::fill(data.begin(), data.end(), rank.rank() == 0 ? i : -1);
+        communicator.broadcast(std::span(data), 0);
+        for (const auto value : data) expect(value == i, "WRONG DATA in broadcast");
+      }
+      communicator.barrier();
+    }
+    if (rank.rank() == 1) {
+      for (int i = 0; i < small; ++i) recv(communicator, 0, 4000, i, 1);
+    }
+    communicator.finalize();
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("more small messages than any buffer wait for their receiver and all arrive") {
+  const auto reports = run_ranks(
+      2,
+      [](Rank& rank) -> std::string {
+        auto& communicator = rank.communicator({.timeout = 20s});
+        communicator.barrier();
+        constexpr int many = 3000;
+        if (rank.rank() == 0) {
+          for (int i = 0; i < many; ++i) send(communicator, 1, 4000, i, 1);
+          rank.mark();
+        } else {
+          std::this_thread::sleep_for(200ms);
+          for (int i = 0; i < many; ++i) recv(communicator, 0, 4000, i, 1);
+        }
+        communicator.finalize();
+        return "done";
+      },
+      40s);
+  CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("two ranks full of unawaited messages both ways can still talk") {
+  // Each has used up nearly all its credit toward the other; both then make a large collective
+  // call.
+  const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator({.timeout = 10s});
+    const int peer = 1 - rank.rank();
+    constexpr int count = 26;
+    for (int i = 0; i < count; ++i) send(communicator, peer, 10000, i, 9);
+    std::vector<std::int32_t> data(1000000, rank.rank());
+    communicator.all_reduce(in_place, std::span(data), sum);
+    for (const auto value : data) expect(value == 1, "WRONG DATA in all_reduce");
+    for (int i = 0; i < count; ++i) recv(communicator, peer, 10000, i, 9);
+    communicator.finalize();
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("a message that has arrived is not lost when this rank sends its own in the same place") {
+  // The first message with tag 9 of each direction; 1 has 0's in its buffers when it sends.
+  const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator({.timeout = 2s});
+    communicator.barrier();
+    for (int round = 0; round < 3; ++round) {
+      if (rank.rank() == 0) send(communicator, 1, 1000, round, 9);
+      communicator.barrier();  // what came before it on the link has been read when it is over
+      if (rank.rank() == 1) send(communicator, 0, 1000, round, 9);
+      recv(communicator, 1 - rank.rank(), 1000, round, 9);
+    }
+    communicator.finalize();
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("a small request with a large answer, which is awaited before the request is read") {
+  const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator({.timeout = 2s});
+    communicator.barrier();
+    for (int round = 0; round < 5; ++round) {
+      if (rank.rank() == 1) {
+        send(communicator, 0, 10, round);
+        recv(communicator, 0, 1000000, round);
+      } else {
+        std::this_thread::sleep_for(30ms);
+        recv(communicator, 1, 10, round);
+        send(communicator, 1, 1000000, round);
+      }
+    }
+    communicator.finalize();
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("a request and its answer, ten thousand times") {
+  const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator();
+    for (int i = 0; i < 10000; ++i) {
+      std::array<std::int32_t, 1> word{i};
+      if (rank.rank() == 0) {
+        communicator.send(std::span(word), 1);
+        communicator.recv(std::span(word), 1);
+        expect(word[0] == i + 1, fmt::format("answer {} is {}", i, word[0]));
+      } else {
+        communicator.recv(std::span(word), 0);
+        word[0] += 1;
+        communicator.send(std::span(word), 0);
+      }
+    }
+    communicator.finalize();
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+}  // namespace tutti::test

@@ -1,0 +1,370 @@
+#!/usr/bin/env python3
+"""The command under a real mpirun on this host: what it prints, what it writes, and how it ends.
+
+    python3 test/process/test_mpirun.py [Class.test…]
+"""
+import json
+import os
+import re
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from support import tap  # noqa: E402
+from support.cluster import REPO, command  # noqa: E402
+
+BUILD = Path(os.environ.get("TUTTI_BUILD", REPO / "build"))
+TUTTI = BUILD / "apps" / "tutti"
+HOST = os.uname().nodename
+TIME = r"(\d+ us|\d+\.\d ms|\d+\.\d\d s)"
+SIZES = {"0": "0 B", "1": "4 B", "4KiB": "4 KiB", "4MiB": "4 MiB"}  # what is printed is the true size, of whole f32
+
+
+def mpirun(ranks, *words, before=(), env=None, timeout=60):
+    """`before` stands between mpirun's options and the command: env -u …"""
+    return command("mpirun", "-np", ranks, "--oversubscribe", "--bind-to", "none", *before, TUTTI, *words,
+                   timeout=timeout, env=env)
+
+
+def prefix(rank, ranks, host=HOST):
+    return f"[rank {rank}/{ranks} | local {rank} | {host} | cpu] "
+
+
+class Checks(unittest.TestCase):
+    maxDiff = None
+
+    def good(self, result):
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        return result.stdout.splitlines()
+
+    def good_summary(self, line, ranks, what):
+        count = "1 rank" if ranks == 1 else f"{ranks} ranks"
+        self.assertRegex(line, rf"^{count} on 1 host, backend cpu \([^)]*GPU[^)]*\): {re.escape(what)} on every rank in {TIME}$")
+
+    def fails(self, status, ranks, *words, said, times=1, **options):
+        """Ends with `status` and says `said` as many times as it should: once for the job."""
+        result = mpirun(ranks, *words, **options)
+        self.assertEqual(result.returncode, status, result.stdout + result.stderr)
+        for part in [said] if isinstance(said, str) else said:
+            self.assertEqual(result.stderr.count(part), times, f"'{part}' in:\n{result.stderr}")
+        return result
+
+
+class FanOut(Checks):
+    def due(self, ranks, root, size):
+        lines = []
+        for rank in range(ranks):
+            if rank != root:
+                lines.append(f"{prefix(rank, ranks)}received {size} from rank {root}, verified")
+            else:
+                lines += [f"{prefix(rank, ranks)}sent {size} to rank {peer}" for peer in range(ranks) if peer != root]
+                lines += [f"{prefix(rank, ranks)}is alone: nothing to send"] if ranks == 1 else []
+        return lines
+
+    def test_lines_come_in_rank_order_and_then_the_summary(self):
+        for ranks in (1, 2, 3, 4, 5, 8):
+            for size, shown in SIZES.items():
+                with self.subTest(ranks=ranks, size=size):
+                    lines = self.good(mpirun(ranks, "fan-out", "--size", size))
+                    self.assertEqual(lines[:-1], self.due(ranks, 0, shown))
+                    self.good_summary(lines[-1], ranks, f"fan-out of {shown} verified")
+
+    def test_other_roots(self):
+        for root in (1, 2):
+            with self.subTest(root=root):
+                lines = self.good(mpirun(3, "fan-out", "--size", "1000", "--root", root))
+                self.assertEqual(lines[:-1], self.due(3, root, "1000 B"))
+
+    def test_64_mib(self):
+        lines = self.good(mpirun(4, "fan-out", "--size", "64MiB", timeout=120))
+        self.assertEqual(lines[:-1], self.due(4, 0, "64 MiB"))
+
+    def test_default_size_is_4_mib_of_f32(self):
+        result = json.loads(mpirun(2, "fan-out", "--json", "-").stdout)
+        self.assertEqual((result["bytes"], result["type"]), (4 << 20, "f32"))
+
+    def test_sizes_are_rounded_up_to_whole_elements(self):
+        for size, kind, true in (("1", "f64", 8), ("9", "f64", 16), ("3", "i8", 3), ("5", "f16", 6), ("1.5KiB", "f32", 1536)):
+            with self.subTest(size=size, type=kind):
+                self.assertEqual(json.loads(mpirun(2, "fan-out", "--size", size, "--type", kind, "--json", "-").stdout)["bytes"],
+                                 true)
+
+    def test_every_type(self):
+        for kind in ("i8", "u8", "i32", "u32", "i64", "u64", "f16", "bf16", "f32", "f64"):
+            with self.subTest(kind):
+                self.good(mpirun(2, "fan-out", "--size", "10000", "--type", kind))
+
+
+class OtherOperations(Checks):
+    def test_broadcast_from_every_root(self):
+        for ranks, size in ((2, "4KiB"), (4, "4MiB"), (5, "4MiB")):
+            for root in range(ranks):
+                with self.subTest(ranks=ranks, root=root):
+                    lines = self.good(mpirun(ranks, "broadcast", "--size", size, "--root", root))
+                    shown = SIZES[size]
+                    for rank, line in enumerate(lines[:-1]):
+                        self.assertEqual(line, prefix(rank, ranks) + (
+                            f"broadcast {shown} to all ranks" if rank == root
+                            else f"received {shown} from rank {root}, verified"))
+                    self.assertEqual(len(lines), ranks + 1)
+                    self.good_summary(lines[-1], ranks, f"broadcast of {shown} verified")
+
+    def test_all_reduce_types_and_operators(self):
+        for kind in ("i8", "u64", "f32", "f64"):
+            for operator in ("sum", "product", "min", "max", "average"):
+                with self.subTest(type=kind, op=operator):
+                    lines = self.good(mpirun(3, "all-reduce", "--size", "100000", "--type", kind, "--op", operator))
+                    self.assertEqual(len(lines), 4)
+                    for rank, line in enumerate(lines[:-1]):
+                        self.assertTrue(line.startswith(prefix(rank, 3) + "reduced"), line)
+                        self.assertTrue(line.endswith(f"over 3 ranks by {operator}, verified"), line)
+                    self.assertRegex(lines[-1], rf"all-reduce of .* verified on every rank in {TIME}$")
+
+    def test_all_reduce_of_many_sizes(self):
+        for ranks in (1, 2, 8):
+            for size in ("0", "1", "4MiB"):
+                with self.subTest(ranks=ranks, size=size):
+                    self.good(mpirun(ranks, "all-reduce", "--size", size))
+
+    def test_send_recv_is_a_ring(self):
+        lines = self.good(mpirun(3, "send-recv", "--size", "1MiB"))
+        self.assertEqual(lines[:-1], [f"{prefix(r, 3)}sent 1 MiB to rank {(r + 1) % 3}, received 1 MiB from rank {(r + 2) % 3}, "
+                                      "verified" for r in range(3)])
+        self.good(mpirun(1, "send-recv"))
+
+    def test_barrier(self):
+        lines = self.good(mpirun(4, "barrier", "--repeat", "20"))
+        self.assertEqual(lines[:-1], [f"{prefix(r, 4)}passed" for r in range(4)])
+        self.assertRegex(lines[-1], rf"^4 ranks on 1 host, .*: barrier passed on every rank in {TIME} \(median of 20\)$")
+
+    def test_named_algorithms(self):
+        for operation, algorithms in (("broadcast", ("binomial", "chain", "scatter_ring", "direct")),
+                                      ("all-reduce", ("recursive_doubling", "ring"))):
+            for algorithm in algorithms:
+                with self.subTest(operation=operation, algorithm=algorithm):
+                    result = mpirun(3, operation, "--algorithm", algorithm, "--size", "100001", "--json", "-")
+                    self.assertEqual(json.loads(result.stdout)["algorithm"], algorithm)
+
+    def test_algorithm_of_the_environment(self):
+        """It holds for the operations that have it, and must not break the command's own small calls."""
+        for operation, algorithm in (("broadcast", "chain"), ("all-reduce", "ring")):
+            with self.subTest(operation):
+                result = mpirun(3, operation, "--size", "1000", "--json", "-", env={"TUTTI_ALGORITHM": algorithm})
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertEqual(json.loads(result.stdout)["algorithm"], algorithm)
+
+
+class Info(Checks):
+    def table(self, result):
+        lines = self.good(result)
+        heading = re.split(r"  +", lines[0])
+        rows = [dict(zip(heading, re.split(r"  +", line))) for line in lines[1:-1]]
+        return rows, lines[-1]
+
+    def test_one_row_a_rank(self):
+        rows, last = self.table(mpirun(4, "info"))
+        self.assertEqual([row["rank"] for row in rows], ["0", "1", "2", "3"])
+        self.assertEqual([row["local rank"] for row in rows], ["0", "1", "2", "3"])
+        self.assertEqual({row["host"] for row in rows}, {HOST})
+        self.assertEqual(len({row["pid"] for row in rows}), 4)
+        self.assertEqual(len({row["address"] for row in rows}), 4)
+        for row in rows:
+            self.assertRegex(row["address"], r":\d+$")
+            self.assertEqual(row["device"], "cpu")
+            self.assertIn("MPI", row["source"])
+        self.assertEqual(last, "4 ranks on 1 host")
+
+    def test_local_ranks_without_the_launchers_variables(self):
+        names = [f"OMPI_COMM_WORLD_{name}" for name in ("SIZE", "RANK", "LOCAL_RANK", "LOCAL_SIZE", "NODE_RANK")]
+        words = [word for name in names for word in ("-u", name)]
+        rows, _ = self.table(mpirun(4, "info", before=["env", *words]))
+        self.assertEqual([row["local rank"] for row in rows], ["0", "1", "2", "3"])
+        # That they really were unset:
+        shown = command("mpirun", "-np", "1", "env", *words, "env").stdout
+        self.assertIn("\nOMPI_", shown)
+        self.assertNotIn("\nOMPI_COMM_WORLD_", shown)
+
+    def test_wrong_local_rank_of_the_environment(self):
+        result = mpirun(3, "info", before=["env", "OMPI_COMM_WORLD_LOCAL_RANK=7"])
+        rows, _ = self.table(result)
+        self.assertEqual([row["local rank"] for row in rows], ["0", "1", "2"])
+        warnings = [line for line in result.stderr.splitlines() if "OMPI_COMM_WORLD_LOCAL_RANK=7" in line]
+        self.assertEqual(len(warnings), 3, result.stderr)
+        self.assertEqual(sum("local rank 2 of 3" in line for line in warnings), 1, result.stderr)
+
+    def test_broken_local_rank_of_the_environment(self):
+        self.fails(2, 3, "info", before=["env", "OMPI_COMM_WORLD_LOCAL_RANK=abc"], said="OMPI_COMM_WORLD_LOCAL_RANK=abc")
+
+    def test_hosts_by_their_given_identity(self):
+        result = command("mpirun", "--oversubscribe", "--bind-to", "none",
+                         "-np", 2, "env", "TUTTI_HOST_ID=left", TUTTI, "info", ":",
+                         "-np", 2, "env", "TUTTI_HOST_ID=right", TUTTI, "info")
+        rows, last = self.table(result)
+        self.assertEqual([(row["host"], row["local rank"]) for row in rows],
+                         [("left", "0"), ("left", "1"), ("right", "0"), ("right", "1")])
+        self.assertEqual(last, "4 ranks on 2 hosts")
+
+
+class Output(Checks):
+    def test_json_to_a_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "result.json"
+            lines = self.good(mpirun(2, "broadcast", "--size", "1MiB", "--root", "1", "--repeat", "3", "--json", file))
+            result = json.loads(file.read_text())
+        self.assertEqual(len(lines), 3)
+        for key, due in (("schema", 1), ("operation", "broadcast"), ("ranks", 2), ("hosts", 1), ("backend", "cpu"),
+                         ("type", "f32"), ("bytes", 1 << 20), ("repeat", 3), ("verified", True)):
+            self.assertEqual(result[key], due, key)
+        self.assertGreater(result["median_us"], 0)
+
+    def test_json_to_standard_output_is_json_alone(self):
+        result = json.loads(mpirun(3, "fan-out", "--size", "4KiB", "--json", "-").stdout)
+        self.assertTrue(result["verified"])
+
+    def test_json_to_nowhere(self):
+        self.fails(1, 3, "fan-out", "--size", "4KiB", "--json", "/nonexistent/result.json", said="/nonexistent/result.json")
+
+    def test_quiet(self):
+        result = mpirun(4, "fan-out", "--quiet")
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
+
+    def test_nothing_on_standard_error_when_all_is_good(self):
+        self.assertEqual(mpirun(4, "all-reduce").stderr, "")
+
+    def test_verbose_tells_phases_and_algorithm(self):
+        lines = self.good(mpirun(2, "broadcast", "--verbose", "--size", "4KiB"))
+        self.assertEqual(sum("MPI_Init" in line and "control links" in line for line in lines), 2)
+        self.assertEqual(sum(line.startswith("algorithm: ") for line in lines), 1)
+
+    def test_plain_output(self):
+        for words, env in ((["--no-color"], None), ([], {"NO_COLOR": "1"})):
+            result = mpirun(2, *words, "fan-out", "--size", "4KiB", env=env)
+            self.good(result)
+            self.assertNotIn("\x1b", result.stdout)
+
+
+class Help(Checks):
+    def test_every_level_has_an_example(self):
+        top = command(TUTTI, "--help")
+        self.assertEqual(top.returncode, 0)
+        self.assertIn("mpirun -np 4 tutti", top.stdout)
+        names = re.findall(r"^  ([a-z][a-z-]+)  ", top.stdout.partition("Subcommands:")[2], re.M)
+        for name in ("fan-out", "broadcast", "all-reduce", "send-recv", "barrier", "info"):
+            self.assertIn(name, names)
+        for name in names:
+            with self.subTest(name):
+                shown = command(TUTTI, name, "--help")
+                self.assertEqual(shown.returncode, 0)
+                self.assertRegex(shown.stdout, rf"Example: .*tutti {name}")
+
+    def test_version_says_what_is_built_in(self):
+        shown = command(TUTTI, "--version")
+        self.assertEqual(shown.returncode, 0)
+        self.assertRegex(shown.stdout, r"^tutti \d+\.\d+\.\d+\n")
+        self.assertRegex(shown.stdout, r"MPI: \d")
+
+    def test_help_under_mpirun_is_printed_once(self):
+        result = mpirun(3, "fan-out", "--help")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stdout.count("Example:"), 1)
+
+
+class Usage(Checks):
+    """Wrong usage: exit status 2, the sentence once for the whole job, with the value and a remedy."""
+
+    def test_bad_values(self):
+        for words, said in ((("fan-out", "--size", "huge"), ("huge", "--size")),
+                            (("fan-out", "--size", "-1"), ("--size",)),
+                            (("fan-out", "--type", "f7"), ("f7", "bf16")),
+                            (("all-reduce", "--op", "median"), ("median", "average")),
+                            (("fan-out", "--timeout", "soon"), ("soon", "60s")),
+                            (("fan-out", "--timeout", "0"), ("--timeout 0",)),
+                            (("fan-out", "--repeat", "0"), ("--repeat",)),
+                            (("fan-out", "--backend", "magic"), ("magic", "nccl")),
+                            (("fan-out", "--color"), ("--color",)),
+                            (("frobnicate",), ("frobnicate",)),
+                            ((), ("subcommand",))):
+            with self.subTest(words):
+                self.fails(2, 4, *words, said=said)
+
+    def test_bad_root(self):
+        self.fails(2, 4, "broadcast", "--root", "4", said=("root 4", "0 to 3"))
+        result = self.fails(2, 4, "broadcast", "--root", "-1", said="--root")
+        longest = max(map(len, result.stderr.splitlines()))
+        self.assertLess(longest, 200, result.stderr)
+
+    def test_unknown_algorithm_lists_those_there_are(self):
+        self.fails(2, 4, "broadcast", "--algorithm", "magic", said=("magic", "scatter_ring"))
+
+    def test_what_the_host_path_can_t_do(self):
+        self.fails(2, 4, "all-reduce", "--type", "bf16", said="bf16")
+        self.fails(2, 4, "fan-out", "--backend", "nccl", said="--backend nccl")
+
+    def test_bad_environment(self):
+        self.fails(2, 4, "fan-out", env={"TUTTI_TIMEOUT": "abc"}, said="TUTTI_TIMEOUT=abc")
+
+    def test_settings_that_differ(self):
+        result = command("mpirun", "--oversubscribe", "--bind-to", "none",
+                         "-np", 3, TUTTI, "fan-out", ":", "-np", 1, "env", "TUTTI_CHUNK=128KiB", TUTTI, "fan-out")
+        self.assertNotEqual(result.returncode, 0)
+        self.assertEqual(result.stderr.count("TUTTI_CHUNK is"), 1, result.stderr)
+        self.assertIn("131072", result.stderr)
+
+    def test_more_than_memory_is_said_once_in_words(self):
+        result = mpirun(3, "fan-out", "--size", "8000GiB")
+        self.assertNotEqual(result.returncode, 0)
+        lines = [line for line in result.stderr.splitlines() if line.startswith("tutti:")]
+        self.assertEqual(len(lines), 1, result.stderr)
+        self.assertIn("memory", lines[0])
+        self.assertNotIn("bad_alloc", lines[0])
+
+
+class Alone(Checks):
+    """Without a launcher: a job of one, at once, without MPI_Init."""
+
+    def test_works_and_is_fast(self):
+        clean = {name: "" for name in os.environ if name.startswith(("OMPI_COMM", "PMIX_"))}
+        self.assertEqual(clean, {}, "this test itself runs under a launcher")
+        times = []
+        for _ in range(5):
+            begin = time.monotonic()
+            lines = self.good(command(TUTTI, "fan-out", "--size", "4KiB"))
+            times.append(time.monotonic() - begin)
+            self.good_summary(lines[-1], 1, "fan-out of 4 KiB verified")
+        self.assertLess(min(times), 0.25, "MPI_Init alone takes 0.3 s")
+
+    def test_every_operation(self):
+        for name in ("fan-out", "broadcast", "all-reduce", "send-recv", "barrier", "info"):
+            with self.subTest(name):
+                self.good(command(TUTTI, name))
+
+    def test_info_says_that_there_is_no_launcher(self):
+        self.assertIn("no launcher", command(TUTTI, "info").stdout)
+
+
+class Failures(Checks):
+    def test_killed_rank_ends_the_job_with_one_sentence(self):
+        """The rank that dies is killed from outside while all are in a long loop."""
+        script = (f'if [ "$OMPI_COMM_WORLD_RANK" = 2 ]; then timeout -s KILL 1.5 {TUTTI} all-reduce --repeat 1000000 --size 4KiB; '
+                  f'else exec {TUTTI} all-reduce --repeat 1000000 --size 4KiB; fi')
+        begin = time.monotonic()
+        result = command("mpirun", "-np", 4, "--oversubscribe", "--bind-to", "none", "sh", "-c", script, timeout=30)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertLess(time.monotonic() - begin, 10)
+        # mpirun may end the survivors before they have spoken, but never may two speak.
+        self.assertLessEqual(result.stderr.count("a rank is lost: rank 2"), 1, result.stderr)
+
+    def test_a_rank_that_sleeps_is_named_at_the_deadline(self):
+        script = f'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then timeout -s STOP 1.5 {TUTTI} all-reduce --repeat 1000000 --size 4KiB ' \
+                 f'--timeout 2s; else exec {TUTTI} all-reduce --repeat 1000000 --size 4KiB --timeout 2s; fi'
+        result = command("mpirun", "-np", 3, "--oversubscribe", "--bind-to", "none", "sh", "-c", script, timeout=30)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertEqual(result.stderr.count("waiting for rank 1 "), 1, result.stderr)
+
+
+if __name__ == "__main__":
+    tap.main()

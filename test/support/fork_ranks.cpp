@@ -1,0 +1,421 @@
+#include "support/fork_ranks.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+#include <thread>
+
+#include "base/bytes.hpp"
+
+namespace tutti::test {
+namespace {
+
+constexpr int most_ranks = 64;
+constexpr std::size_t message_room = std::size_t{16} << 10;
+constexpr std::size_t report_room = std::size_t{128} << 10;
+constexpr std::size_t said_room = std::size_t{8} << 10;
+
+std::int64_t now_ns() {
+  return Clock::now().time_since_epoch().count();
+}
+
+Clock::time_point time_of(std::int64_t ns) {
+  return Clock::time_point(Clock::duration(ns));
+}
+
+}  // namespace
+
+// Every member is used through memory that several processes map: the atomics must be free of
+// locks, and nothing in here may hold a pointer.
+struct Board {
+  struct Message {
+    std::uint32_t length;
+    std::array<std::byte, message_room> bytes;
+  };
+  struct Cell {
+    // Of the bootstrap: two messages, since a rank may be one exchange ahead of its peers.
+    std::atomic<std::uint64_t> round;
+    std::array<Message, 2> messages;
+    // For the parent.
+    std::atomic<std::uint64_t> marks;
+    std::atomic<std::int64_t> stamp;
+    std::atomic<std::uint32_t> said_length;
+    std::array<char, said_room> said;
+    std::atomic<std::int64_t> ended;
+    std::atomic<std::uint32_t> report_length;  // 0: no report
+    std::array<std::byte, report_room> report;
+  };
+  int size;
+  std::atomic<bool> go;
+  std::array<Cell, most_ranks> cells;
+
+  Cell& cell(int rank) { return cells[static_cast<std::size_t>(rank)]; }
+};
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+
+int patience() {
+  const char* const ci = std::getenv("CI");
+  return ci != nullptr && std::string(ci) == "true" ? 3 : 1;
+}
+
+double seconds(Clock::duration time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+void expect(bool holds, const std::string& sentence) {
+  if (!holds) throw std::runtime_error(sentence);
+}
+
+// ---- the bootstrap
+
+int ForkBootstrap::size() const {
+  return board_.size;
+}
+
+std::vector<Bytes> ForkBootstrap::exchange(const Bytes& mine, Deadline deadline) {
+  const auto round = ++round_;
+  if (before) before(static_cast<int>(round));
+  expect(mine.size() <= message_room, "a bootstrap message is longer than the test has room for");
+  auto& own = board_.cell(rank_);
+  auto& message = own.messages[round % 2];
+  message.length = static_cast<std::uint32_t>(mine.size());
+  std::copy(mine.begin(), mine.end(), message.bytes.begin());
+  own.round.store(round, std::memory_order_release);
+
+  std::vector<Bytes> all;
+  for (int rank = 0; rank < board_.size; ++rank) {
+    auto& cell = board_.cell(rank);
+    for (int polls = 0; cell.round.load(std::memory_order_acquire) < round; ++polls) {
+      if (deadline.expired()) {
+        throw Error(ErrorCode::timeout,
+                    fmt::format("set-up timed out in exchange {} of the bootstrap: rank {} has not "
+                                "come",
+                                round, rank))
+            .with_culprits({rank});
+      }
+      if (polls < 100) {
+        ::sched_yield();
+      } else {
+        std::this_thread::sleep_for(200us);
+      }
+    }
+    const auto& theirs = cell.messages[round % 2];
+    all.emplace_back(theirs.bytes.begin(), theirs.bytes.begin() + theirs.length);
+  }
+  if (after) after(static_cast<int>(round));
+  return all;
+}
+
+std::vector<Bytes> ForkBootstrap::all_gather(const Bytes& mine, Deadline deadline) {
+  return exchange(mine, deadline);
+}
+
+Bytes ForkBootstrap::broadcast(const Bytes& from_root, int root, Deadline deadline) {
+  auto all = exchange(rank_ == root ? from_root : Bytes(), deadline);
+  latest_broadcast_ = all.at(static_cast<std::size_t>(root));
+  return latest_broadcast_;
+}
+
+void ForkBootstrap::barrier(Deadline deadline) {
+  exchange({}, deadline);
+}
+
+// ---- the rank's side
+
+Communicator& Rank::communicator(const Options& options) {
+  return communicators_.emplace_back(Communicator::create(bootstrap_, options));
+}
+
+void Rank::mark() {
+  board_.cell(rank()).marks.fetch_add(1, std::memory_order_release);
+}
+
+void Rank::stamp() {
+  board_.cell(rank()).stamp.store(now_ns(), std::memory_order_release);
+}
+
+void Rank::say(const std::string& text) {
+  auto& cell = board_.cell(rank());
+  expect(text.size() <= said_room, "a rank says more than the test has room for");
+  std::copy(text.begin(), text.end(), cell.said.begin());
+  cell.said_length.store(static_cast<std::uint32_t>(text.size()), std::memory_order_release);
+}
+
+bool Rank::told_to_go() const {
+  return board_.go.load(std::memory_order_acquire);
+}
+
+void Rank::wait_for_go() const {
+  while (!told_to_go()) std::this_thread::sleep_for(1ms);
+}
+
+namespace {
+
+void put_text(ByteWriter& writer, const std::string& text) {
+  writer.put_string(std::string_view(text).substr(0, 16384));
+}
+
+Bytes encode(const Report& report) {
+  ByteWriter writer;
+  put_text(writer, report.text);
+  put_text(writer, report.complaint);
+  writer.put(static_cast<std::uint64_t>(report.destruction.count()));
+  writer.put(static_cast<std::uint8_t>(report.failure.has_value()));
+  if (report.failure) {
+    const auto& failure = *report.failure;
+    writer.put(static_cast<std::uint8_t>(failure.code))
+        .put(static_cast<std::uint8_t>(failure.speaks));
+    put_text(writer, failure.sentence);
+    put_text(writer, failure.operation);
+    writer.put(static_cast<std::uint32_t>(failure.culprits.size()));
+    for (const int culprit : failure.culprits) writer.put(static_cast<std::uint32_t>(culprit));
+  }
+  return std::move(writer).bytes();
+}
+
+void decode_into(Report& report, std::span<const std::byte> bytes) {
+  ByteReader reader(bytes);
+  report.text = reader.get_string();
+  report.complaint = reader.get_string();
+  report.destruction = Clock::duration(static_cast<std::int64_t>(reader.get<std::uint64_t>()));
+  if (reader.get<std::uint8_t>() == 0) return;
+  Failure failure;
+  failure.code = static_cast<ErrorCode>(reader.get<std::uint8_t>());
+  failure.speaks = reader.get<std::uint8_t>() != 0;
+  failure.sentence = reader.get_string();
+  failure.operation = reader.get_string();
+  const auto culprits = reader.get<std::uint32_t>();
+  for (std::uint32_t i = 0; i < culprits && reader.ok(); ++i) {
+    failure.culprits.push_back(static_cast<int>(reader.get<std::uint32_t>()));
+  }
+  report.failure = std::move(failure);
+}
+
+/// The life of a child process.
+[[noreturn]] void be_rank(Board& board, int number, pid_t parent, const Body& body) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(1);
+  // Catch's handlers would report a crash of the child as one of the test program.
+  for (const int signal : {SIGINT, SIGTERM, SIGFPE, SIGILL, SIGABRT, SIGSEGV, SIGBUS}) {
+    std::signal(signal, SIG_DFL);
+  }
+  const rlimit no_core{0, 0};
+  ::setrlimit(RLIMIT_CORE, &no_core);
+
+  Report report;
+  auto& cell = board.cell(number);
+  Rank rank(board, number);
+  try {
+    report.text = body(rank);
+  } catch (const Error& error) {
+    report.failure = Failure{.code = error.code(),
+                             .sentence = error.sentence(),
+                             .culprits = error.culprits(),
+                             .speaks = error.speaks_for_job(),
+                             .operation = error.operation()};
+  } catch (const std::exception& error) {
+    report.complaint = error.what();
+  }
+  cell.ended.store(now_ns());
+  const auto begin = Clock::now();
+  rank.destroy_communicators();
+  report.destruction = Clock::now() - begin;
+  const auto bytes = encode(report);
+  std::copy(bytes.begin(), bytes.end(), cell.report.begin());
+  cell.report_length.store(static_cast<std::uint32_t>(bytes.size()), std::memory_order_release);
+  std::fflush(nullptr);
+  ::_exit(0);
+}
+
+Board* make_board(int size) {
+  void* const memory = ::mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) throw std::runtime_error("no shared memory for the test");
+  auto* const board = static_cast<Board*>(memory);  // zeroes are what every member starts with
+  board->size = size;
+  return board;
+}
+
+}  // namespace
+
+// ---- the parent's side
+
+Job::Job(int size, const Body& body)
+    : board_(make_board(size), [](Board* board) { ::munmap(board, sizeof(Board)); }) {
+  expect(size >= 1 && size <= most_ranks, "a test job has 1 to 64 ranks");
+  std::fflush(nullptr);  // or each child would print what is still buffered
+  const auto parent = ::getpid();
+  processes_.resize(static_cast<std::size_t>(size));
+  for (int rank = 0; rank < size; ++rank) {
+    const auto pid = ::fork();
+    if (pid == 0) be_rank(*board_, rank, parent, body);
+    if (pid < 0) {
+      kill_rest();
+      throw std::runtime_error("fork failed");
+    }
+    processes_[static_cast<std::size_t>(rank)].pid = pid;
+  }
+}
+
+Job::~Job() {
+  kill_rest();
+}
+
+pid_t Job::pid(int rank) const {
+  return processes_.at(static_cast<std::size_t>(rank)).pid;
+}
+
+std::uint64_t Job::marks(int rank) const {
+  return board_->cell(rank).marks.load(std::memory_order_acquire);
+}
+
+void Job::await_marks(int rank, std::uint64_t wanted, Clock::duration limit) {
+  const auto end = Clock::now() + limit * patience();
+  while (marks(rank) < wanted) {
+    reap();
+    const auto& process = processes_.at(static_cast<std::size_t>(rank));
+    if (process.over || Clock::now() > end) {
+      const bool is_over = process.over;
+      throw std::runtime_error(fmt::format("rank {} {} after {} steps where {} were due: {}", rank,
+                                           is_over ? "has ended" : "is stuck", marks(rank), wanted,
+                                           describe(finish(0s))));
+    }
+    std::this_thread::sleep_for(500us);
+  }
+}
+
+void Job::await_marks_of_all(std::uint64_t wanted, Clock::duration limit) {
+  for (int rank = 0; rank < size(); ++rank) await_marks(rank, wanted, limit);
+}
+
+void Job::await_end(int rank, Clock::duration limit) {
+  const auto end = Clock::now() + limit * patience();
+  for (reap(); !processes_.at(static_cast<std::size_t>(rank)).over; reap()) {
+    if (Clock::now() > end) {
+      throw std::runtime_error(fmt::format("rank {} does not end: {}", rank, describe(finish(0s))));
+    }
+    std::this_thread::sleep_for(500us);
+  }
+}
+
+Clock::time_point Job::stamped(int rank) const {
+  return time_of(board_->cell(rank).stamp.load(std::memory_order_acquire));
+}
+
+std::string Job::said(int rank) const {
+  const auto& cell = board_->cell(rank);
+  return {cell.said.data(), cell.said_length.load(std::memory_order_acquire)};
+}
+
+void Job::tell_go() {
+  board_->go.store(true, std::memory_order_release);
+}
+
+Clock::time_point Job::signal(int rank, int number) const {
+  const auto& process = processes_.at(static_cast<std::size_t>(rank));
+  expect(!process.over, fmt::format("rank {} has ended before it was to get a signal", rank));
+  const auto now = Clock::now();
+  ::kill(process.pid, number);
+  return now;
+}
+
+void Job::reap() {
+  for (auto& process : processes_) {
+    if (process.over || process.pid < 0) continue;
+    process.over = ::waitpid(process.pid, &process.status, WNOHANG) == process.pid;
+  }
+}
+
+void Job::kill_rest() {
+  for (auto& process : processes_) {
+    if (process.over || process.pid < 0) continue;
+    ::kill(process.pid, SIGKILL);
+    process.hung = true;
+    process.over = ::waitpid(process.pid, &process.status, 0) == process.pid;
+  }
+}
+
+std::vector<Report> Job::finish(Clock::duration limit) {
+  const auto end = Clock::now() + limit * patience();
+  const auto is_over = [](const Process& process) { return process.over; };
+  while (true) {
+    reap();
+    if (std::all_of(processes_.begin(), processes_.end(), is_over)) break;
+    if (Clock::now() > end) {
+      kill_rest();
+      break;
+    }
+    std::this_thread::sleep_for(500us);
+  }
+  std::vector<Report> reports;
+  for (int rank = 0; rank < size(); ++rank) {
+    const auto& process = processes_[static_cast<std::size_t>(rank)];
+    const auto& cell = board_->cell(rank);
+    Report report{.hung = process.hung, .status = process.status};
+    report.ended = time_of(cell.ended.load());
+    if (const auto length = cell.report_length.load(std::memory_order_acquire); length > 0) {
+      report.finished = true;
+      decode_into(report, std::span(cell.report).first(length));
+    }
+    reports.push_back(std::move(report));
+  }
+  return reports;
+}
+
+std::vector<Report> run_ranks(int size, const Body& body, Clock::duration limit) {
+  Job job(size, body);
+  return job.finish(limit);
+}
+
+namespace {
+
+std::string describe(const Report& report) {
+  if (report.failure) {
+    const auto& failure = *report.failure;
+    return fmt::format("threw {} {}{}: {} [in {}; destroyed in {:.3f} s]", name(failure.code),
+                       failure.culprits, failure.speaks ? " (speaks)" : "", failure.sentence,
+                       failure.operation, seconds(report.destruction));
+  }
+  if (!report.complaint.empty()) return "complains: " + report.complaint;
+  if (report.finished) return "returned: " + report.text;
+  if (report.hung) {
+    return "hung and was killed" + std::string(report.ended == Clock::time_point{}
+                                                   ? ""
+                                                   : " in the communicator's destructor");
+  }
+  if (WIFSIGNALED(report.status)) return fmt::format("died of signal {}", WTERMSIG(report.status));
+  return fmt::format("ended with status {}", WEXITSTATUS(report.status));
+}
+
+}  // namespace
+
+std::string describe(const std::vector<Report>& reports) {
+  std::string text;
+  for (std::size_t rank = 0; rank < reports.size(); ++rank) {
+    text += fmt::format("\nrank {} {}", rank, describe(reports[rank]));
+  }
+  return text;
+}
+
+std::string trouble(const std::vector<Report>& reports) {
+  const auto is_well = [](const Report& report) {
+    return report.finished && !report.failure && report.complaint.empty();
+  };
+  return std::all_of(reports.begin(), reports.end(), is_well) ? std::string() : describe(reports);
+}
+
+}  // namespace tutti::test

@@ -1,0 +1,226 @@
+// What users write into the environment.
+#include "base/environment.hpp"
+
+#include <vector>
+
+#include "support/catch.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti::test {
+
+using namespace std::chrono_literals;
+
+TEST_CASE("durations are read, and nothing that is none") {
+  struct Row {
+    std::string_view text;
+    std::optional<std::chrono::nanoseconds> expected;
+  };
+  const std::vector<Row> table{
+      {"60", 60s},
+      {"60s", 60s},
+      {"500ms", 500ms},
+      {"5us", 5us},
+      {"5ns", 5ns},
+      {"2m", 2min},
+      {"1h", 1h},
+      {"1.5", 1500ms},
+      {"0.25s", 250ms},
+      {".5s", 500ms},
+      {"0", 0ns},
+      {"8784h", 8784h},  // a year
+      {"8785h", std::nullopt},
+      {"1e9", std::nullopt},
+      {"1e9s", std::nullopt},
+      {"1000000000", std::nullopt},
+      {"99999999999999999999999999999999999999999s", std::nullopt},
+      {"-1", std::nullopt},
+      {"-1s", std::nullopt},
+      {"+1", std::nullopt},
+      {"x", std::nullopt},
+      {"", std::nullopt},
+      {" ", std::nullopt},
+      {"s", std::nullopt},
+      {"5 s", std::nullopt},
+      {" 5s", std::nullopt},
+      {"5s ", std::nullopt},
+      {"5S", std::nullopt},
+      {"5sec", std::nullopt},
+      {"5s5ms", std::nullopt},
+      {"1,5s", std::nullopt},
+      {"0x10", std::nullopt},
+      {"inf", std::nullopt},
+      {"nan", std::nullopt},
+      {"infinity", std::nullopt},
+  };
+  for (const auto& row : table) {
+    INFO("\"" << row.text << "\"");
+    CHECK(parse_duration(row.text) == row.expected);
+  }
+}
+
+TEST_CASE("whole units of time are read exactly") {
+  for (int i = 1; i <= 2000; ++i) {
+    INFO(i);
+    const auto number = std::to_string(i);
+    REQUIRE(parse_duration(number + "ns") == std::chrono::nanoseconds(i));
+    REQUIRE(parse_duration(number + "us") == std::chrono::microseconds(i));
+    REQUIRE(parse_duration(number + "ms") == std::chrono::milliseconds(i));
+    REQUIRE(parse_duration(number + "s") == std::chrono::seconds(i));
+    REQUIRE(parse_duration(number + "m") == std::chrono::minutes(i));
+  }
+}
+
+TEST_CASE("sizes are read, and nothing that is none") {
+  struct Row {
+    std::string_view text;
+    std::optional<std::size_t> expected;
+  };
+  const std::vector<Row> table{
+      {"0", 0},
+      {"4096", 4096},
+      {"4096B", 4096},
+      {"4KiB", 4096},
+      {"4K", 4096},
+      {"1.5MiB", 1572864},
+      {"2M", 2097152},
+      {"2GiB", 2147483648},
+      {"1G", 1073741824},
+      {"0.5", 1},  // part of a byte is a byte
+      {"9007199254740992", 9007199254740992},
+      {"9007199254740994", std::nullopt},
+      {"99999999999999999999", std::nullopt},
+      {"9999999999GiB", std::nullopt},
+      {"-1", std::nullopt},
+      {"-4KiB", std::nullopt},
+      {"1e3", std::nullopt},
+      {"x", std::nullopt},
+      {"", std::nullopt},
+      {"KiB", std::nullopt},
+      {"4 KiB", std::nullopt},
+      {"4kib", std::nullopt},
+      {"4TiB", std::nullopt},
+      {"inf", std::nullopt},
+      {"nan", std::nullopt},
+  };
+  for (const auto& row : table) {
+    INFO("\"" << row.text << "\"");
+    CHECK(parse_size(row.text) == row.expected);
+  }
+}
+
+TEST_CASE("an empty environment gives the defaults") {
+  const auto environment = Environment::from({});
+  CHECK(environment.timeout == 60s);
+  CHECK(environment.log_level == LogLevel::warning);
+  CHECK(environment.host_id.empty());
+  CHECK(environment.socket_ifname.empty());
+  CHECK(environment.socket_ifname_source.empty());
+  CHECK(environment.keepalive == 15s);
+  CHECK(environment.algorithm.empty());
+  CHECK(environment.chunk_bytes == 262144);
+  CHECK(environment.eager_bytes == 16384);
+  CHECK(environment.congestion.empty());
+}
+
+TEST_CASE("every variable is read") {
+  const auto environment = Environment::from({{"TUTTI_TIMEOUT", "500ms"},
+                                              {"TUTTI_LOG", "debug"},
+                                              {"TUTTI_HOST_ID", "node-a"},
+                                              {"TUTTI_SOCKET_IFNAME", "^docker0"},
+                                              {"TUTTI_KEEPALIVE", "1m"},
+                                              {"TUTTI_ALGORITHM", "ring"},
+                                              {"TUTTI_CHUNK", "4KiB"},
+                                              {"TUTTI_EAGER", "0"},
+                                              {"TUTTI_CONGESTION", "cubic"}});
+  CHECK(environment.timeout == 500ms);
+  CHECK(environment.log_level == LogLevel::debug);
+  CHECK(environment.host_id == "node-a");
+  CHECK(environment.socket_ifname == "^docker0");
+  CHECK(environment.keepalive == 60s);
+  CHECK(environment.algorithm == "ring");
+  CHECK(environment.chunk_bytes == 4096);
+  CHECK(environment.eager_bytes == 0);
+  CHECK(environment.congestion == "cubic");
+}
+
+TEST_CASE("every log level is read") {
+  CHECK(Environment::from({{"TUTTI_LOG", "quiet"}}).log_level == LogLevel::quiet);
+  CHECK(Environment::from({{"TUTTI_LOG", "warning"}}).log_level == LogLevel::warning);
+  CHECK(Environment::from({{"TUTTI_LOG", "info"}}).log_level == LogLevel::info);
+}
+
+TEST_CASE("an empty variable is as good as none") {
+  const auto environment =
+      Environment::from({{"TUTTI_TIMEOUT", ""}, {"TUTTI_CHUNK", ""}, {"TUTTI_LOG", ""}});
+  CHECK(environment.timeout == 60s);
+  CHECK(environment.chunk_bytes == 262144);
+  CHECK(environment.log_level == LogLevel::warning);
+}
+
+TEST_CASE("the closest variable for interfaces wins, and its name is kept") {
+  EnvironmentMap map{{"GLOO_SOCKET_IFNAME", "g"}};
+  CHECK(Environment::from(map).socket_ifname == "g");
+  CHECK(Environment::from(map).socket_ifname_source == "GLOO_SOCKET_IFNAME");
+  map["NCCL_SOCKET_IFNAME"] = "n";
+  CHECK(Environment::from(map).socket_ifname == "n");
+  CHECK(Environment::from(map).socket_ifname_source == "NCCL_SOCKET_IFNAME");
+  map["TUTTI_SOCKET_IFNAME"] = "t";
+  CHECK(Environment::from(map).socket_ifname == "t");
+  CHECK(Environment::from(map).socket_ifname_source == "TUTTI_SOCKET_IFNAME");
+  map["TUTTI_SOCKET_IFNAME"] = "";
+  CHECK(Environment::from(map).socket_ifname == "n");
+}
+
+TEST_CASE("an unusable value is an error that names variable and value") {
+  struct Row {
+    std::string variable;
+    std::vector<std::string> values;
+  };
+  const std::vector<Row> table{
+      {"TUTTI_TIMEOUT", {"1e9", "-1", "x", "0", "0s", "0.1ns", "999999999999"}},
+      {"TUTTI_LOG", {"loud", "Info", "2", "debug "}},
+      {"TUTTI_HOST_ID", {std::string(256, 'h')}},
+      {"TUTTI_KEEPALIVE", {"0", "999ms", "25h", "x", "-5s"}},
+      {"TUTTI_CHUNK", {"0", "63", "1.1GiB", "x", "-1", "1e6"}},
+      {"TUTTI_EAGER", {"1.1MiB", "x", "-1", "99999999999999999999"}},
+  };
+  for (const auto& row : table) {
+    for (const auto& value : row.values) {
+      INFO(row.variable << "=" << value);
+      try {
+        (void)Environment::from({{row.variable, value}});
+        FAIL("no error");
+      } catch (const Error& error) {
+        INFO(error.what());
+        CHECK(error.code() == ErrorCode::usage);
+        CHECK(error.sentence().find(row.variable + "=" + value) != std::string::npos);
+      }
+    }
+  }
+}
+
+TEST_CASE("the limits themselves are usable") {
+  CHECK_NOTHROW(Environment::from({{"TUTTI_CHUNK", "64"}}));
+  CHECK_NOTHROW(Environment::from({{"TUTTI_CHUNK", "1GiB"}}));
+  CHECK_NOTHROW(Environment::from({{"TUTTI_EAGER", "1MiB"}}));
+  CHECK_NOTHROW(Environment::from({{"TUTTI_KEEPALIVE", "1s"}}));
+  CHECK_NOTHROW(Environment::from({{"TUTTI_KEEPALIVE", "24h"}}));
+  CHECK_NOTHROW(Environment::from({{"TUTTI_HOST_ID", std::string(255, 'h')}}));
+  CHECK_NOTHROW(Environment::from({{"TUTTI_TIMEOUT", "1ns"}}));
+}
+
+TEST_CASE("what ranks must have set alike is told by name") {
+  const auto settings = Environment::from({{"TUTTI_CHUNK", "4KiB"}}).agreed_settings();
+  CHECK(settings.at("TUTTI_CHUNK") == "4096");
+  CHECK(settings.at("TUTTI_EAGER") == "16384");
+  CHECK(settings.at("TUTTI_ALGORITHM").empty());
+}
+
+TEST_CASE("the process's environment is a map") {
+  ::setenv("TUTTI_UNIT_TEST", "a=b", 1);
+  CHECK(current_environment().at("TUTTI_UNIT_TEST") == "a=b");
+  ::unsetenv("TUTTI_UNIT_TEST");
+  CHECK(!current_environment().contains("TUTTI_UNIT_TEST"));
+}
+
+}  // namespace tutti::test

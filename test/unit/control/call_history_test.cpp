@@ -1,0 +1,158 @@
+// What a rank remembers of its calls, and where two histories differ.
+#include "control/call_history.hpp"
+
+#include "support/catch.hpp"
+
+namespace tutti::control::test {
+
+namespace {
+
+CallSignature all_reduce(std::uint64_t count) {
+  return {Operation::all_reduce, Type::f32, Operator::sum, -1, count};
+}
+
+void make_calls(CallHistory& history, std::uint64_t calls) {
+  for (std::uint64_t i = 0; i < calls; ++i) history.begin_collective(all_reduce(i % 3));
+}
+
+/// Two ranks that make the same calls, but for one.
+struct Pair {
+  CallHistory mine;
+  CallHistory theirs;
+
+  Pair(const CallSignature& my_call, const CallSignature& their_call, int before, int after) {
+    for (int i = 0; i < before; ++i) both(all_reduce(7));
+    mine.begin_collective(my_call);
+    theirs.begin_collective(their_call);
+    for (int i = 0; i < after; ++i) both(all_reduce(8));
+  }
+  void both(const CallSignature& call) {
+    mine.begin_collective(call);
+    theirs.begin_collective(call);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("calls are numbered from 1 and found again with their fingerprints") {
+  CallHistory history;
+  CHECK(!history.find(0));
+  CHECK(!history.find(1));
+  const auto first = history.begin_collective(all_reduce(4));
+  const auto second = history.begin_collective(all_reduce(4));
+  CHECK(first.sequence == 1);
+  CHECK(second.sequence == 2);
+  CHECK(first.fingerprint == fingerprint(0, all_reduce(4)));
+  CHECK(second.fingerprint == fingerprint(first.fingerprint, all_reduce(4)));
+  REQUIRE(history.find(1));
+  CHECK(history.find(1)->call == all_reduce(4));
+  CHECK(history.find(2)->fingerprint == second.fingerprint);
+  CHECK(!history.find(3));
+}
+
+TEST_CASE("old calls are forgotten, the latest are kept in order") {
+  CallHistory history;
+  make_calls(history, CallHistory::kept + 10);
+  CHECK(!history.find(10));
+  REQUIRE(history.find(11));
+  const auto latest = history.latest(16);
+  REQUIRE(latest.size() == 16);
+  for (std::size_t i = 0; i < latest.size(); ++i) {
+    CHECK(latest[i].sequence == CallHistory::kept + 10 - 15 + i);
+  }
+  CHECK(history.latest(10'000).size() == CallHistory::kept);
+}
+
+TEST_CASE("the latest of few calls are all of them") {
+  CallHistory history;
+  CHECK(history.latest(16).empty());
+  make_calls(history, 3);
+  REQUIRE(history.latest(16).size() == 3);
+  CHECK(history.latest(16).front().sequence == 1);
+  CHECK(history.latest(2).front().sequence == 2);
+}
+
+TEST_CASE("what a rank is doing is its latest call, collective or not") {
+  CallHistory history;
+  CHECK(!history.activity().in_call);
+  history.begin_collective(all_reduce(4));
+  CHECK(history.activity().in_call);
+  CHECK(history.activity().sequence == 1);
+  CHECK(history.activity().call == all_reduce(4));
+  history.end();
+  CHECK(!history.activity().in_call);
+  CHECK(history.activity().call == all_reduce(4));
+  const CallSignature send{Operation::send, Type::u8, Operator::sum, 3, 9};
+  history.begin_other(send);
+  CHECK(history.activity().in_call);
+  CHECK(history.activity().sequence == 1);
+  CHECK(history.activity().call == send);
+}
+
+TEST_CASE("sends and receives are no part of what all ranks do alike") {
+  CallHistory history;
+  history.begin_other({Operation::send, Type::u8, Operator::sum, 3, 9});
+  const auto call = history.begin_collective(all_reduce(4));
+  CHECK(call.sequence == 1);
+  CHECK(call.fingerprint == fingerprint(0, all_reduce(4)));
+}
+
+TEST_CASE("the same calls are no difference, nor are calls that were not made yet") {
+  CallHistory mine;
+  CallHistory theirs;
+  make_calls(mine, 5);
+  make_calls(theirs, 9);
+  CHECK(!compare(mine, theirs.latest(16)));
+  CHECK(!compare(theirs, mine.latest(16)));
+  CHECK(!compare(mine, theirs.latest(2)));  // both still to come
+  CHECK(!compare(mine, {}));
+}
+
+TEST_CASE("another operation, type, operator, root or count is found, with both calls") {
+  const CallSignature call{Operation::broadcast, Type::f32, Operator::sum, 0, 100};
+  auto operation = call;
+  operation.operation = Operation::fan_out;
+  auto type = call;
+  type.type = Type::i8;
+  auto op = call;
+  op.op = Operator::max;
+  auto root = call;
+  root.root = 1;
+  auto count = call;
+  count.count = 101;
+  for (const auto& other : {operation, type, op, root, count}) {
+    for (const int after : {0, 1, 12}) {
+      const Pair pair(call, other, 3, after);
+      const auto difference = compare(pair.mine, pair.theirs.latest(16));
+      REQUIRE(difference);
+      CHECK(difference->sequence == 4);
+      CHECK(difference->mine == call);
+      CHECK(difference->theirs == other);
+    }
+  }
+}
+
+TEST_CASE("a difference older than what was sent is found, without the calls") {
+  const Pair pair(all_reduce(1), all_reduce(2), 3, 40);
+  const auto difference = compare(pair.mine, pair.theirs.latest(16));
+  REQUIRE(difference);
+  CHECK(difference->sequence == 28);  // of 44 calls, the latest 16 were sent
+  CHECK(!difference->mine);
+  CHECK(!difference->theirs);
+}
+
+TEST_CASE("a difference older than what this rank remembers is found in part of a peer's calls") {
+  Pair pair(all_reduce(1), all_reduce(2), 3, 40);
+  const auto sent = pair.theirs.latest(16);  // 29 to 44
+  for (std::uint64_t i = 0; i < CallHistory::kept - 10; ++i) {
+    pair.mine.begin_collective(all_reduce(8));
+  }
+  REQUIRE(!pair.mine.find(34));
+  REQUIRE(pair.mine.find(35));
+  const auto difference = compare(pair.mine, sent);
+  REQUIRE(difference);
+  CHECK(difference->sequence == 34);
+  CHECK(!difference->mine);
+}
+
+}  // namespace tutti::control::test

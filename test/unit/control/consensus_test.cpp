@@ -1,0 +1,366 @@
+// One verdict for all that live, whatever the order in which messages arrive.
+#include "control/consensus.hpp"
+
+#include <functional>
+
+#include "simulated_job.hpp"
+#include "support/catch.hpp"
+
+namespace tutti::control::test {
+
+namespace {
+
+Finding mismatch_found_by(int rank, int other) {
+  return {.code = ErrorCode::mismatch,
+          .culprits = {rank, other},
+          .sentence = "found by " + std::to_string(rank),
+          .origin = rank};
+}
+
+using Prepare = std::function<void(SimulatedJob&)>;
+using Check = std::function<std::string(const SimulatedJob&)>;
+
+/// Runs the same job with many schedules; reports the first seed that goes wrong.
+void try_schedules(int size, int seeds, const Prepare& prepare, const Check& check = {}) {
+  for (int seed = 0; seed < seeds; ++seed) {
+    SimulatedJob job(size, static_cast<std::uint64_t>(seed));
+    prepare(job);
+    job.run();
+    auto fault = job.fault();
+    if (fault.empty() && check) fault = check(job);
+    if (fault.empty()) continue;
+    INFO("size " << size << ", seed " << seed);
+    FAIL(fault);
+  }
+}
+
+/// The verdict of the lowest rank that lives and has one.
+const Finding* verdict_of(const SimulatedJob& job, int size) {
+  for (int rank = 0; rank < size; ++rank) {
+    if (!job.is_dead(rank) && !job.decided(rank).empty()) return &job.decided(rank).front();
+  }
+  return nullptr;
+}
+
+Check is_lost(int size, const std::set<int>& ranks) {
+  return [=](const SimulatedJob& job) -> std::string {
+    const auto* verdict = verdict_of(job, size);
+    if (verdict == nullptr) return "there is no verdict";
+    if (verdict->code != ErrorCode::peer_lost) return "the verdict tells of no death";
+    for (const auto& [rank, reason] : verdict->lost) {
+      if (!ranks.contains(rank)) return "the verdict names a rank too many";
+    }
+    return verdict->lost.empty() ? "the verdict names nobody" : "";
+  };
+}
+
+}  // namespace
+
+TEST_CASE("one death becomes the same verdict on all that live") {
+  for (const int size : {2, 3, 5, 8}) {
+    for (int dead = 0; dead < size; ++dead) {
+      try_schedules(
+          size, 60, [&](SimulatedJob& job) { job.plan_death(dead); }, is_lost(size, {dead}));
+    }
+  }
+}
+
+TEST_CASE("two deaths become the same verdict on all that live") {
+  for (const int size : {3, 5, 8}) {
+    for (int first = 0; first < size; ++first) {
+      for (int second = first + 1; second < size; ++second) {
+        try_schedules(
+            size, 60,
+            [&](SimulatedJob& job) {
+              job.plan_death(first);
+              job.plan_death(second);
+            },
+            is_lost(size, {first, second}));
+      }
+    }
+  }
+}
+
+TEST_CASE("a leader that dies while it commits leaves one verdict behind") {
+  for (const int size : {3, 5, 8}) {
+    try_schedules(
+        size, 2000,
+        [&](SimulatedJob& job) {
+          job.die_at_commit(0);
+          job.plan_death(size - 1);
+        },
+        is_lost(size, {0, size - 1}));
+  }
+}
+
+TEST_CASE("two leaders that die one after the other while they commit leave one verdict behind") {
+  try_schedules(
+      5, 2000,
+      [&](SimulatedJob& job) {
+        job.die_at_commit(0);
+        job.die_at_commit(1);
+        job.plan_death(4);
+      },
+      is_lost(5, {0, 1, 4}));
+}
+
+TEST_CASE("different calls found by several ranks become one verdict") {
+  for (const int size : {2, 3, 5, 8}) {
+    try_schedules(
+        size, 300,
+        [&](SimulatedJob& job) {
+          for (int rank = 0; rank < size; ++rank) {
+            job.plan_finding(rank, mismatch_found_by(rank, (rank + 1) % size));
+          }
+        },
+        [&](const SimulatedJob& job) -> std::string {
+          return verdict_of(job, size)->code == ErrorCode::mismatch ? "" : "not a mismatch";
+        });
+  }
+}
+
+TEST_CASE("a death beside different calls becomes one verdict") {
+  for (const int size : {3, 5, 8}) {
+    for (int dead = 0; dead < size; ++dead) {
+      try_schedules(size, 200, [&](SimulatedJob& job) {
+        job.plan_death(dead);
+        job.plan_finding((dead + 1) % size, mismatch_found_by((dead + 1) % size, dead));
+        job.plan_finding((dead + 2) % size, mismatch_found_by((dead + 2) % size, dead));
+      });
+    }
+  }
+}
+
+TEST_CASE("a leader that dies while it commits a mismatch leaves one verdict behind") {
+  for (const int size : {3, 5, 8}) {
+    try_schedules(size, 1000, [&](SimulatedJob& job) {
+      job.die_at_commit(0);
+      job.plan_finding(1, mismatch_found_by(1, 2));
+    });
+  }
+}
+
+TEST_CASE("ranks that have departed are not lost, and others agree without them") {
+  for (const int size : {3, 5, 8}) {
+    for (int departed = 0; departed < size; ++departed) {
+      const int dead = (departed + 1) % size;
+      try_schedules(
+          size, 150,
+          [&](SimulatedJob& job) {
+            job.plan_goodbye(departed);
+            job.plan_death(dead);
+          },
+          is_lost(size, {dead}));
+    }
+  }
+}
+
+TEST_CASE("whatever comes together, those that remain have one verdict") {
+  for (const int size : {3, 5, 8}) {
+    for (int seed = 0; seed < 2000; ++seed) {
+      SimulatedJob job(size, static_cast<std::uint64_t>(seed));
+      std::mt19937_64 random(static_cast<std::uint64_t>(seed) + 1'000'000);
+      const auto rank = [&] { return static_cast<int>(random() % static_cast<unsigned>(size)); };
+      job.plan_finding(0, mismatch_found_by(0, 1));
+      job.plan_finding(size - 1, mismatch_found_by(size - 1, 0));
+      // Two deaths at most: so much the links are made for.
+      for (int death = 0; death < 2; ++death) {
+        const int dying = rank();
+        if (random() % 2 == 0) {
+          job.die_at_commit(dying);
+        } else {
+          job.plan_death(dying);
+        }
+      }
+      if (random() % 2 == 0) job.plan_goodbye(rank());
+      job.run();
+      const auto fault = job.fault();
+      if (fault.empty()) continue;
+      INFO("size " << size << ", seed " << seed);
+      FAIL(fault);
+    }
+  }
+}
+
+TEST_CASE("a goodbye alone is no finding") {
+  SimulatedJob job(5, 1);
+  for (int rank = 0; rank < 5; ++rank) job.plan_goodbye(rank);
+  job.run();
+  for (int rank = 0; rank < 5; ++rank) CHECK(job.decided(rank).empty());
+}
+
+namespace {
+
+/// One rank's Consensus with an outbox that only remembers.
+struct Voice {
+  explicit Voice(int rank, int size)
+      : consensus(
+            rank, size,
+            {.tell_evidence = [this](const Finding&) { ++evidence; },
+             .propose =
+                 [this](std::uint32_t number, const Finding& finding) {
+                   round = number;
+                   proposed = finding;
+                   ++proposals;
+                 },
+             .acknowledge =
+                 [this](int leader, std::uint32_t number, const std::optional<Finding>& verdict) {
+                   asked_by = leader;
+                   asked_round = number;
+                   told = verdict;
+                 },
+             .commit = [this](const Finding&) { ++commits; },
+             .gather_soon = [this] { ++gathers; },
+             .decided = [this](const Finding&) { ++decisions; }}) {}
+
+  Consensus consensus;
+  int evidence = 0;
+  int proposals = 0;
+  int commits = 0;
+  int gathers = 0;
+  int decisions = 0;
+  std::uint32_t round = 0;
+  Finding proposed;
+  int asked_by = -1;
+  std::uint32_t asked_round = 0;
+  std::optional<Finding> told;
+};
+
+Finding death_of(int rank, int origin) {
+  return {.code = ErrorCode::peer_lost,
+          .lost = {{rank, LossReason::connection_closed}},
+          .origin = origin};
+}
+
+}  // namespace
+
+TEST_CASE("a leader waits for every living rank before it commits") {
+  Voice leader(0, 5);
+  leader.consensus.found(death_of(4, 0));
+  CHECK(leader.evidence == 1);
+  CHECK(leader.gathers == 1);
+  CHECK(leader.proposals == 0);
+  leader.consensus.gathered();
+  REQUIRE(leader.proposals == 1);
+  leader.consensus.on_acknowledgement(1, leader.round, {});
+  leader.consensus.on_acknowledgement(2, leader.round, {});
+  CHECK(leader.commits == 0);
+  leader.consensus.on_acknowledgement(3, leader.round + 1, {});  // of a round that never was
+  CHECK(leader.commits == 0);
+  leader.consensus.on_acknowledgement(3, leader.round, {});
+  CHECK(leader.commits == 1);
+  CHECK(leader.decisions == 1);
+  CHECK(leader.consensus.verdict() == death_of(4, 0));
+}
+
+TEST_CASE("a leader that waits for a rank commits once that rank departs") {
+  Voice leader(0, 3);
+  leader.consensus.found(death_of(2, 0));
+  leader.consensus.gathered();
+  CHECK(leader.commits == 0);
+  leader.consensus.departed(1);
+  CHECK(leader.commits == 1);
+}
+
+TEST_CASE("deaths found while a leader gathers are one proposal, later ones a new round") {
+  Voice leader(0, 6);
+  leader.consensus.found(death_of(5, 0));
+  leader.consensus.on_evidence(death_of(4, 1));
+  leader.consensus.gathered();
+  REQUIRE(leader.proposals == 1);
+  CHECK(leader.proposed.lost.size() == 2);
+  leader.consensus.on_evidence(death_of(3, 2));
+  leader.consensus.gathered();
+  REQUIRE(leader.proposals == 2);
+  CHECK(leader.proposed.lost.size() == 3);
+  // Acknowledgements of the first round count for nothing now.
+  leader.consensus.on_acknowledgement(1, leader.round - 1, {});
+  leader.consensus.on_acknowledgement(2, leader.round - 1, {});
+  CHECK(leader.commits == 0);
+  leader.consensus.on_acknowledgement(1, leader.round, {});
+  leader.consensus.on_acknowledgement(2, leader.round, {});
+  CHECK(leader.commits == 1);
+}
+
+TEST_CASE("what one rank already knows is not told again") {
+  Voice voice(1, 4);
+  voice.consensus.found(death_of(3, 1));
+  voice.consensus.found(death_of(3, 1));
+  CHECK(voice.evidence == 1);
+  CHECK(voice.gathers == 0);  // rank 0 leads
+}
+
+TEST_CASE("who has committed says so to a later leader, which then commits the same") {
+  const auto first = death_of(3, 0);
+  Voice committed(2, 4);
+  committed.consensus.on_commit(0, first);
+  CHECK(committed.decisions == 1);
+  committed.consensus.on_proposal(1, 7, death_of(0, 1));
+  CHECK(committed.asked_by == 1);
+  CHECK(committed.asked_round == 7);
+  REQUIRE(committed.told.has_value());
+  CHECK(*committed.told == first);
+
+  Voice second(1, 4);
+  second.consensus.on_evidence(first);
+  second.consensus.found(death_of(0, 1));
+  second.consensus.gathered();
+  REQUIRE(second.proposals == 1);
+  second.consensus.on_acknowledgement(2, second.round, committed.told);
+  CHECK(second.commits == 1);
+  CHECK(second.consensus.verdict() == first);
+}
+
+TEST_CASE("who has agreed with a later leader leaves an earlier one's commit alone") {
+  Voice voice(2, 4);
+  voice.consensus.on_proposal(0, 1, death_of(3, 0));
+  voice.consensus.on_evidence(death_of(0, 1));
+  voice.consensus.on_proposal(1, 1, merge(death_of(3, 0), death_of(0, 1)));
+  CHECK(voice.asked_by == 1);
+  CHECK(!voice.told);
+  voice.consensus.on_commit(0, death_of(3, 0));  // was long on its way
+  CHECK(!voice.consensus.verdict());
+  voice.consensus.on_proposal(0, 2, death_of(3, 0));
+  CHECK(voice.asked_by == 1);  // an earlier leader gets no answer either
+  voice.consensus.on_commit(1, death_of(0, 1));
+  CHECK(voice.consensus.verdict() == death_of(0, 1));
+}
+
+TEST_CASE("a leader that knows of a verdict says it again, once") {
+  Voice voice(1, 4);
+  voice.consensus.on_commit(0, death_of(3, 0));
+  CHECK(voice.commits == 0);
+  voice.consensus.on_evidence(death_of(0, 2));
+  CHECK(voice.commits == 1);
+  voice.consensus.on_evidence(death_of(2, 1));
+  CHECK(voice.commits == 1);
+  CHECK(voice.decisions == 1);
+}
+
+TEST_CASE("after its own goodbye a rank neither leads nor agrees") {
+  Voice voice(0, 3);
+  voice.consensus.departed(0);
+  voice.consensus.found(death_of(2, 0));
+  CHECK(voice.evidence == 1);
+  CHECK(voice.gathers == 0);
+  voice.consensus.on_proposal(1, 1, death_of(2, 1));
+  CHECK(voice.asked_by == -1);
+}
+
+TEST_CASE("a rank that hears of its own death is no party to it") {
+  Voice voice(1, 3);
+  voice.consensus.on_evidence(death_of(1, 0));
+  CHECK(!voice.consensus.is_lost(1));
+  CHECK(voice.gathers == 0);
+  CHECK(!voice.consensus.verdict());
+}
+
+TEST_CASE("the first verdict stands") {
+  Voice voice(1, 3);
+  voice.consensus.on_commit(0, death_of(2, 0));
+  voice.consensus.on_commit(2, death_of(0, 2));
+  CHECK(voice.decisions == 1);
+  CHECK(voice.consensus.verdict() == death_of(2, 0));
+}
+
+}  // namespace tutti::control::test

@@ -1,0 +1,219 @@
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "control/consensus.hpp"
+#include "simulated_network.hpp"
+
+namespace tutti::control::test {
+
+/// A job whose ranks agree on a verdict, wired as Plane::Worker wires it, with chance instead of
+/// time: of all that may happen next, anything does.
+class SimulatedJob {
+ public:
+  SimulatedJob(int size, std::uint64_t seed)
+      : network_(
+            size, seed, [this](int rank, const Message& message) { on_message(rank, message); },
+            [this](int rank, int peer) { lost(rank, peer, LossReason::connection_closed); }),
+        departed_seen_(static_cast<std::size_t>(size)),
+        timers_(static_cast<std::size_t>(size)),
+        decided_(static_cast<std::size_t>(size)) {
+    consensus_.reserve(static_cast<std::size_t>(size));
+    for (int rank = 0; rank < size; ++rank) {
+      consensus_.emplace_back(rank, size, outbox_of(rank));
+      host_.push_back(static_cast<int>(network_.below(2)));
+    }
+  }
+
+  /// Things that befall the job at a time of chance's choosing.
+  void plan_death(int rank) { planned_.push_back({Plan::death, rank, {}}); }
+  void plan_goodbye(int rank) { planned_.push_back({Plan::goodbye, rank, {}}); }
+  void plan_finding(int rank, const Finding& finding) {
+    planned_.push_back({Plan::finding, rank, finding});
+  }
+  /// The rank dies as soon as it has sent a commit, which some get and others don't.
+  void die_at_commit(int rank) { dies_at_commit_.insert(rank); }
+
+  void run() {
+    while (true) {
+      std::vector<std::size_t> timers;
+      for (std::size_t rank = 0; rank < timers_.size(); ++rank) {
+        if (timers_[rank] > 0 && !network_.is_dead(static_cast<int>(rank))) timers.push_back(rank);
+      }
+      const auto wires = network_.busy();
+      const auto choices = wires + timers.size() + kernel_news_.size() + planned_.size();
+      if (choices == 0) return;
+      auto choice = network_.below(choices);
+      if (choice < wires) {
+        network_.arrive(choice);
+      } else if ((choice -= wires) < timers.size()) {
+        --timers_[timers[choice]];
+        consensus_[timers[choice]].gathered();
+      } else if ((choice -= timers.size()) < kernel_news_.size()) {
+        const auto [rank, peer] = take(kernel_news_, choice);
+        if (!network_.is_dead(rank)) lost(rank, peer, LossReason::process_ended);
+      } else {
+        carry_out(take(planned_, choice - kernel_news_.size()));
+      }
+    }
+  }
+
+  [[nodiscard]] bool is_dead(int rank) const { return network_.is_dead(rank); }
+  [[nodiscard]] const std::vector<Finding>& decided(int rank) const {
+    return decided_[index(rank)];
+  }
+  [[nodiscard]] const std::set<int>& departed() const { return departed_; }
+
+  /// Empty if all that live and have not departed have one verdict, the same, that names no living
+  /// rank; else what is wrong. Nobody asks a rank that has departed for its verdict.
+  [[nodiscard]] std::string fault() const {
+    std::optional<Finding> verdict;
+    for (int rank = 0; rank < network_.size(); ++rank) {
+      if (network_.is_dead(rank) || departed_.contains(rank)) continue;
+      const auto& own = decided(rank);
+      const auto who = "rank " + std::to_string(rank);
+      if (own.size() > 1) return who + " has decided twice";
+      if (own.empty()) return who + " has no verdict";
+      for (const auto& [culprit, reason] : own.front().lost) {
+        if (!network_.is_dead(culprit)) {
+          return who + " says that rank " + std::to_string(culprit) + " is lost, which lives";
+        }
+      }
+      if (verdict && *verdict != own.front()) {
+        return who + " has another verdict (" + text(own.front()) + ") than a lower rank (" +
+               text(*verdict) + ")";
+      }
+      verdict = own.front();
+    }
+    return {};
+  }
+
+  static std::string text(const Finding& finding) {
+    std::string result = name(finding.code);
+    for (const auto& [rank, reason] : finding.lost) result += " " + std::to_string(rank);
+    return result + " " + finding.sentence;
+  }
+
+ private:
+  struct Planned {
+    enum Kind { death, goodbye, finding } kind;
+    int rank;
+    Finding what;
+  };
+  using Plan = Planned;
+  static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
+  template <class T>
+  static T take(std::vector<T>& from, std::size_t i) {
+    T result = std::move(from[i]);
+    from.erase(from.begin() + static_cast<std::ptrdiff_t>(i));
+    return result;
+  }
+  static Bytes encode(const Finding& finding) {
+    ByteWriter writer;
+    finding.encode(writer);
+    return std::move(writer).bytes();
+  }
+
+  Consensus::Outbox outbox_of(int rank) {
+    return {
+        .tell_evidence =
+            [this, rank](const Finding& finding) {
+              network_.send(rank, MessageKind::evidence, everybody, encode(finding));
+            },
+        .propose =
+            [this, rank](std::uint32_t round, const Finding& finding) {
+              ByteWriter writer;
+              writer.put(round);
+              finding.encode(writer);
+              network_.send(rank, MessageKind::proposal, everybody, std::move(writer).bytes());
+            },
+        .acknowledge =
+            [this, rank](int leader, std::uint32_t round, const std::optional<Finding>& committed) {
+              ByteWriter writer;
+              writer.put(round).put(static_cast<std::uint8_t>(committed.has_value()));
+              if (committed) committed->encode(writer);
+              network_.send(rank, MessageKind::acknowledgement, leader, std::move(writer).bytes());
+            },
+        .commit =
+            [this, rank](const Finding& finding) {
+              network_.send(rank, MessageKind::commit, everybody, encode(finding));
+              if (dies_at_commit_.contains(rank)) kill(rank);
+            },
+        .gather_soon = [this, rank] { ++timers_[index(rank)]; },
+        .decided = [this,
+                    rank](const Finding& finding) { decided_[index(rank)].push_back(finding); }};
+  }
+
+  void on_message(int rank, const Message& message) {
+    auto& consensus = consensus_[index(rank)];
+    ByteReader reader(message.body);
+    switch (message.kind) {
+      case MessageKind::evidence:
+        return consensus.on_evidence(Finding::decode(reader, network_.size()).value());
+      case MessageKind::proposal: {
+        const auto round = reader.get<std::uint32_t>();
+        return consensus.on_proposal(message.origin, round,
+                                     Finding::decode(reader, network_.size()).value());
+      }
+      case MessageKind::acknowledgement: {
+        const auto round = reader.get<std::uint32_t>();
+        std::optional<Finding> committed;
+        if (reader.get<std::uint8_t>() != 0) committed = Finding::decode(reader, network_.size());
+        return consensus.on_acknowledgement(message.origin, round, committed);
+      }
+      case MessageKind::commit:
+        return consensus.on_commit(message.origin,
+                                   Finding::decode(reader, network_.size()).value());
+      default:
+        departed_seen_[index(rank)].insert(message.origin);
+        return consensus.departed(message.origin);
+    }
+  }
+
+  void lost(int rank, int peer, LossReason reason) {
+    auto& consensus = consensus_[index(rank)];
+    if (departed_seen_[index(rank)].contains(peer) || consensus.is_lost(peer)) return;
+    consensus.found({.code = ErrorCode::peer_lost, .lost = {{peer, reason}}, .origin = rank});
+  }
+
+  /// A rank that has departed stays to pass messages on until all have.
+  void kill(int rank) {
+    if (departed_.contains(rank)) return;
+    network_.kill(rank);
+    for (int other = 0; other < network_.size(); ++other) {
+      if (host_[index(other)] == host_[index(rank)] && other != rank) {
+        kernel_news_.emplace_back(other, rank);
+      }
+    }
+  }
+
+  void carry_out(const Planned& plan) {
+    if (network_.is_dead(plan.rank)) return;
+    switch (plan.kind) {
+      case Planned::death:
+        return kill(plan.rank);
+      case Planned::goodbye:
+        departed_.insert(plan.rank);
+        network_.send(plan.rank, MessageKind::goodbye, everybody, {});
+        return consensus_[index(plan.rank)].departed(plan.rank);
+      case Planned::finding:
+        return consensus_[index(plan.rank)].found(plan.what);
+    }
+  }
+
+  SimulatedNetwork network_;
+  std::vector<Consensus> consensus_;
+  std::vector<int> host_;
+  std::vector<std::set<int>> departed_seen_;
+  std::set<int> departed_;
+  std::vector<int> timers_;
+  std::vector<std::pair<int, int>> kernel_news_;  ///< who hears, of whom
+  std::vector<Planned> planned_;
+  std::set<int> dies_at_commit_;
+  std::vector<std::vector<Finding>> decided_;
+};
+
+}  // namespace tutti::control::test

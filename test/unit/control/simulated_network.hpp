@@ -1,0 +1,122 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "control/message.hpp"
+#include "control/router.hpp"
+#include "control/topology.hpp"
+
+namespace tutti::control::test {
+
+/// The control links of a whole job in one thread: each wire keeps its order, wires among
+/// themselves have none. Messages travel encoded, as on real links.
+class SimulatedNetwork {
+ public:
+  using OnMessage = std::function<void(int rank, const Message&)>;
+  using OnClosed = std::function<void(int rank, int peer)>;
+
+  SimulatedNetwork(int size, std::uint64_t seed, OnMessage on_message, OnClosed on_closed = {})
+      : size_(size),
+        random_(seed),
+        on_message_(std::move(on_message)),
+        on_closed_(std::move(on_closed)) {
+    for (int rank = 0; rank < size; ++rank) {
+      const auto peers = neighbours(rank, size);
+      open_.emplace_back(peers.begin(), peers.end());
+      routers_.push_back(std::make_unique<Router>(
+          rank, size,
+          Router::Wires{
+              .linked =
+                  [this, rank] {
+                    const auto& open = open_[index(rank)];
+                    return std::vector<int>(open.begin(), open.end());
+                  },
+              .pass = [this, rank](int to,
+                                   const Message& message) { put(rank, to, message.encode()); },
+              .deliver = [this, rank](const Message& message) { on_message_(rank, message); }}));
+    }
+  }
+  SimulatedNetwork(const SimulatedNetwork&) = delete;
+  SimulatedNetwork& operator=(const SimulatedNetwork&) = delete;
+
+  [[nodiscard]] int size() const { return size_; }
+  [[nodiscard]] bool is_dead(int rank) const { return dead_.contains(rank); }
+  [[nodiscard]] const std::set<int>& dead() const { return dead_; }
+  void send(int from, MessageKind kind, int target, Bytes body) {
+    routers_[index(from)]->send(kind, target, std::move(body));
+  }
+
+  /// The process ends: what it has sent arrives up to a point that chance decides on each wire, and
+  /// then the neighbour sees the link closed.
+  void kill(int rank) {
+    dead_.insert(rank);
+    for (const int peer : neighbours(rank, size_)) {
+      wires_[{peer, rank}].clear();
+      if (is_dead(peer)) continue;
+      auto& wire = wires_[{rank, peer}];
+      wire.resize(below(wire.size() + 1));
+      wire.emplace_back(std::nullopt);
+    }
+  }
+
+  /// Wires on which something is on its way.
+  [[nodiscard]] std::size_t busy() const {
+    std::size_t count = 0;
+    for (const auto& [ends, wire] : wires_) count += wire.empty() ? 0U : 1U;
+    return count;
+  }
+  /// The first message of the n-th busy wire arrives.
+  void arrive(std::size_t n) {
+    for (auto& [ends, wire] : wires_) {
+      if (wire.empty() || n-- > 0) continue;
+      const auto [from, to] = ends;
+      const auto event = std::move(wire.front());
+      wire.pop_front();
+      if (event) {
+        const auto message = Message::decode(*event, size_);
+        if (message) routers_[index(to)]->on_message(from, *message);
+      } else {
+        open_[index(to)].erase(from);
+        if (on_closed_) on_closed_(to, from);
+      }
+      return;
+    }
+  }
+  void run() {
+    while (const auto count = busy()) arrive(below(count));
+  }
+
+  [[nodiscard]] std::size_t below(std::size_t limit) {
+    return std::uniform_int_distribution<std::size_t>(0, limit - 1)(random_);
+  }
+  [[nodiscard]] std::uint64_t sent() const { return sent_; }
+
+ private:
+  static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
+  void put(int from, int to, Bytes message) {
+    ++sent_;
+    if (!is_dead(from) && !is_dead(to)) wires_[{from, to}].emplace_back(std::move(message));
+  }
+
+  int size_;
+  std::mt19937_64 random_;
+  OnMessage on_message_;
+  OnClosed on_closed_;
+  std::set<int> dead_;
+  std::vector<std::set<int>> open_;  ///< as each rank sees it
+  std::vector<std::unique_ptr<Router>> routers_;
+  /// From and to; no message: the link is closed.
+  std::map<std::pair<int, int>, std::deque<std::optional<Bytes>>> wires_;
+  std::uint64_t sent_ = 0;
+};
+
+}  // namespace tutti::control::test

@@ -1,0 +1,429 @@
+// Every algorithm on real data: all ranks in one thread, against a plain computation.
+#include "engine/execution.hpp"
+
+#include <string>
+
+#include "algorithm/algorithms.hpp"
+#include "algorithm/choice.hpp"
+#include "engine/reduce.hpp"
+#include "ranks.hpp"
+#include "support/catch.hpp"
+
+namespace tutti::engine::test {
+
+namespace {
+
+using algorithm::Problem;
+
+struct Case {
+  std::string_view algorithm;
+  int size;
+  std::size_t count;
+  std::int64_t chunk;
+  std::size_t piece;
+  bool in_place = true;
+  int root = 0;
+};
+
+std::string text_of(const Case& c) {
+  return std::string(c.algorithm) + ", size " + std::to_string(c.size) + ", count " +
+         std::to_string(c.count) + ", chunk " + std::to_string(c.chunk) + ", pieces of " +
+         std::to_string(c.piece) + " bytes, root " + std::to_string(c.root) +
+         (c.in_place ? ", in place" : ", out of place");
+}
+
+Problem problem_of(const Case& c, int rank) {
+  return {.rank = rank,
+          .size = c.size,
+          .root = c.root,
+          .count = static_cast<std::int64_t>(c.count),
+          .chunk = c.chunk,
+          .in_place = c.in_place,
+          .host = {}};
+}
+
+/// What rank `rank` contributes at `i`: small, so that sums are exact in every type but i8, which
+/// wraps.
+template <class T>
+T contribution(std::size_t rank, std::size_t i) {
+  return static_cast<T>(static_cast<int>((rank * 7 + i * 5) % 23) - 11);
+}
+
+template <class T>
+std::vector<T> contributions(int rank, std::size_t count) {
+  std::vector<T> values(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    values[i] = contribution<T>(static_cast<std::size_t>(rank), i);
+  }
+  return values;
+}
+
+template <class T>
+std::vector<std::byte> bytes_of(const std::vector<T>& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  return {bytes.begin(), bytes.end()};
+}
+
+template <class T>
+std::vector<T> reference(Operator op, int size, std::size_t count) {
+  auto result = contributions<T>(0, count);
+  for (int rank = 1; rank < size; ++rank) {
+    const auto theirs = contributions<T>(rank, count);
+    for (std::size_t i = 0; i < count; ++i) {
+      if (op == Operator::max) {
+        result[i] = std::max(result[i], theirs[i]);
+      } else if constexpr (std::is_integral_v<T>) {
+        result[i] =
+            static_cast<T>(static_cast<unsigned>(result[i]) + static_cast<unsigned>(theirs[i]));
+      } else {
+        result[i] += theirs[i];
+      }
+    }
+  }
+  return result;
+}
+
+/// Empty if right.
+template <class T>
+std::string all_reduce_fault(const Case& c, Operator op, std::uint64_t seed) {
+  Job job{.in_place = c.in_place,
+          .element_bytes = sizeof(T),
+          .reduce = reduce_function(TypeOf<T>::value, op),
+          .piece = c.piece,
+          .seed = seed};
+  for (int rank = 0; rank < c.size; ++rank) {
+    job.schedules.push_back(algorithm::make_all_reduce(c.algorithm, problem_of(c, rank)));
+    auto bytes = bytes_of(contributions<T>(rank, c.count));
+    const std::vector<std::byte> blank(bytes.size(), std::byte{0x55});
+    job.memory.push_back({c.in_place ? blank : bytes, c.in_place ? bytes : blank, {}});
+  }
+  const auto inputs = job.memory;
+  if (!run(job)) return "it stopped: " + text_of(c);
+  const auto expected = bytes_of(reference<T>(op, c.size, c.count));
+  for (std::size_t rank = 0; rank < job.memory.size(); ++rank) {
+    if (job.memory[rank].output != expected) {
+      return "wrong on rank " + std::to_string(rank) + ": " + text_of(c);
+    }
+    if (job.memory[rank].input != inputs[rank].input) return "input changed: " + text_of(c);
+  }
+  return {};
+}
+
+using Make = algorithm::Schedule (*)(std::string_view, const Problem&);
+
+std::string broadcast_fault(Make make, const Case& c, std::uint64_t seed) {
+  Job job{.element_bytes = 4, .piece = c.piece, .seed = seed};
+  for (int rank = 0; rank < c.size; ++rank) {
+    job.schedules.push_back(make(c.algorithm, problem_of(c, rank)));
+    job.memory.push_back({{}, bytes_of(contributions<std::int32_t>(rank, c.count)), {}});
+  }
+  if (!run(job)) return "it stopped: " + text_of(c);
+  const auto expected = bytes_of(contributions<std::int32_t>(c.root, c.count));
+  for (std::size_t rank = 0; rank < job.memory.size(); ++rank) {
+    if (job.memory[rank].output != expected) {
+      return "wrong on rank " + std::to_string(rank) + ": " + text_of(c);
+    }
+  }
+  return {};
+}
+
+const std::vector<int> sizes{1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 33};
+
+std::vector<std::size_t> counts_for(int size) {
+  const auto ranks = static_cast<std::size_t>(size);
+  return {0, 1, ranks - 1, ranks, 2 * ranks + 3, 1000};
+}
+
+/// Small pieces make many rounds of many ranks; they are tried where that is cheap.
+std::vector<std::size_t> pieces_for(int size, std::size_t bytes) {
+  std::vector<std::size_t> pieces{1 << 20};
+  for (const std::size_t piece : {1, 3, 7}) {
+    if (bytes * static_cast<std::size_t>(size * size) <= 4'000 * piece) pieces.push_back(piece);
+  }
+  return pieces;
+}
+
+std::int64_t chunk_for(std::size_t count, std::uint64_t seed) {
+  if (count >= 1000) return seed % 2 == 0 ? 50 : 128;
+  return seed % 2 == 0 ? 3 : 16;
+}
+
+template <class T>
+void try_all_reduce() {
+  std::uint64_t seed = 0;
+  for (const auto algorithm : algorithm::all_reduce_algorithms()) {
+    for (const int size : sizes) {
+      for (const auto count : counts_for(size)) {
+        for (const auto piece : pieces_for(size, count * sizeof(T))) {
+          ++seed;
+          const auto op = seed % 3 == 0 ? Operator::max : Operator::sum;
+          for (const bool in_place : {true, false}) {
+            if (size > 9 && in_place == (seed % 2 == 0)) continue;  // many ranks take their time
+            const auto fault = all_reduce_fault<T>(
+                {algorithm, size, count, chunk_for(count, seed), piece, in_place}, op, seed);
+            if (!fault.empty()) FAIL(fault);
+          }
+        }
+      }
+    }
+  }
+}
+
+void try_broadcast(Make make, std::span<const std::string_view> algorithms) {
+  std::uint64_t seed = 0;
+  for (const auto algorithm : algorithms) {
+    for (const int size : sizes) {
+      for (const int root : {0, size / 2, size - 1}) {
+        for (const auto count : counts_for(size)) {
+          for (const auto piece : pieces_for(size, 4 * count)) {
+            ++seed;
+            const auto fault = broadcast_fault(
+                make, {algorithm, size, count, chunk_for(count, seed), piece, true, root}, seed);
+            if (!fault.empty()) FAIL(fault);
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("all_reduce of f32 gives what a plain loop gives") {
+  try_all_reduce<float>();
+}
+
+TEST_CASE("all_reduce of i8 gives what a plain loop gives") {
+  try_all_reduce<std::int8_t>();
+}
+
+TEST_CASE("all_reduce of f64 gives what a plain loop gives") {
+  try_all_reduce<double>();
+}
+
+TEST_CASE("broadcast gives every rank the root's buffer") {
+  try_broadcast(algorithm::make_broadcast, algorithm::broadcast_algorithms());
+}
+
+TEST_CASE("fan_out gives every rank the root's buffer") {
+  try_broadcast(algorithm::make_fan_out, algorithm::fan_out_algorithms());
+}
+
+TEST_CASE("schedules many times as long as the window are run to their end") {
+  for (const int size : {2, 3, 5}) {
+    for (const auto algorithm : algorithm::all_reduce_algorithms()) {
+      for (const bool in_place : {true, false}) {
+        const auto fault = all_reduce_fault<std::int32_t>({algorithm, size, 500, 1, 64, in_place},
+                                                          Operator::sum, 1);
+        CHECK(fault == "");
+      }
+    }
+    for (const auto algorithm : algorithm::broadcast_algorithms()) {
+      CHECK(broadcast_fault(algorithm::make_broadcast, {algorithm, size, 500, 1, 64}, 1) == "");
+    }
+  }
+}
+
+TEST_CASE("a barrier ends on all ranks, whatever their order") {
+  for (const int size : sizes) {
+    for (std::uint64_t seed = 0; seed < 10; ++seed) {
+      Job job{.reduce = reduce_function(Type::u8, Operator::max), .seed = seed};
+      for (int rank = 0; rank < size; ++rank) {
+        job.schedules.push_back(algorithm::make_barrier(
+            "dissemination", problem_of({"dissemination", size, 0, 1, 1}, rank)));
+        job.memory.emplace_back();
+      }
+      INFO("size " << size << ", seed " << seed);
+      REQUIRE(run(job));
+    }
+  }
+}
+
+TEST_CASE("send and recv move a buffer") {
+  Case c{"send", 2, 100, 16, 7};
+  Job job{.in_place = false, .element_bytes = 4, .piece = c.piece};
+  job.schedules = {algorithm::send(problem_of(c, 0), 1), algorithm::recv(problem_of(c, 1), 0)};
+  const auto sent = bytes_of(contributions<std::int32_t>(3, 100));
+  job.memory.resize(2);
+  job.memory[0].input = sent;
+  job.memory[1].output.resize(sent.size());
+  REQUIRE(run(job));
+  CHECK(job.memory[1].output == sent);
+}
+
+TEST_CASE("send_recv moves buffers round a ring, also of one rank") {
+  for (const int size : {1, 2, 3, 8}) {
+    Case c{"send_recv", size, 100, 16, 7};
+    Job job{.in_place = false, .element_bytes = 4, .piece = c.piece};
+    for (int rank = 0; rank < size; ++rank) {
+      job.schedules.push_back(algorithm::send_recv(problem_of(c, rank), (rank + 1) % size, 100,
+                                                   (rank + size - 1) % size, 100));
+      const auto own = bytes_of(contributions<std::int32_t>(rank, 100));
+      job.memory.push_back({own, std::vector<std::byte>(own.size()), {}});
+    }
+    REQUIRE(run(job));
+    for (std::size_t rank = 0; rank < job.memory.size(); ++rank) {
+      const auto before = (rank + job.memory.size() - 1) % job.memory.size();
+      CHECK(job.memory[rank].output == job.memory[before].input);
+    }
+  }
+}
+
+namespace {
+
+/// One rank whose links never move anything: what it starts stays on its way.
+class StillLinks final : public transport::Links {
+ public:
+  std::vector<transport::SendRequest*> sends;
+  std::vector<transport::RecvRequest*> receives;
+
+  void post(transport::SendRequest& request) override { sends.push_back(&request); }
+  void post(transport::RecvRequest& request) override { receives.push_back(&request); }
+  void announce(int, const transport::CallContext&) override {}
+  void finish(const transport::StreamKey&, int) override {}
+  bool progress(std::chrono::nanoseconds) override { return false; }
+  [[nodiscard]] transport::LinkState state(int, bool) const override { return {}; }
+};
+
+using algorithm::Buffer;
+using algorithm::Region;
+using algorithm::StepKind;
+using algorithm::StepPattern;
+
+StepPattern step(StepKind kind, int peer, Region region, Buffer from = Buffer::output,
+                 std::int64_t from_shift = 0) {
+  return {.kind = kind,
+          .peer = peer,
+          .to = Buffer::output,
+          .from = from,
+          .offset = {region.begin, 0, 0},
+          .length = region.length(),
+          .end = {region.end, 0, 0},
+          .from_shift = from_shift};
+}
+
+struct OneRank {
+  algorithm::Schedule schedule;
+  std::vector<std::byte> input;
+  std::vector<std::byte> output;
+  transport::CallContext call{.key = {.sequence = 1}};
+  StillLinks links;
+  Execution execution;
+
+  explicit OneRank(std::vector<StepPattern> steps, bool in_place = false)
+      : schedule{.algorithm = "by hand", .loops = {{.steps = std::move(steps)}}},
+        input(100, std::byte{1}),
+        output(100, std::byte{2}),
+        execution(schedule,
+                  Memory{.input = in_place ? output.data() : input.data(),
+                         .output = output.data(),
+                         .reduce = reduce_function(Type::u8, Operator::sum)},
+                  call, call, links) {
+    execution.advance();
+  }
+};
+
+void finish(transport::SendRequest& request) {
+  request.taken = request.from.size();
+}
+void finish(transport::RecvRequest& request) {
+  request.received = request.to.size();
+}
+
+}  // namespace
+
+TEST_CASE("steps that touch nothing in common are on their way together") {
+  OneRank rank({step(StepKind::recv, 1, {0, 10}), step(StepKind::send, 2, {10, 20}),
+                step(StepKind::recv, 3, {20, 30}), step(StepKind::send, 1, {30, 40})});
+  CHECK(rank.links.sends.size() == 2);
+  CHECK(rank.links.receives.size() == 2);
+}
+
+TEST_CASE("a step waits for the earlier one whose data it reads or overwrites") {
+  SECTION("read after write") {
+    OneRank rank({step(StepKind::recv, 1, {0, 10}), step(StepKind::send, 2, {9, 20})});
+    CHECK(rank.links.sends.empty());
+    finish(*rank.links.receives[0]);
+    CHECK(!rank.execution.advance());
+    CHECK(rank.links.sends.size() == 1);
+  }
+  SECTION("write after read") {
+    OneRank rank({step(StepKind::send, 1, {0, 10}), step(StepKind::recv, 2, {9, 20})});
+    CHECK(rank.links.receives.empty());
+    finish(*rank.links.sends[0]);
+    CHECK(!rank.execution.advance());
+    CHECK(rank.links.receives.size() == 1);
+  }
+  SECTION("write after write") {
+    OneRank rank({step(StepKind::recv, 1, {0, 10}), step(StepKind::recv, 2, {9, 20})});
+    CHECK(rank.links.receives.size() == 1);
+  }
+  SECTION("read after read needs no waiting") {
+    OneRank rank({step(StepKind::send, 1, {0, 10}), step(StepKind::send, 2, {0, 10})});
+    CHECK(rank.links.sends.size() == 2);
+  }
+  SECTION("a reduction reads both its sources") {
+    OneRank rank({step(StepKind::recv, 1, {0, 10}),
+                  step(StepKind::reduce, -1, {50, 60}, Buffer::output, -50)});
+    CHECK(rank.output[50] == std::byte{2});
+    finish(*rank.links.receives[0]);
+    CHECK(rank.execution.advance());
+    CHECK(rank.output[50] == std::byte{4});
+  }
+}
+
+TEST_CASE("input is another name of output in place, and other memory else") {
+  const std::vector<StepPattern> steps{step(StepKind::send, 1, {0, 10}, Buffer::input),
+                                       step(StepKind::recv, 2, {0, 10})};
+  OneRank elsewhere(steps, false);
+  CHECK(elsewhere.links.receives.size() == 1);
+  CHECK(elsewhere.links.sends[0]->from.data() == elsewhere.input.data());
+  OneRank in_place(steps, true);
+  CHECK(in_place.links.receives.empty());
+  CHECK(in_place.links.sends[0]->from.data() == in_place.output.data());
+}
+
+TEST_CASE("steps with one peer start in their order") {
+  // The second of three waits for data, so the third waits too.
+  OneRank rank({step(StepKind::recv, 2, {0, 10}), step(StepKind::send, 1, {0, 10}),
+                step(StepKind::send, 1, {50, 60}), step(StepKind::send, 3, {60, 70})});
+  REQUIRE(rank.links.sends.size() == 1);
+  CHECK(rank.links.sends[0]->peer == 3);
+  finish(*rank.links.receives[0]);
+  rank.execution.advance();
+  REQUIRE(rank.links.sends.size() == 3);
+  CHECK(rank.links.sends[1]->from.data() == rank.output.data());
+  CHECK(rank.links.sends[2]->from.data() == rank.output.data() + 50);
+}
+
+TEST_CASE("no more steps than the window are on their way") {
+  std::vector<StepPattern> steps;
+  for (int i = 0; i < 100; ++i) steps.push_back(step(StepKind::send, 1, {i, i + 1}));
+  OneRank rank(steps);
+  CHECK(rank.links.sends.size() == Execution::window);
+  finish(*rank.links.sends[1]);  // not the oldest
+  rank.execution.advance();
+  CHECK(rank.links.sends.size() == Execution::window);
+  finish(*rank.links.sends[0]);
+  rank.execution.advance();
+  CHECK(rank.links.sends.size() == Execution::window + 2);
+}
+
+TEST_CASE("whom a schedule waits for is known") {
+  OneRank rank({step(StepKind::recv, 1, {0, 10}), step(StepKind::send, 2, {5, 20}),
+                step(StepKind::send, 3, {30, 40})});
+  const auto awaited = rank.execution.awaited();
+  REQUIRE(awaited.size() == 2);  // rank 2 is not waited for: its step has not begun
+  CHECK(awaited[0].peer == 1);
+  CHECK(awaited[0].receiving);
+  CHECK(awaited[1].peer == 3);
+  CHECK(!awaited[1].receiving);
+}
+
+TEST_CASE("an empty schedule is done at once") {
+  OneRank rank({});
+  CHECK(rank.execution.advance());
+  CHECK(rank.execution.awaited().empty());
+}
+
+}  // namespace tutti::engine::test

@@ -1,0 +1,165 @@
+// The arithmetic of every type and operator.
+#include "engine/reduce.hpp"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "support/catch.hpp"
+
+namespace tutti::engine::test {
+
+namespace {
+
+template <class T>
+T combined(Operator op, T a, T b) {
+  T result{};
+  const auto bytes = [](auto& value) { return std::as_bytes(std::span(&value, 1)).data(); };
+  reduce_function(TypeOf<T>::value, op)(std::as_writable_bytes(std::span(&result, 1)).data(),
+                                        bytes(a), bytes(b), 1);
+  return result;
+}
+
+template <class T>
+T divided(T value, int ranks) {
+  divide(std::as_writable_bytes(std::span(&value, 1)).data(), 1, TypeOf<T>::value, ranks);
+  return value;
+}
+
+template <class T>
+void check_small_numbers() {
+  CHECK(combined<T>(Operator::sum, 7, 5) == T{12});
+  CHECK(combined<T>(Operator::average, 7, 5) == T{12});  // divided at the end
+  CHECK(combined<T>(Operator::product, 7, 5) == T{35});
+  CHECK(combined<T>(Operator::min, 7, 5) == T{5});
+  CHECK(combined<T>(Operator::min, 5, 7) == T{5});
+  CHECK(combined<T>(Operator::max, 7, 5) == T{7});
+  CHECK(combined<T>(Operator::max, 5, 7) == T{7});
+  CHECK(divided<T>(12, 4) == T{3});
+}
+
+template <class T>
+void check_wrapping() {
+  constexpr auto least = std::numeric_limits<T>::min();
+  constexpr auto most = std::numeric_limits<T>::max();
+  CHECK(combined<T>(Operator::sum, most, 1) == least);
+  CHECK(combined<T>(Operator::sum, most, most) == static_cast<T>(-2));
+  CHECK(combined<T>(Operator::product, most, most) == T{1});
+  CHECK(combined<T>(Operator::product, most, 2) == static_cast<T>(-2));
+  CHECK(combined<T>(Operator::min, least, most) == least);
+  CHECK(combined<T>(Operator::max, least, most) == most);
+}
+
+template <class T>
+void check_signed() {
+  constexpr auto least = std::numeric_limits<T>::min();
+  CHECK(combined<T>(Operator::sum, least, -1) == std::numeric_limits<T>::max());
+  CHECK(combined<T>(Operator::product, least, -1) == least);
+  CHECK(combined<T>(Operator::min, -3, 2) == T{-3});
+  CHECK(combined<T>(Operator::max, -3, 2) == T{2});
+  CHECK(divided<T>(-7, 2) == T{-3});  // toward zero
+  CHECK(divided<T>(7, 2) == T{3});
+  CHECK(divided<T>(-1, 3) == T{0});
+  CHECK(divided<T>(least, 1) == least);
+}
+
+template <class T>
+void check_floating() {
+  constexpr auto nan = std::numeric_limits<T>::quiet_NaN();
+  constexpr auto infinity = std::numeric_limits<T>::infinity();
+  for (const auto op : {Operator::min, Operator::max}) {
+    for (const T other : {T{1}, -infinity, infinity, T{0}, nan}) {
+      CHECK(std::isnan(combined<T>(op, nan, other)));
+      CHECK(std::isnan(combined<T>(op, other, nan)));
+    }
+  }
+  CHECK(combined<T>(Operator::min, -infinity, infinity) == -infinity);
+  CHECK(combined<T>(Operator::max, -infinity, infinity) == infinity);
+  // The same zero whatever the order.
+  CHECK(std::signbit(combined<T>(Operator::min, T{0}, -T{0})));
+  CHECK(std::signbit(combined<T>(Operator::min, -T{0}, T{0})));
+  CHECK(!std::signbit(combined<T>(Operator::max, T{0}, -T{0})));
+  CHECK(!std::signbit(combined<T>(Operator::max, -T{0}, T{0})));
+  CHECK(combined<T>(Operator::min, T{-2}, T{1}) == T{-2});
+  CHECK(combined<T>(Operator::max, T{-2}, T{1}) == T{1});
+  CHECK(std::isnan(combined<T>(Operator::sum, infinity, -infinity)));
+  CHECK(combined<T>(Operator::sum, std::numeric_limits<T>::max(), std::numeric_limits<T>::max()) ==
+        infinity);
+  CHECK(divided<T>(7, 2) == T{3.5});
+  CHECK(divided<T>(1, 3) == T{1} / T{3});
+}
+
+}  // namespace
+
+TEST_CASE("small numbers combine alike in every type") {
+  check_small_numbers<std::int8_t>();
+  check_small_numbers<std::uint8_t>();
+  check_small_numbers<std::int32_t>();
+  check_small_numbers<std::uint32_t>();
+  check_small_numbers<std::int64_t>();
+  check_small_numbers<std::uint64_t>();
+  check_small_numbers<float>();
+  check_small_numbers<double>();
+}
+
+TEST_CASE("integers wrap") {
+  check_wrapping<std::int8_t>();
+  check_wrapping<std::uint8_t>();
+  check_wrapping<std::int32_t>();
+  check_wrapping<std::uint32_t>();
+  check_wrapping<std::int64_t>();
+  check_wrapping<std::uint64_t>();
+}
+
+TEST_CASE("negative integers combine, and averages truncate toward zero") {
+  check_signed<std::int8_t>();
+  check_signed<std::int32_t>();
+  check_signed<std::int64_t>();
+  CHECK(divided<std::uint8_t>(255, 2) == 127);
+  CHECK(divided<std::uint64_t>(UINT64_MAX, 2) == UINT64_MAX / 2);
+}
+
+TEST_CASE("NaN wins in min and max, infinities and zeros have an order") {
+  check_floating<float>();
+  check_floating<double>();
+}
+
+TEST_CASE("a type that is only moved has no arithmetic") {
+  for (const auto op :
+       {Operator::sum, Operator::product, Operator::min, Operator::max, Operator::average}) {
+    CHECK(reduce_function(Type::f16, op) == nullptr);
+    CHECK(reduce_function(Type::bf16, op) == nullptr);
+  }
+}
+
+TEST_CASE("many elements at once, at any address, in place") {
+  constexpr std::size_t count = 1001;
+  // One byte off any alignment.
+  std::vector<std::byte> a(count * 8 + 1);
+  std::vector<std::byte> b(count * 8 + 1);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto left = static_cast<double>(i);
+    const auto right = static_cast<double>(3 * i) + 0.5;
+    std::memcpy(a.data() + 1 + 8 * i, &left, 8);
+    std::memcpy(b.data() + 1 + 8 * i, &right, 8);
+  }
+  reduce_function(Type::f64, Operator::sum)(a.data() + 1, a.data() + 1, b.data() + 1, count);
+  divide(a.data() + 1, count, Type::f64, 2);
+  for (std::size_t i = 0; i < count; ++i) {
+    double value = 0;
+    std::memcpy(&value, a.data() + 1 + 8 * i, 8);
+    REQUIRE(value == static_cast<double>(2 * i) + 0.25);
+  }
+  CHECK(a[0] == std::byte{0});
+}
+
+TEST_CASE("no elements, no change") {
+  std::byte untouched{42};
+  reduce_function(Type::u8, Operator::sum)(&untouched, &untouched, &untouched, 0);
+  divide(&untouched, 0, Type::u8, 2);
+  CHECK(untouched == std::byte{42});
+}
+
+}  // namespace tutti::engine::test

@@ -1,0 +1,141 @@
+// What a rank knows of its peers, and where it tries to reach them.
+#include "rendezvous/peers.hpp"
+
+#include "addresses.hpp"
+#include "support/catch.hpp"
+#include "tutti/error.hpp"
+#include "tutti/version.hpp"
+
+namespace tutti::rendezvous::test {
+
+namespace {
+
+Card card_on(const std::string& host, std::vector<SocketAddress> addresses = {}) {
+  Card card;
+  card.version = version_string;
+  card.host = {"identity of " + host, host, "pids of " + host};
+  card.pid = 100;
+  card.addresses = std::move(addresses);
+  return card;
+}
+
+std::vector<std::string> texts(const std::vector<SocketAddress>& addresses) {
+  std::vector<std::string> result;
+  for (const auto& address : addresses) result.push_back(address.text());
+  return result;
+}
+
+using Texts = std::vector<std::string>;
+
+const auto loopback = v4("127.0.0.1", 1);
+const auto slow = v4("192.168.0.2", 2);
+const auto fast = v4("10.0.0.2", 3);
+const auto fast_v6 = v6("fd00::2", 4);
+
+}  // namespace
+
+TEST_CASE("places come from the cards") {
+  const Peers peers(2, {card_on("a"), card_on("b"), card_on("a"), card_on("b")}, {});
+  CHECK(peers.rank() == 2);
+  CHECK(peers.size() == 4);
+  CHECK(peers.place().local_rank == 1);
+  CHECK(peers.place_of(3).local_rank == 1);
+  CHECK(peers.place_of(3).host_index == 1);
+  CHECK(peers.on_this_host(0));
+  CHECK(!peers.on_this_host(1));
+  CHECK(peers.describe(3) == "rank 3 (b, pid 100)");
+}
+
+TEST_CASE("cards that contradict each other are an error") {
+  auto other = card_on("b");
+  other.version = "99.0.0";
+  CHECK_THROWS_AS(Peers(0, {card_on("a"), other}, {}), Error);
+}
+
+TEST_CASE("a pid means something only where both see the same pids") {
+  auto blind = card_on("a");
+  blind.host.pid_namespace.clear();
+  auto contained = card_on("a");
+  contained.host.pid_namespace = "a container's";
+  const Peers peers(0, {card_on("a"), card_on("a"), contained, blind, card_on("b")}, {});
+  CHECK(peers.sees_pid_of(1));
+  CHECK(!peers.sees_pid_of(2));
+  CHECK(!peers.sees_pid_of(3));
+  CHECK(!peers.sees_pid_of(4));
+  const Peers unsighted(0, {blind, blind}, {});
+  CHECK(!unsighted.sees_pid_of(1));
+}
+
+TEST_CASE("inside a host loopback is tried, between hosts all else") {
+  const Peers peers(
+      0, {card_on("a"), card_on("a", {slow, loopback}), card_on("b", {slow, loopback})}, {});
+  CHECK(texts(peers.candidates(1)) == Texts{"127.0.0.1:1"});
+  CHECK(texts(peers.candidates(2)) == Texts{"192.168.0.2:2"});
+}
+
+TEST_CASE("networks that both are in come first, else the peer's order stays") {
+  const std::vector<Card> cards{card_on("a"), card_on("b", {slow, fast, fast_v6, loopback})};
+  CHECK(texts(Peers(0, cards, {}).candidates(1)) ==
+        Texts{"192.168.0.2:2", "10.0.0.2:3", "[fd00::2]:4"});
+  const Peers with_fast(0, cards, {{"ib0", v4("10.0.0.1"), 24}});
+  CHECK(texts(with_fast.candidates(1)) == Texts{"10.0.0.2:3", "192.168.0.2:2", "[fd00::2]:4"});
+  const Peers with_both(0, cards, {{"ib0", v6("fd00::1"), 64}, {"eth0", v4("192.168.0.1"), 24}});
+  CHECK(texts(with_both.candidates(1)) == Texts{"192.168.0.2:2", "[fd00::2]:4", "10.0.0.2:3"});
+  const Peers with_neither(0, cards, {{"eth0", v4("172.16.0.1"), 16}});
+  CHECK(texts(with_neither.candidates(1)) == Texts{"192.168.0.2:2", "10.0.0.2:3", "[fd00::2]:4"});
+}
+
+TEST_CASE("where only the other kind of address is offered, that is tried") {
+  // "Hosts" made up by TUTTI_HOST_ID meet on loopback.
+  const Peers peers(0, {card_on("a"), card_on("b", {loopback}), card_on("a", {slow})}, {});
+  CHECK(texts(peers.candidates(1)) == Texts{"127.0.0.1:1"});
+  CHECK(texts(peers.candidates(2)) == Texts{"192.168.0.2:2"});
+}
+
+TEST_CASE("a peer that listens nowhere can't be tried") {
+  const Peers peers(0, {card_on("a"), card_on("b")}, {});
+  CHECK(peers.candidates(1).empty());
+}
+
+namespace {
+
+/// Listeners without sockets: only what is kept is of interest.
+Texts kept(const std::vector<SocketAddress>& addresses, bool peers_on_this_host,
+           bool peers_elsewhere) {
+  std::vector<Listener> listeners;
+  for (const auto& address : addresses) listeners.push_back({Descriptor(), address});
+  close_unneeded(listeners, peers_on_this_host, peers_elsewhere);
+  Texts result;
+  for (const auto& listener : listeners) result.push_back(listener.address.text());
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("listeners that no peer needs are closed") {
+  CHECK(kept({slow, loopback}, true, true) == Texts{"192.168.0.2:2", "127.0.0.1:1"});
+  CHECK(kept({slow, loopback}, true, false) == Texts{"127.0.0.1:1"});
+  CHECK(kept({slow, loopback}, false, true) == Texts{"192.168.0.2:2"});
+  CHECK(kept({slow, loopback}, false, false).empty());
+}
+
+TEST_CASE("listeners that are all there is stay where there are peers") {
+  CHECK(kept({loopback}, false, true) == Texts{"127.0.0.1:1"});
+  CHECK(kept({slow}, true, false) == Texts{"192.168.0.2:2"});
+  CHECK(kept({slow}, true, true) == Texts{"192.168.0.2:2"});
+}
+
+TEST_CASE("a listener has a port that the kernel chose") {
+  const auto listeners = listen_everywhere({});
+  REQUIRE(listeners.size() == 1);
+  CHECK(listeners[0].address.is_loopback());
+  CHECK(listeners[0].address.port() != 0);
+}
+
+TEST_CASE("an address that this host does not have is left out") {
+  const auto listeners = listen_everywhere({{"x", v4("203.0.113.1"), 24}});
+  REQUIRE(listeners.size() == 1);
+  CHECK(listeners[0].address.is_loopback());
+}
+
+}  // namespace tutti::rendezvous::test

@@ -1,0 +1,105 @@
+// Frame headers, honest and hostile.
+#include "transport/frame.hpp"
+
+#include "support/catch.hpp"
+
+namespace tutti::transport::test {
+
+namespace {
+
+Frame sample(FrameKind kind, std::uint32_t payload) {
+  return {.kind = kind,
+          .payload = payload,
+          .position = 0x1122334455667788,
+          .call = {.key = {.communicator = 0xAABBCCDD,
+                           .kind = StreamKind::message,
+                           .tag = 0x01020304,
+                           .sequence = 0x99AABBCCDDEEFF00},
+                   .signature = {Operation::send_recv, Type::bf16, Operator::average, -1,
+                                 0xFEDCBA9876543210},
+                   .fingerprint = 0x0F1E2D3C4B5A6978}};
+}
+
+std::optional<Frame> with(Frame frame, std::size_t at, unsigned value) {
+  auto header = encode(frame);
+  header[at] = static_cast<std::byte>(value);
+  return decode(header);
+}
+
+constexpr std::size_t kind_at = 0;
+constexpr std::size_t stream_kind_at = 1;
+constexpr std::size_t operation_at = 2;
+constexpr std::size_t type_at = 3;
+constexpr std::size_t op_at = 52;
+
+}  // namespace
+
+TEST_CASE("every kind of frame survives the way") {
+  for (const auto kind :
+       {FrameKind::data, FrameKind::eager, FrameKind::want, FrameKind::grant, FrameKind::credit}) {
+    const bool carries_data = kind == FrameKind::data || kind == FrameKind::eager;
+    const auto frame = sample(kind, carries_data ? 77 : 0);
+    const auto arrived = decode(encode(frame));
+    REQUIRE(arrived);
+    CHECK(arrived->kind == frame.kind);
+    CHECK(arrived->payload == frame.payload);
+    CHECK(arrived->position == frame.position);
+    CHECK(arrived->call == frame.call);
+  }
+}
+
+TEST_CASE("a header is little-endian on every machine") {
+  const auto header = encode(sample(FrameKind::data, 0x00012345));
+  CHECK(header[4] == std::byte{0x45});
+  CHECK(header[5] == std::byte{0x23});
+  CHECK(header[6] == std::byte{0x01});
+  CHECK(header[7] == std::byte{0x00});
+  CHECK(header[24] == std::byte{0x88});  // position
+  CHECK(header[31] == std::byte{0x11});
+}
+
+TEST_CASE("only the known values of each enumeration are read") {
+  const auto frame = sample(FrameKind::data, 1);
+  for (unsigned value = 0; value < 256; ++value) {
+    INFO("value " << value);
+    // The other three kinds have no payload, and this frame has.
+    REQUIRE(with(frame, kind_at, value).has_value() == (value == 1 || value == 2));
+    REQUIRE(with(sample(FrameKind::grant, 0), kind_at, value).has_value() ==
+            (value >= 3 && value <= 5));
+    REQUIRE(with(frame, stream_kind_at, value).has_value() == (value < 2));
+    REQUIRE(with(frame, operation_at, value).has_value() == (value < operation_count));
+    REQUIRE(with(frame, type_at, value).has_value() == (value <= static_cast<unsigned>(Type::f64)));
+    REQUIRE(with(frame, op_at, value).has_value() ==
+            (value <= static_cast<unsigned>(Operator::average)));
+    for (const auto high_byte : {1U, 2U, 3U}) {
+      REQUIRE(with(frame, op_at + high_byte, value).has_value() == (value == 0));
+    }
+  }
+}
+
+TEST_CASE("a payload is neither empty nor longer than agreed") {
+  constexpr auto most = static_cast<std::uint32_t>(most_payload_bytes);
+  for (const auto kind : {FrameKind::data, FrameKind::eager}) {
+    CHECK(!decode(encode(sample(kind, 0))));
+    CHECK(decode(encode(sample(kind, 1))));
+    CHECK(decode(encode(sample(kind, most))));
+    CHECK(!decode(encode(sample(kind, most + 1))));
+    CHECK(!decode(encode(sample(kind, UINT32_MAX))));
+  }
+}
+
+TEST_CASE("only data has a payload") {
+  for (const auto kind : {FrameKind::want, FrameKind::grant, FrameKind::credit}) {
+    CHECK(decode(encode(sample(kind, 0))));
+    CHECK(!decode(encode(sample(kind, 1))));
+  }
+}
+
+TEST_CASE("nothing and all ones are no frame") {
+  FrameHeader header{};
+  CHECK(!decode(header));
+  header.fill(std::byte{0xFF});
+  CHECK(!decode(header));
+}
+
+}  // namespace tutti::transport::test
