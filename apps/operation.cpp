@@ -78,6 +78,7 @@ std::size_t element_count(const OperationOptions& options) {
 int perform(Job& job, const OperationOptions& options, const Operation& operation) {
   auto& communicator = job.communicator();
   std::vector<double> times;
+  std::string algorithm_used;
   Outcome outcome;
   for (int i = 0; i < options.repeat; ++i) {
     operation.prepare();
@@ -85,12 +86,11 @@ int perform(Job& job, const OperationOptions& options, const Operation& operatio
     const auto start = std::chrono::steady_clock::now();
     operation.run();
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
+    algorithm_used = communicator.latest_algorithm();
     // The first wrong result stays: a later right one does not mend it.
     if (outcome.wrong.empty()) outcome = operation.check();
     times.push_back(slowest(communicator, time.count()));
   }
-  const auto algorithm_used = communicator.latest_algorithm();
-
   auto report = prefixed(communicator, outcome.line);
   if (options.verbose) report += prefixed(communicator, "set-up: " + job.phases());
   const auto reports = gather_texts(communicator, report);

@@ -48,12 +48,12 @@ std::vector<PastCall> CallHistory::latest(std::size_t most) const {
 }
 
 std::optional<Difference> compare(const CallHistory& mine, const std::vector<PastCall>& theirs) {
-  for (std::size_t i = 0; i < theirs.size(); ++i) {
-    const auto own = mine.find(theirs[i].sequence);
-    if (!own || own->fingerprint == theirs[i].fingerprint) continue;
-    if (own->call != theirs[i].call) return Difference{own->sequence, own->call, theirs[i].call};
-    // The same call after different ones: the difference is older than what was sent along.
-    if (i == 0) return Difference{own->sequence - 1, std::nullopt, std::nullopt};
+  for (const auto& past : theirs) {
+    const auto own = mine.find(past.sequence);
+    if (!own || own->fingerprint == past.fingerprint) continue;
+    if (own->call != past.call) return Difference{own->sequence, own->call, past.call};
+    // The same call after different ones: the difference is older than what both still know.
+    return Difference{own->sequence - 1, std::nullopt, std::nullopt};
   }
   return std::nullopt;
 }

@@ -6,12 +6,14 @@
 #include <csignal>
 #include <utility>
 
+#include "control/topology.hpp"
 #include "control/worker.hpp"
 
 namespace tutti::control {
 namespace {
 
-constexpr std::chrono::milliseconds goodbye_limit{1000};
+// With the links' own wait for their data the whole destructor stays within a second.
+constexpr std::chrono::milliseconds goodbye_limit{500};
 // With a verdict nobody waits for anybody any more; only what is queued has to leave.
 constexpr std::chrono::milliseconds goodbye_limit_after_verdict{100};
 
@@ -35,6 +37,9 @@ class SignalsBlocked {
 
 Plane::Plane(rendezvous::Meeting meeting, const Environment& environment, Log& log, Deadline setup)
     : worker_(std::make_unique<Worker>(*this, std::move(meeting), environment, log)) {
+  const auto expected = neighbours(peers().rank(), peers().size());
+  unlinked_.insert(expected.begin(), expected.end());
+  all_gone_ = unlinked_.empty();
   const SignalsBlocked blocked;
   thread_ = std::thread([this, setup] { worker_->run(setup); });
 }
@@ -56,20 +61,24 @@ const rendezvous::Peers& Plane::peers() const {
 
 void Plane::wait_until_linked(Deadline deadline) {
   std::unique_lock lock(mutex_);
-  const auto is_over = [this] { return linked_ || verdict_ || !link_failure_.empty(); };
+  const auto is_over = [this] { return unlinked_.empty() || verdict_ || !link_failure_.empty(); };
   const bool in_time = changed_.wait_for(lock, deadline.remaining(), is_over);
   if (verdict_) {
     lock.unlock();
     throw verdict_error();
   }
-  if (linked_) return;
+  if (unlinked_.empty()) return;
+  std::vector<std::string> missing;
+  for (const int peer : unlinked_) missing.push_back(peers().describe(peer));
   const auto sentence =
       link_failure_.empty()
-          ? std::string(
-                "set-up timed out: not every rank has opened its control links; look at the "
-                "other ranks' messages, or give more time by TUTTI_TIMEOUT")
+          ? fmt::format(
+                "set-up timed out: no control link with {}; look at their messages, or give "
+                "more time by TUTTI_TIMEOUT",
+                fmt::join(missing, ", "))
           : "set-up failed: " + link_failure_;
   throw Error(in_time ? ErrorCode::system : ErrorCode::timeout, sentence)
+      .with_culprits({unlinked_.begin(), unlinked_.end()})
       .at(peers().rank(), peers().card(peers().rank()).host.name);
 }
 

@@ -38,7 +38,7 @@ class Plane {
   Plane(rendezvous::Meeting meeting, const Environment& environment, Log& log, Deadline setup);
   Plane(const Plane&) = delete;
   Plane& operator=(const Plane&) = delete;
-  /// Says goodbye to all; returns when all others have said so too, after a second at the latest.
+  /// Says goodbye to all; returns when all others have said so too, after half a second at the latest.
   ~Plane();
 
   /// Returns when all control links stand. Throws Error{timeout} that names whom it waits for, or
@@ -84,7 +84,7 @@ class Plane {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  bool linked_ = false;
+  std::set<int> unlinked_;  ///< neighbours without a control link yet
   std::string link_failure_;
   bool all_gone_ = false;
   std::optional<Finding> verdict_;

@@ -112,13 +112,6 @@ void Plane::Worker::run(Deadline setup) {
 }
 
 void Plane::Worker::link_neighbours(Deadline setup) {
-  if (neighbours_.empty()) {
-    const std::lock_guard lock(plane_.mutex_);
-    plane_.linked_ = true;
-    plane_.all_gone_ = true;
-    plane_.changed_.notify_all();
-    return;
-  }
   for (const int peer : neighbours_) {
     if (peer < peers_.rank()) continue;
     dialer_.dial(
@@ -150,14 +143,16 @@ void Plane::Worker::add_link(rendezvous::Connection connection) {
                               },
                           .closed = [this, peer](int number) { on_link_closed(peer, number); }});
   const std::lock_guard lock(plane_.mutex_);
-  plane_.linked_ = std::all_of(neighbours_.begin(), neighbours_.end(),
-                               [&](int neighbour) { return links_.contains(neighbour); });
+  plane_.unlinked_.erase(peer);
   plane_.changed_.notify_all();
 }
 
 void Plane::Worker::on_link_closed(int peer, int number) {
   const bool silent = number == ETIMEDOUT || number == EHOSTUNREACH || number == ENETUNREACH;
-  lost(peer, silent ? LossReason::host_silent : LossReason::connection_closed);
+  const auto reason = silent ? LossReason::host_silent : LossReason::connection_closed;
+  if (!processes_.contains(peer)) return lost(peer, reason);
+  // On this host the kernel is about to say more precisely what happened.
+  reactor_.after(2 * goodbye_grace, [this, peer, reason] { lost(peer, reason); });
 }
 
 void Plane::Worker::watch_processes() {

@@ -26,14 +26,14 @@ HostIdentity find_host_identity(const Environment& environment) {
 
   std::string boot_id;
   std::ifstream file("/proc/sys/kernel/random/boot_id");
-  if (!std::getline(file, boot_id)) {
+  if (!std::getline(file, boot_id) && environment.host_id.empty()) {
     throw Error(
         ErrorCode::system,
         "/proc/sys/kernel/random/boot_id can't be read: mount /proc, or set TUTTI_HOST_ID to "
         "a name that is different on each host");
   }
-  // A pid namespace is only comparable under one kernel.
-  result.pid_namespace += "@" + boot_id;
+  // A pid namespace is only comparable under one kernel; without a boot id, not at all.
+  result.pid_namespace = boot_id.empty() ? std::string() : result.pid_namespace + "@" + boot_id;
 
   if (!environment.host_id.empty()) {
     result.identity = "TUTTI_HOST_ID=" + environment.host_id;

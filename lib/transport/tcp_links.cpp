@@ -21,7 +21,7 @@ namespace {
 constexpr std::chrono::microseconds spin_time{50};
 // With more ranks than cores: long enough for a peer that only needs its turn on the core.
 constexpr std::chrono::microseconds shared_spin_time{20};
-constexpr std::chrono::seconds linger_limit{1};
+constexpr std::chrono::milliseconds linger_limit{500};
 
 constexpr std::uint64_t wakeup_token = UINT64_MAX;
 

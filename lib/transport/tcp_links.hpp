@@ -26,7 +26,7 @@ class TcpLinks final : public Links {
   };
 
   TcpLinks(control::Plane& plane, CallInspector& inspector, Settings settings);
-  /// Waits up to a second until the peers' hosts have what was sent.
+  /// Waits up to half a second until the peers' hosts have what was sent.
   ~TcpLinks() override;
 
   void post(SendRequest& request) override;

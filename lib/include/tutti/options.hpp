@@ -15,12 +15,12 @@ enum class LogLevel : std::uint8_t { quiet, warning, info, debug };
 struct Options {
   /// Bound on set-up and on each call that names none of its own. Default: TUTTI_TIMEOUT, else 60
   /// s.
-  std::optional<std::chrono::nanoseconds> timeout;
+  std::optional<std::chrono::nanoseconds> timeout = std::nullopt;
   /// Where warnings and notes go, one line each without a line end. Default: standard error,
   /// prefixed with the rank.
-  std::function<void(LogLevel, const std::string&)> log;
+  std::function<void(LogLevel, const std::string&)> log = nullptr;
   /// Default: TUTTI_LOG, else warning.
-  std::optional<LogLevel> log_level;
+  std::optional<LogLevel> log_level = std::nullopt;
 };
 
 /// Settings of one call. All ranks of the call pass the same `algorithm`.
