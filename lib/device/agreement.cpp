@@ -59,10 +59,12 @@ std::string shared_devices(const Peers& peers, const std::vector<int>& device_of
   std::map<std::pair<std::string, std::string>, std::vector<int>> users;
   for (int rank = 0; rank < peers.size(); ++rank) {
     const auto& card = peers.card(rank);
-    const auto& device = card.devices[static_cast<std::size_t>(device_of_rank[static_cast<std::size_t>(rank)])];
+    const auto& device =
+        card.devices[static_cast<std::size_t>(device_of_rank[static_cast<std::size_t>(rank)])];
     if (device.is_slice) {
       return fmt::format(
-          "{} uses a MIG slice ({}, {}), which NCCL does not serve: switch MIG off, or use the host "
+          "{} uses a MIG slice ({}, {}), which NCCL does not serve: switch MIG off, or use the "
+          "host "
           "path",
           peers.describe(rank), device.name, device.uuid);
     }
@@ -74,9 +76,11 @@ std::string shared_devices(const Peers& peers, const std::vector<int>& device_of
     for (const int rank : ranks) names.push_back(peers.describe(rank));
     const auto& card = peers.card(ranks.front());
     const auto local_size = peers.place_of(ranks.front()).local_size;
-    const auto index = static_cast<std::size_t>(device_of_rank[static_cast<std::size_t>(ranks.front())]);
+    const auto index =
+        static_cast<std::size_t>(device_of_rank[static_cast<std::size_t>(ranks.front())]);
     return fmt::format(
-        "host {}: {} local ranks, {} device{} visible to each; {} share {} ({}): give each rank a device "
+        "host {}: {} local ranks, {} device{} visible to each; {} share {} ({}): give each rank a "
+        "device "
         "of its own by CUDA_VISIBLE_DEVICES, or start fewer ranks",
         card.host.name, local_size, card.devices.size(), card.devices.size() == 1 ? "" : "s",
         fmt::join(names, " and "), card.devices[index].name, card.devices[index].bus_id);

@@ -32,7 +32,8 @@ DeviceBackend::~DeviceBackend() {
 }
 
 void DeviceBackend::begin_collective(const CallSignature& call) {
-  if (plane_.failed()) throw plane_.verdict_error().in(describe(call), plane_.history().activity().sequence);
+  if (plane_.failed())
+    throw plane_.verdict_error().in(describe(call), plane_.history().activity().sequence);
   plane_.history().begin_collective(call);
   plane_.history().end();  // queued; what is waited for shows in synchronize()
 }
@@ -98,9 +99,9 @@ void DeviceBackend::send(const void* buffer, std::size_t count, Type type, int t
 void DeviceBackend::recv(void* buffer, std::size_t count, Type type, int from,
                          const CallSettings& settings) {
   const Session::Current current(*session_);
-  session_->check(
-      session_->nccl().recv(buffer, count, nccl_type(type), from, session_->comm(), settings.stream),
-      "recv");
+  session_->check(session_->nccl().recv(buffer, count, nccl_type(type), from, session_->comm(),
+                                        settings.stream),
+                  "recv");
 }
 
 void DeviceBackend::send_recv(const void* send, std::size_t send_count, int to, void* recv,
@@ -120,14 +121,17 @@ void DeviceBackend::send_recv(const void* send, std::size_t send_count, int to, 
 void DeviceBackend::barrier(const CallSettings& settings) {
   begin_collective({.operation = Operation::barrier});
   const Session::Current current(*session_);
-  auto* const token = reinterpret_cast<void*>(token_);  // NOLINT(performance-no-int-to-ptr): a device address
-  session_->check(session_->nccl().all_reduce(token, token, 1, nccl_type(Type::u8),
-                                              nccl_operator(Operator::max), session_->comm(),
-                                              settings.stream),
-                  "barrier");
+  auto* const token =
+      reinterpret_cast<void*>(token_);  // NOLINT(performance-no-int-to-ptr): a device address
+  session_->check(
+      session_->nccl().all_reduce(token, token, 1, nccl_type(Type::u8),
+                                  nccl_operator(Operator::max), session_->comm(), settings.stream),
+      "barrier");
 }
 
-void DeviceBackend::finalize(const CallSettings& settings) { synchronize(settings); }
+void DeviceBackend::finalize(const CallSettings& settings) {
+  synchronize(settings);
+}
 
 void DeviceBackend::synchronize(const CallSettings& settings) {
   const auto& cuda = session_->cuda();
@@ -144,7 +148,8 @@ void DeviceBackend::synchronize(const CallSettings& settings) {
       throw plane_.verdict_error().in(describe(latest), plane_.history().activity().sequence);
     }
     NcclResult trouble = nccl_success;
-    session_->check(session_->nccl().get_async_error(session_->comm(), &trouble), "looking for errors");
+    session_->check(session_->nccl().get_async_error(session_->comm(), &trouble),
+                    "looking for errors");
     session_->check(trouble, "work on the stream");
     if (deadline.expired()) time_out(settings);
     if (std::chrono::steady_clock::now() - start < spin_time) {

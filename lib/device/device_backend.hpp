@@ -8,8 +8,9 @@
 
 namespace tutti::device {
 
-/// Moves buffers in device memory through NCCL: each call is NCCL's own, put on the caller's stream (CallSettings::stream).
-/// A call returns when it is queued; synchronize() waits for it under a deadline.
+/// Moves buffers in device memory through NCCL: each call is NCCL's own, put on the caller's stream
+/// (CallSettings::stream). A call returns when it is queued; synchronize() waits for it under a
+/// deadline.
 class DeviceBackend final : public Backend {
  public:
   DeviceBackend(control::Plane& plane, std::unique_ptr<Session> session);

@@ -83,6 +83,7 @@ Library<CudaCalls> load_cuda() {
   loader.require(calls.create_stream, "cuStreamCreate");
   loader.require(calls.destroy_stream, "cuStreamDestroy_v2");
   loader.require(calls.query_stream, "cuStreamQuery");
+  loader.require(calls.synchronize_stream, "cuStreamSynchronize");
   loader.require(calls.error_text, "cuGetErrorString");
   library.handle = loader.handle();
   return library;

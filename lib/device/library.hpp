@@ -16,7 +16,8 @@ struct Library {
   [[nodiscard]] bool usable() const { return missing.empty(); }
 };
 
-/// Looks the calls up one by one, so that older and newer releases serve alike; a missing optional call stays empty.
+/// Looks the calls up one by one, so that older and newer releases serve alike; a missing optional
+/// call stays empty.
 [[nodiscard]] Library<CudaCalls> load_cuda();
 [[nodiscard]] Library<NcclCalls> load_nccl();
 

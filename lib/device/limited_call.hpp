@@ -12,8 +12,9 @@
 
 namespace tutti::device {
 
-/// Runs a call that may never return in a thread of its own, so that the caller can stop waiting for it. A call that is given
-/// up keeps its thread, and all that `action` holds, until the process ends.
+/// Runs a call that may never return in a thread of its own, so that the caller can stop waiting
+/// for it. A call that is given up keeps its thread, and all that `action` holds, until the process
+/// ends.
 template <class Result>
 class LimitedCall {
  public:

@@ -18,7 +18,8 @@ constexpr std::chrono::milliseconds abort_limit{800};
 constexpr std::chrono::milliseconds verdict_limit{500};
 
 double milliseconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+      .count();
 }
 
 /// What rank 0 hands round: the id, or why there is none.
@@ -54,13 +55,14 @@ NcclUniqueId Session::share_unique_id(const CallSettings& settings) {
     const auto result = nccl().get_unique_id(&message.id);
     message.made = result == nccl_success ? 1 : 0;
     const auto reason = nccl_error_text(nccl(), nullptr, result);
-    std::memcpy(message.reason.data(), reason.data(), std::min(reason.size(), message.reason.size() - 1));
+    std::memcpy(message.reason.data(), reason.data(),
+                std::min(reason.size(), message.reason.size() - 1));
   }
   parts_.host.broadcast(&message, sizeof message, Type::u8, 0, settings);
   if (message.made == 0) {
     throw Error(ErrorCode::system,
-                fmt::format("{} can't make the NCCL unique id: {}", parts_.plane.peers().describe(0),
-                            message.reason.data()))
+                fmt::format("{} can't make the NCCL unique id: {}",
+                            parts_.plane.peers().describe(0), message.reason.data()))
         .with_culprits({0});
   }
   return message.id;
@@ -76,10 +78,10 @@ void Session::join(const NcclUniqueId& id, std::chrono::nanoseconds timeout) {
     NcclResult result = nccl_success;
     NcclComm comm = nullptr;
   };
-  // In a thread that may be given up: NCCL has no deadline of its own, and its non-blocking mode would make every later
-  // call slower.
-  LimitedCall<Joined> call([cuda = cuda(), nccl = nccl(), context = context_, id, rank = peers.rank(),
-                            size = peers.size()] {
+  // In a thread that may be given up: NCCL has no deadline of its own, and its non-blocking mode
+  // would make every later call slower.
+  LimitedCall<Joined> call([cuda = cuda(), nccl = nccl(), context = context_, id,
+                            rank = peers.rank(), size = peers.size()] {
     Joined joined;
     cuda.set_context(context);
     joined.result = nccl.init_rank(&joined.comm, size, id, rank);
@@ -87,18 +89,19 @@ void Session::join(const NcclUniqueId& id, std::chrono::nanoseconds timeout) {
   });
   std::optional<Joined> joined;
   while (!joined && !deadline.expired()) {
-    joined = call.wait_for(std::min<std::chrono::nanoseconds>(std::chrono::milliseconds(50),
-                                                              deadline.remaining()));
+    joined = call.wait_for(
+        std::min<std::chrono::nanoseconds>(std::chrono::milliseconds(50), deadline.remaining()));
     if (!joined && parts_.plane.failed()) throw parts_.plane.verdict_error();
   }
   if (!joined) {
     throw parts_.plane.report_and_wait(
         {.code = ErrorCode::timeout,
          .culprits = {peers.rank()},
-         .sentence = fmt::format(
-             "{}: NCCL's set-up was not done after {:g} s; set NCCL_DEBUG=INFO to see what it waits for, or "
-             "use --backend cpu",
-             peers.describe(peers.rank()), std::chrono::duration<double>(timeout).count()),
+         .sentence = fmt::format("{}: NCCL's set-up was not done after {:g} s; set NCCL_DEBUG=INFO "
+                                 "to see what it waits for, or "
+                                 "use --backend cpu",
+                                 peers.describe(peers.rank()),
+                                 std::chrono::duration<double>(timeout).count()),
          .origin = peers.rank()},
         verdict_limit);
   }
@@ -119,7 +122,9 @@ Session::~Session() {
       }
       return true;
     });
-    const bool ended = end.wait_for(failed ? std::chrono::nanoseconds(abort_limit) : orderly_end_limit).has_value();
+    const bool ended =
+        end.wait_for(failed ? std::chrono::nanoseconds(abort_limit) : orderly_end_limit)
+            .has_value();
     // The thread that was given up still uses the context.
     if (!ended) return;
   }
@@ -151,15 +156,15 @@ void Session::check(NcclResult result, const char* doing) const {
          .origin = peers.rank()},
         verdict_limit);
   }
-  throw Error(ErrorCode::system, fmt::format("{}: {} failed: {}", peers.describe(peers.rank()), doing,
-                                             nccl_error_text(nccl(), comm_, result)));
+  throw Error(ErrorCode::system, fmt::format("{}: {} failed: {}", peers.describe(peers.rank()),
+                                             doing, nccl_error_text(nccl(), comm_, result)));
 }
 
 void Session::check_cuda(CudaResult result, const char* doing) const {
   if (result == cuda_success) return;
   const auto& peers = parts_.plane.peers();
-  throw Error(ErrorCode::system, fmt::format("{}: {} failed: {}", peers.describe(peers.rank()), doing,
-                                             cuda_error_text(cuda(), result)));
+  throw Error(ErrorCode::system, fmt::format("{}: {} failed: {}", peers.describe(peers.rank()),
+                                             doing, cuda_error_text(cuda(), result)));
 }
 
 }  // namespace tutti::device

@@ -14,14 +14,15 @@ namespace tutti::device {
 class Session {
  public:
   struct Parts {
-    const Library<CudaCalls>& cuda;
-    const Library<NcclCalls>& nccl;
+    std::shared_ptr<const Library<CudaCalls>> cuda;
+    std::shared_ptr<const Library<NcclCalls>> nccl;
     control::Plane& plane;
     Backend& host;  ///< carries the unique id and the barrier before NCCL
   };
 
-  /// Collective. Where rank 0 can't make the unique id, every rank throws the same Error{system}; where NCCL does not come back
-  /// before the deadline, Error{timeout}, and NCCL is never touched again.
+  /// Collective. Where rank 0 can't make the unique id, every rank throws the same Error{system};
+  /// where NCCL does not come back before the deadline, Error{timeout}, and NCCL is never touched
+  /// again.
   Session(Parts parts, int device_index, std::chrono::nanoseconds timeout);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -49,8 +50,8 @@ class Session {
   void check(NcclResult result, const char* doing) const;
   void check_cuda(CudaResult result, const char* doing) const;
 
-  [[nodiscard]] const CudaCalls& cuda() const { return parts_.cuda.calls; }
-  [[nodiscard]] const NcclCalls& nccl() const { return parts_.nccl.calls; }
+  [[nodiscard]] const CudaCalls& cuda() const { return parts_.cuda->calls; }
+  [[nodiscard]] const NcclCalls& nccl() const { return parts_.nccl->calls; }
 
  private:
   void open_device(int device_index);
