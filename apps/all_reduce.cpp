@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
 #include <cstring>
-#include <vector>
 
+#include "buffer.hpp"
 #include "operation.hpp"
 #include "pattern.hpp"
 #include "subcommands.hpp"
@@ -13,31 +13,41 @@ namespace tutti::app {
 int all_reduce(Job& job, const OperationOptions& options) {
   auto& communicator = job.communicator();
   const auto count = element_count(options);
-  std::vector<std::byte> send(count * size_of(options.type));
-  std::vector<std::byte> recv(send.size());
+  Buffer send(job, count * size_of(options.type));
+  Buffer recv(job, send.bytes());
   const auto prepare = [&] {
-    fill_for(options.op, send.data(), count, options.type, communicator.rank());
-    std::memset(recv.data(), 0xA5, recv.size());
+    fill_for(options.op, send.host(), count, options.type, communicator.rank());
+    std::memset(recv.host(), 0xA5, recv.bytes());
+    send.upload();
+    recv.upload();
   };
   const auto check_all = [&]() -> Outcome {
+    recv.download();
     const auto wrong =
-        check_reduced(options.op, recv.data(), count, options.type, communicator.size());
-    auto line = fmt::format("reduced {} over {} by {}", size_text(recv.size()),
+        check_reduced(options.op, recv.host(), count, options.type, communicator.size());
+    auto line = fmt::format("reduced {} over {} by {}", size_text(recv.bytes()),
                             count_text(communicator.size(), "rank"), name(options.op));
     if (!wrong) return {line + ", verified", {}};
     return {fmt::format("{}, WRONG: {} ({} of {} elements)", line, wrong->first, wrong->elements,
                         count),
             wrong->first};
   };
+  const auto run = [&] {
+    job.run(
+        [&](Stream stream) {
+          communicator.device_all_reduce(send.data(), recv.data(), count, options.type, options.op,
+                                         stream);
+        },
+        [&] {
+          communicator.all_reduce(send.data(), recv.data(), count, options.type, options.op,
+                                  {.algorithm = options.algorithm});
+        });
+  };
   return perform(job, options,
                  {.name = "all-reduce",
-                  .bytes = recv.size(),
+                  .bytes = recv.bytes(),
                   .prepare = prepare,
-                  .run =
-                      [&] {
-                        communicator.all_reduce(send.data(), recv.data(), count, options.type,
-                                                options.op, {.algorithm = options.algorithm});
-                      },
+                  .run = run,
                   .check = check_all});
 }
 

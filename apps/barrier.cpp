@@ -8,7 +8,12 @@ int barrier(Job& job, const OperationOptions& options) {
                  {.name = "barrier",
                   .moves_data = false,
                   .prepare = [] {},
-                  .run = [&] { job.communicator().barrier({.algorithm = options.algorithm}); },
+                  .run =
+                      [&] {
+                        job.run(
+                            [&](Stream stream) { job.communicator().device_barrier(stream); },
+                            [&] { job.communicator().barrier({.algorithm = options.algorithm}); });
+                      },
                   .check =
                       [] {
                         return Outcome{"passed", {}};

@@ -10,10 +10,15 @@ int broadcast(Job& job, const OperationOptions& options) {
   const auto sent = [](std::size_t bytes) {
     return fmt::format("broadcast {} to all ranks", size_text(bytes));
   };
-  return perform_from_root(
-      job, options, "broadcast", sent, [&](void* buffer, std::size_t count, const Call& call) {
-        job.communicator().broadcast(buffer, count, options.type, options.root, call);
-      });
+  return perform_from_root(job, options, "broadcast", sent, [&](void* buffer, std::size_t count) {
+    auto& communicator = job.communicator();
+    const Call call{.algorithm = options.algorithm};
+    job.run(
+        [&](Stream stream) {
+          communicator.device_broadcast(buffer, count, options.type, options.root, stream, call);
+        },
+        [&] { communicator.broadcast(buffer, count, options.type, options.root, call); });
+  });
 }
 
 }  // namespace tutti::app

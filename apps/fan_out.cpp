@@ -17,10 +17,15 @@ int fan_out(Job& job, const OperationOptions& options) {
     }
     return lines.empty() ? std::string("is alone: nothing to send") : lines;
   };
-  return perform_from_root(
-      job, options, "fan-out", sent, [&](void* buffer, std::size_t count, const Call& call) {
-        job.communicator().fan_out(buffer, count, options.type, options.root, call);
-      });
+  return perform_from_root(job, options, "fan-out", sent, [&](void* buffer, std::size_t count) {
+    auto& communicator = job.communicator();
+    const Call call{.algorithm = options.algorithm};
+    job.run(
+        [&](Stream stream) {
+          communicator.device_fan_out(buffer, count, options.type, options.root, stream, call);
+        },
+        [&] { communicator.fan_out(buffer, count, options.type, options.root, call); });
+  });
 }
 
 }  // namespace tutti::app

@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <vector>
-
+#include "buffer.hpp"
 #include "pattern.hpp"
 #include "text.hpp"
 
@@ -11,20 +10,22 @@ namespace tutti::app {
 
 int perform_from_root(Job& job, const OperationOptions& options, const std::string& name,
                       const std::function<std::string(std::size_t bytes)>& sent,
-                      const std::function<void(void*, std::size_t, const Call&)>& run) {
+                      const std::function<void(void*, std::size_t)>& run) {
   const int rank = job.communicator().rank();
   const auto count = element_count(options);
-  std::vector<std::byte> buffer(count * size_of(options.type));
+  Buffer buffer(job, count * size_of(options.type));
   const auto prepare = [&] {
-    if (rank == options.root) return fill(buffer.data(), count, options.type, rank);
-    // Another pattern, so that memory which nobody wrote does not pass.
-    fill(buffer.data(), count, options.type, rank + job.communicator().size());
+    // Elsewhere another pattern, so that memory which nobody wrote does not pass.
+    const int pattern = rank == options.root ? rank : rank + job.communicator().size();
+    fill(buffer.host(), count, options.type, pattern);
+    buffer.upload();
   };
   const auto check_all = [&]() -> Outcome {
-    const auto wrong = check(buffer.data(), count, options.type, options.root);
-    auto line = rank == options.root ? sent(buffer.size())
+    buffer.download();
+    const auto wrong = check(buffer.host(), count, options.type, options.root);
+    auto line = rank == options.root ? sent(buffer.bytes())
                                      : fmt::format("received {} from rank {}",
-                                                   size_text(buffer.size()), options.root);
+                                                   size_text(buffer.bytes()), options.root);
     if (wrong) {
       line += fmt::format(", WRONG: {} ({} of {} elements)", wrong->first, wrong->elements, count);
     } else if (rank != options.root) {
@@ -32,12 +33,11 @@ int perform_from_root(Job& job, const OperationOptions& options, const std::stri
     }
     return {line, wrong ? wrong->first : std::string()};
   };
-  const Call call{.algorithm = options.algorithm};
   return perform(job, options,
                  {.name = name,
-                  .bytes = buffer.size(),
+                  .bytes = buffer.bytes(),
                   .prepare = prepare,
-                  .run = [&] { run(buffer.data(), count, call); },
+                  .run = [&] { run(buffer.data(), count); },
                   .check = check_all});
 }
 

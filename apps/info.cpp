@@ -20,7 +20,8 @@ int info(Job& job, const OperationOptions& options) {
     for (int rank = 0; rank < communicator.size(); ++rank) {
       const auto& entry = communicator.info(rank);
       rows.push_back({std::to_string(rank), std::to_string(entry.local_rank), entry.host,
-                      std::to_string(entry.pid), std::to_string(entry.cores), "cpu", entry.address,
+                      std::to_string(entry.pid), std::to_string(entry.cores),
+                      entry.device.empty() ? "cpu" : entry.device, entry.address,
                       sources[static_cast<std::size_t>(rank)]});
     }
     std::array<std::size_t, std::tuple_size_v<Row>> widths{};

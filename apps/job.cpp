@@ -52,7 +52,15 @@ void Job::start(const OperationOptions& options) {
   Options settings;
   if (options.timeout.count() > 0) settings.timeout = options.timeout;
   if (options.verbose) settings.log_level = LogLevel::info;
+  settings.backend = options.backend;
 
+  open(settings);
+  if (communicator_->has_device_path()) {
+    device_memory_ = std::make_unique<device::DeviceMemory>(communicator_->device());
+  }
+}
+
+void Job::open(const Options& settings) {
   if (!launch::started_by_mpi_launcher(current_environment())) {
     AloneBootstrap alone;
     communicator_ = std::make_unique<Communicator>(Communicator::create(alone, settings));
@@ -76,6 +84,12 @@ void Job::start(const OperationOptions& options) {
 #endif
 }
 
+void Job::run(const std::function<void(Stream)>& on_device, const std::function<void()>& on_host) {
+  if (!device_memory_) return on_host();
+  on_device(device_memory_->stream());
+  communicator_->synchronize(device_memory_->stream());
+}
+
 std::string Job::phases() const {
   return phases_;
 }
@@ -83,6 +97,7 @@ std::string Job::phases() const {
 void Job::finish() {
   communicator_->finalize();
   communicator_.reset();
+  device_memory_.reset();
 }
 
 void Job::give_up(const Error& error) noexcept {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "device/device_memory.hpp"
 #include "options.hpp"
 #include "tutti/communicator.hpp"
 
@@ -21,6 +22,12 @@ class Job {
   /// Collective.
   void start(const OperationOptions& options);
   [[nodiscard]] Communicator& communicator() { return *communicator_; }
+  /// Null on the host path.
+  [[nodiscard]] device::DeviceMemory* device_memory() { return device_memory_.get(); }
+  /// Runs `on_device` with the job's stream and waits for it, or `on_host`, as the path is.
+  void run(const std::function<void(Stream)>& on_device, const std::function<void()>& on_host);
+  /// "nccl" or "cpu"
+  [[nodiscard]] const char* backend() const { return device_memory_ ? "nccl" : "cpu"; }
   [[nodiscard]] const std::string& source() const { return source_; }
   /// How long each phase took up to now, for --verbose.
   [[nodiscard]] std::string phases() const;
@@ -31,9 +38,12 @@ class Job {
   void give_up(const Error& error) noexcept;
 
  private:
+  void open(const Options& settings);
+
   struct Mpi;
   std::unique_ptr<Mpi> mpi_;
   std::unique_ptr<Communicator> communicator_;
+  std::unique_ptr<device::DeviceMemory> device_memory_;
   std::string source_;
   std::string phases_;
 };

@@ -7,20 +7,32 @@
 #include <thread>
 
 #include "base/environment.hpp"
+#include "device/library.hpp"
+#include "device/nccl_numbers.hpp"
 #include "subcommands.hpp"
 #include "tutti/version.hpp"
 
 namespace tutti::app {
 namespace {
 
+std::string found_text(const std::string& missing) {
+  return missing.empty() ? std::string("found") : "not found (" + missing + ")";
+}
+
 std::string version_text() {
-  return fmt::format("tutti {}\nMPI: {}\n", version_string,
+  const auto cuda = device::load_cuda();
+  const auto nccl = device::load_nccl();
+  int nccl_version = 0;
+  if (nccl.usable()) nccl.calls.get_version(&nccl_version);
+  return fmt::format(
+      "tutti {}\nMPI: {}\nCUDA driver: {}\nNCCL: {}\n", version_string,
 #ifdef TUTTI_HAS_MPI
-                     TUTTI_HAS_MPI
+      TUTTI_HAS_MPI,
 #else
-                     "not built in"
+      "not built in",
 #endif
-  );
+      found_text(cuda.missing),
+      nccl.usable() ? device::nccl_version_text(nccl_version) : found_text(nccl.missing));
 }
 
 template <class T>
@@ -35,13 +47,8 @@ void add_operation_options(CLI::App& command, OperationOptions& options, bool mo
       .add_option_function<std::string>(
           "--backend",
           [&options](const std::string& text) {
-            if (text == "auto") {
-              options.backend = BackendChoice::automatic;
-            } else if (text == "cpu" || text == "gloo" || text == "tcp") {
-              options.backend = BackendChoice::cpu;
-            } else if (text == "nccl") {
-              options.backend = BackendChoice::nccl;
-            } else {
+            options.backend = parse_backend(text);
+            if (!options.backend) {
               throw CLI::ValidationError(
                   fmt::format("--backend {} is unknown: give auto, cpu or nccl", text));
             }
@@ -167,13 +174,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return finish_parsing(app, error);
   }
-  return run_job(options, [&](Job& job) {
-    if (options.backend == BackendChoice::nccl) {
-      throw Error(ErrorCode::usage,
-                  "--backend nccl: this version of tutti has no GPU path; use --backend cpu");
-    }
-    return chosen->body(job, options);
-  });
+  return run_job(options, [&](Job& job) { return chosen->body(job, options); });
 }
 
 }  // namespace

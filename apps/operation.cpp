@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -17,31 +16,19 @@
 namespace tutti::app {
 namespace {
 
-/// The driver's own list; a node without the NVIDIA driver has no such folder.
-bool host_has_gpu() {
-  std::error_code error;
-  const std::filesystem::directory_iterator gpus("/proc/driver/nvidia/gpus", error);
-  return !error && gpus != std::filesystem::directory_iterator();
-}
-
-std::string backend_text(Communicator& communicator) {
-  std::array<std::int32_t, 1> has_gpu{host_has_gpu() ? 1 : 0};
-  communicator.all_reduce(in_place, std::span(has_gpu), max);
-  return has_gpu[0] == 0 ? "cpu (no rank has a GPU)" : "cpu (this version has no GPU path)";
-}
-
-std::string prefix_of(const Communicator& communicator) {
+std::string prefix_of(Job& job) {
+  const auto& communicator = job.communicator();
   const auto& info = communicator.info(communicator.rank());
-  return fmt::format("[rank {}/{} | local {} | {} | cpu] ", communicator.rank(),
-                     communicator.size(), communicator.local_rank(), info.host);
+  return fmt::format("[rank {}/{} | local {} | {} | {}] ", communicator.rank(), communicator.size(),
+                     communicator.local_rank(), info.host, job.backend());
 }
 
 /// `text` with the rank's prefix before each line.
-std::string prefixed(const Communicator& communicator, const std::string& text) {
+std::string prefixed(Job& job, const std::string& text) {
   std::istringstream lines(text);
   std::string line;
   std::string result;
-  while (std::getline(lines, line)) result += prefix_of(communicator) + line + "\n";
+  while (std::getline(lines, line)) result += prefix_of(job) + line + "\n";
   return result;
 }
 
@@ -91,11 +78,11 @@ int perform(Job& job, const OperationOptions& options, const Operation& operatio
     if (outcome.wrong.empty()) outcome = operation.check();
     times.push_back(slowest(communicator, time.count()));
   }
-  auto report = prefixed(communicator, outcome.line);
-  if (options.verbose) report += prefixed(communicator, "set-up: " + job.phases());
+  auto report = prefixed(job, outcome.line);
+  if (options.verbose) report += prefixed(job, "set-up: " + job.phases());
   const auto reports = gather_texts(communicator, report);
   const auto wrongs = gather_texts(communicator, outcome.wrong);
-  const auto backend = backend_text(communicator);
+  const auto backend = fmt::format("{} ({})", job.backend(), communicator.device_path_reason());
   int status = outcome.wrong.empty() ? 0 : 1;
 
   if (communicator.rank() == 0) {
@@ -129,7 +116,7 @@ int perform(Job& job, const OperationOptions& options, const Operation& operatio
                                 {"operation", operation.name},
                                 {"ranks", communicator.size()},
                                 {"hosts", communicator.host_count()},
-                                {"backend", "cpu"},
+                                {"backend", job.backend()},
                                 {"algorithm", algorithm_used},
                                 {"type", name(options.type)},
                                 {"bytes", operation.bytes},

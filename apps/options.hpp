@@ -2,17 +2,17 @@
 
 #include <chrono>
 #include <cstddef>
+#include <optional>
 #include <string>
 
+#include "tutti/options.hpp"
 #include "tutti/types.hpp"
 
 namespace tutti::app {
 
-enum class BackendChoice : std::uint8_t { automatic, cpu, nccl };
-
 /// What the operations' subcommands take; docs/guide.md and `--help` say what each means.
 struct OperationOptions {
-  BackendChoice backend = BackendChoice::automatic;
+  std::optional<BackendChoice> backend;  ///< empty: as TUTTI_BACKEND says
   std::size_t bytes = std::size_t{4} << 20;
   Type type = Type::f32;
   Operator op = Operator::sum;

@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
 #include <cstring>
-#include <vector>
 
+#include "buffer.hpp"
 #include "operation.hpp"
 #include "pattern.hpp"
 #include "subcommands.hpp"
@@ -17,30 +17,39 @@ int send_recv(Job& job, const OperationOptions& options) {
   const int to = (communicator.rank() + 1) % size;
   const int from = (communicator.rank() + size - 1) % size;
   const auto count = element_count(options);
-  std::vector<std::byte> send(count * size_of(options.type));
-  std::vector<std::byte> recv(send.size());
+  Buffer send(job, count * size_of(options.type));
+  Buffer recv(job, send.bytes());
   const auto prepare = [&] {
-    fill(send.data(), count, options.type, communicator.rank());
-    std::memset(recv.data(), 0xA5, recv.size());
+    fill(send.host(), count, options.type, communicator.rank());
+    std::memset(recv.host(), 0xA5, recv.bytes());
+    send.upload();
+    recv.upload();
   };
   const auto check_all = [&]() -> Outcome {
-    const auto wrong = check(recv.data(), count, options.type, from);
+    recv.download();
+    const auto wrong = check(recv.host(), count, options.type, from);
     auto line = fmt::format("sent {0} to rank {1}, received {0} from rank {2}",
-                            size_text(recv.size()), to, from);
+                            size_text(recv.bytes()), to, from);
     if (!wrong) return {line + ", verified", {}};
     return {fmt::format("{}, WRONG: {} ({} of {} elements)", line, wrong->first, wrong->elements,
                         count),
             wrong->first};
   };
+  const auto run = [&] {
+    job.run(
+        [&](Stream stream) {
+          communicator.device_send_recv(send.data(), count, to, recv.data(), count, from,
+                                        options.type, stream);
+        },
+        [&] {
+          communicator.send_recv(send.data(), count, to, recv.data(), count, from, options.type);
+        });
+  };
   return perform(job, options,
                  {.name = "send-recv",
-                  .bytes = recv.size(),
+                  .bytes = recv.bytes(),
                   .prepare = prepare,
-                  .run =
-                      [&] {
-                        communicator.send_recv(send.data(), count, to, recv.data(), count, from,
-                                               options.type);
-                      },
+                  .run = run,
                   .check = check_all});
 }
 

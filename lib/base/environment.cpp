@@ -49,6 +49,13 @@ EnvironmentMap current_environment() {
   return map;
 }
 
+std::optional<BackendChoice> parse_backend(std::string_view text) {
+  if (text == "auto") return BackendChoice::automatic;
+  if (text == "cpu" || text == "gloo" || text == "tcp") return BackendChoice::host;
+  if (text == "nccl") return BackendChoice::device;
+  return std::nullopt;
+}
+
 std::optional<std::chrono::nanoseconds> parse_duration(std::string_view text) {
   constexpr std::array<Unit, 6> units{
       {{"s", 1.0}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}, {"m", 60.0}, {"h", 3600.0}}};
@@ -95,6 +102,11 @@ Environment Environment::from(const EnvironmentMap& map) {
     }
     result.log_level = static_cast<LogLevel>(level);
   }
+  if (const auto* value = value_of("TUTTI_BACKEND")) {
+    const auto backend = parse_backend(*value);
+    if (!backend) throw bad_value("TUTTI_BACKEND", *value, "give auto, cpu or nccl");
+    result.backend = *backend;
+  }
   if (const auto* value = value_of("TUTTI_HOST_ID")) {
     if (value->size() > 255) {
       throw bad_value("TUTTI_HOST_ID", *value, "give at most 255 characters");
@@ -135,7 +147,9 @@ Environment Environment::from(const EnvironmentMap& map) {
 }
 
 std::map<std::string, std::string> Environment::agreed_settings() const {
+  constexpr std::array<const char*, 3> backends{"auto", "cpu", "nccl"};
   return {{"TUTTI_ALGORITHM", algorithm},
+          {"TUTTI_BACKEND", backends.at(static_cast<std::size_t>(backend))},
           {"TUTTI_CHUNK", std::to_string(chunk_bytes)},
           {"TUTTI_EAGER", std::to_string(eager_bytes)}};
 }

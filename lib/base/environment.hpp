@@ -21,6 +21,8 @@ struct Environment {
   std::chrono::nanoseconds timeout = std::chrono::seconds(60);
   /// TUTTI_LOG: quiet, warning, info or debug.
   LogLevel log_level = LogLevel::warning;
+  /// TUTTI_BACKEND: auto, cpu or nccl; must be the same on all ranks.
+  BackendChoice backend = BackendChoice::automatic;
   /// TUTTI_HOST_ID: taken as this host's identity and name, for tests and odd containers; empty:
   /// found by itself.
   std::string host_id;
@@ -48,6 +50,9 @@ struct Environment {
   /// What all ranks must have set alike, by the variable's name.
   [[nodiscard]] std::map<std::string, std::string> agreed_settings() const;
 };
+
+/// "auto", "cpu" (also "gloo" and "tcp"), "nccl". Empty where it is none of them.
+[[nodiscard]] std::optional<BackendChoice> parse_backend(std::string_view text);
 
 /// "60s", "500ms", "5us", "2m", "1.5" (seconds). Empty where it is no duration, negative, or over a
 /// year.

@@ -13,7 +13,8 @@ namespace tutti {
 struct CallSettings {
   std::chrono::nanoseconds timeout{};
   std::uint32_t tag = 0;
-  std::string algorithm;  ///< empty: the backend chooses
+  std::string algorithm;   ///< empty: the backend chooses
+  void* stream = nullptr;  ///< CUDA stream, for buffers in device memory
 };
 
 /// The seam between what a user calls and who moves the data: the host path here, the device path
@@ -42,6 +43,8 @@ class Backend {
                          const CallSettings& settings) = 0;
   virtual void barrier(const CallSettings& settings) = 0;
   virtual void finalize(const CallSettings& settings) = 0;
+  /// Waits until what was queued on the stream is done.
+  virtual void synchronize(const CallSettings& settings) = 0;
 
   /// Of the latest collective call.
   [[nodiscard]] virtual const std::string& latest_algorithm() const = 0;

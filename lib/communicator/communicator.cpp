@@ -2,132 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <functional>
-#include <vector>
 
-#include "base/environment.hpp"
-#include "base/log.hpp"
-#include "communicator/host_backend.hpp"
-#include "control/plane.hpp"
-#include "engine/call_checker.hpp"
-#include "launch/place.hpp"
-#include "rendezvous/peers.hpp"
-#include "transport/tcp_links.hpp"
+#include "communicator/state.hpp"
 
 namespace tutti {
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double milliseconds(Clock::duration time) {
-  return std::chrono::duration<double, std::milli>(time).count();
-}
-
-/// The environment, with what the program asks for in its place.
-Environment settings_for(const Options& options, const EnvironmentMap& map) {
-  auto environment = Environment::from(map);
-  if (options.timeout) {
-    if (options.timeout->count() <= 0) {
-      throw Error(ErrorCode::usage, fmt::format("Options::timeout is {} ns: it must be above 0",
-                                                options.timeout->count()));
-    }
-    environment.timeout = *options.timeout;
-  }
-  if (options.log_level) environment.log_level = *options.log_level;
-  return environment;
-}
-
-std::vector<RankInfo> describe_ranks(const rendezvous::Peers& peers) {
-  std::vector<RankInfo> ranks;
-  for (int rank = 0; rank < peers.size(); ++rank) {
-    const auto& place = peers.place_of(rank);
-    const auto& card = peers.card(rank);
-    // Where peers of other hosts would go; loopback where there are none.
-    auto address = card.addresses.front();
-    if (place.host_count == 1) {
-      for (const auto& other : card.addresses) {
-        if (other.is_loopback()) address = other;
-      }
-    }
-    ranks.push_back({.rank = rank,
-                     .local_rank = place.local_rank,
-                     .host_index = place.host_index,
-                     .host = card.host.name,
-                     .pid = static_cast<int>(card.pid),
-                     .address = address.text(),
-                     .cores = static_cast<int>(card.cores)});
-  }
-  return ranks;
-}
-
-}  // namespace
-
-/// Members go in the reverse order of their making: the links before the control plane that says
-/// goodbye.
-struct Communicator::State {
-  State(Bootstrap& bootstrap, const Options& options, const EnvironmentMap& map)
-      : environment(settings_for(options, map)), log(environment.log_level, options.log) {
-    const auto deadline = Deadline::after(environment.timeout);
-    const auto start = Clock::now();
-    log.set_rank(bootstrap.rank());
-    auto meeting =
-        rendezvous::meet(bootstrap, environment, launch::read_launcher(map), log, deadline);
-    const auto met = Clock::now();
-    ranks = describe_ranks(meeting.peers);
-    plane = std::make_unique<control::Plane>(std::move(meeting), environment, log, deadline);
-    plane->wait_until_linked(deadline);
-    const auto linked = Clock::now();
-
-    const auto& place = plane->peers().place();
-    const auto cores = plane->peers().card(place.rank).cores;
-    checker = std::make_unique<engine::CallChecker>(*plane);
-    links = std::make_unique<transport::TcpLinks>(
-        *plane, *checker,
-        transport::TcpLinks::Settings{
-            .eager_bytes = environment.eager_bytes,
-            .congestion = environment.congestion,
-            .shares_cores = static_cast<std::uint32_t>(place.local_size) > cores,
-            .connect_timeout = environment.timeout});
-    host = std::make_unique<HostBackend>(*plane, *links, *checker, environment.chunk_bytes);
-    phases = fmt::format("cards {:.1f} ms, control links {:.1f} ms", milliseconds(met - start),
-                         milliseconds(linked - met));
-  }
-
-  [[nodiscard]] CallSettings settings_of(const Call& call) const {
-    if (call.timeout && call.timeout->count() <= 0) {
-      throw Error(ErrorCode::usage,
-                  fmt::format("Call::timeout is {} ns: it must be above 0", call.timeout->count()));
-    }
-    return {.timeout = call.timeout.value_or(environment.timeout),
-            .tag = call.tag,
-            .algorithm = call.algorithm};
-  }
-
-  /// The same for collectives, where TUTTI_ALGORITHM counts too.
-  [[nodiscard]] CallSettings collective_settings_of(const Call& call) const {
-    auto settings = settings_of(call);
-    if (settings.algorithm.empty()) settings.algorithm = environment.algorithm;
-    return settings;
-  }
-
-  void require_rank(const char* what, int rank) const {
-    const int size = plane->peers().size();
-    if (rank >= 0 && rank < size) return;
-    throw Error(ErrorCode::usage,
-                fmt::format("{} {} is out of range: the communicator has ranks 0 to {}", what, rank,
-                            size - 1));
-  }
-
-  Environment environment;
-  Log log;
-  std::vector<RankInfo> ranks;
-  std::unique_ptr<control::Plane> plane;
-  std::unique_ptr<engine::CallChecker> checker;
-  std::unique_ptr<transport::TcpLinks> links;
-  std::unique_ptr<Backend> host;
-  std::string phases;
-};
 
 namespace {
 
@@ -157,14 +36,6 @@ void require_no_overlap(const void* send, std::size_t send_bytes, const void* re
 
 }  // namespace
 
-std::chrono::nanoseconds setup_timeout(const Options& options) {
-  return settings_for(options, current_environment()).timeout;
-}
-
-Communicator Communicator::create(Bootstrap& bootstrap, const Options& options) {
-  return Communicator(std::make_unique<State>(bootstrap, options, current_environment()));
-}
-
 Communicator::Communicator(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Communicator::Communicator(Communicator&&) noexcept = default;
 Communicator& Communicator::operator=(Communicator&&) noexcept = default;
@@ -193,6 +64,18 @@ const RankInfo& Communicator::info(int rank) const {
 
 std::string Communicator::setup_phases() const {
   return state_->phases;
+}
+
+bool Communicator::has_device_path() const noexcept {
+  return static_cast<bool>(state_->device_path.backend);
+}
+
+const std::string& Communicator::device_path_reason() const noexcept {
+  return state_->device_path.reason;
+}
+
+int Communicator::device() const noexcept {
+  return state_->device_path.device;
 }
 
 const std::string& Communicator::latest_algorithm() const noexcept {
@@ -265,6 +148,69 @@ void Communicator::send_recv(const void* send, std::size_t send_count, int to, v
 
 void Communicator::barrier(const Call& call) {
   state_->host->barrier(state_->collective_settings_of(call));
+}
+
+namespace {
+
+CallSettings on(Stream stream, CallSettings settings) {
+  settings.stream = stream.handle;
+  return settings;
+}
+
+}  // namespace
+
+void Communicator::device_fan_out(void* buffer, std::size_t count, Type type, int root,
+                                  Stream stream, const Call& call) {
+  require_memory(buffer, count, type);
+  state_->require_rank("root", root);
+  state_->device().fan_out(buffer, count, type, root, on(stream, state_->settings_of(call)));
+}
+
+void Communicator::device_broadcast(void* buffer, std::size_t count, Type type, int root,
+                                    Stream stream, const Call& call) {
+  require_memory(buffer, count, type);
+  state_->require_rank("root", root);
+  state_->device().broadcast(buffer, count, type, root, on(stream, state_->settings_of(call)));
+}
+
+void Communicator::device_all_reduce(const void* send, void* recv, std::size_t count, Type type,
+                                     Operator op, Stream stream, const Call& call) {
+  require_memory(send, count, type);
+  require_memory(recv, count, type);
+  state_->device().all_reduce(send, recv, count, type, op, on(stream, state_->settings_of(call)));
+}
+
+void Communicator::device_send(const void* buffer, std::size_t count, Type type, int to,
+                               Stream stream, const Call& call) {
+  require_memory(buffer, count, type);
+  state_->require_rank("receiver", to);
+  state_->device().send(buffer, count, type, to, on(stream, state_->settings_of(call)));
+}
+
+void Communicator::device_recv(void* buffer, std::size_t count, Type type, int from, Stream stream,
+                               const Call& call) {
+  require_memory(buffer, count, type);
+  state_->require_rank("sender", from);
+  state_->device().recv(buffer, count, type, from, on(stream, state_->settings_of(call)));
+}
+
+void Communicator::device_send_recv(const void* send, std::size_t send_count, int to, void* recv,
+                                    std::size_t recv_count, int from, Type type, Stream stream,
+                                    const Call& call) {
+  require_memory(send, send_count, type);
+  require_memory(recv, recv_count, type);
+  state_->require_rank("receiver", to);
+  state_->require_rank("sender", from);
+  state_->device().send_recv(send, send_count, to, recv, recv_count, from, type,
+                             on(stream, state_->settings_of(call)));
+}
+
+void Communicator::device_barrier(Stream stream, const Call& call) {
+  state_->device().barrier(on(stream, state_->settings_of(call)));
+}
+
+void Communicator::synchronize(Stream stream, const Call& call) {
+  state_->device().synchronize(on(stream, state_->settings_of(call)));
 }
 
 void Communicator::finalize(const Call& call) {

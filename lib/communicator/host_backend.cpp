@@ -76,8 +76,7 @@ void HostBackend::run_collective(const CallSignature& call, const Schedule& sche
   const CallScope scope(plane_.history());
   const CallContext context{.key = {.communicator = world, .sequence = past.sequence},
                             .signature = call,
-                            .fingerprint = fingerprint_};
-  fingerprint_ = past.fingerprint;
+                            .fingerprint = past.before};
   const auto scratch_bytes =
       static_cast<std::size_t>(schedule.scratch_elements) * memory.element_bytes;
   if (scratch_.size() < scratch_bytes) scratch_.resize(scratch_bytes);

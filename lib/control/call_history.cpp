@@ -6,9 +6,10 @@ namespace tutti::control {
 
 PastCall CallHistory::begin_collective(const CallSignature& call) {
   const std::lock_guard lock(mutex_);
-  fingerprint_ = fingerprint(fingerprint_, call);
+  const auto before = fingerprint_;
+  fingerprint_ = fingerprint(before, call);
   ++sequence_;
-  const PastCall past{sequence_, call, fingerprint_};
+  const PastCall past{sequence_, call, fingerprint_, before};
   ring_[sequence_ % kept] = past;
   activity_ = {true, sequence_, call, std::chrono::steady_clock::now()};
   return past;

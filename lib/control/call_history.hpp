@@ -16,6 +16,7 @@ struct PastCall {
   std::uint64_t sequence = 0;  ///< 1 for the first
   CallSignature call;
   std::uint64_t fingerprint = 0;  ///< of all calls up to and including this one
+  std::uint64_t before = 0;       ///< of all calls before it; own calls only
 };
 
 /// What a rank is doing.

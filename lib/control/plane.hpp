@@ -38,7 +38,8 @@ class Plane {
   Plane(rendezvous::Meeting meeting, const Environment& environment, Log& log, Deadline setup);
   Plane(const Plane&) = delete;
   Plane& operator=(const Plane&) = delete;
-  /// Says goodbye to all; returns when all others have said so too, after half a second at the latest.
+  /// Says goodbye to all; returns when all others have said so too, after half a second at the
+  /// latest.
   ~Plane();
 
   /// Returns when all control links stand. Throws Error{timeout} that names whom it waits for, or

@@ -17,6 +17,7 @@ namespace {
 constexpr std::uint32_t magic = 0x44524354;  // "TCRD"
 constexpr std::size_t most_settings = 64;
 constexpr std::size_t most_addresses = 128;
+constexpr std::size_t most_devices = 64;
 
 std::uint32_t usable_cores() {
   cpu_set_t set;
@@ -35,6 +36,12 @@ Bytes Card::encode() const {
   for (const auto& [key, value] : settings) writer.put_string(key).put_string(value);
   writer.put_string(host.identity).put_string(host.name).put_string(host.pid_namespace);
   writer.put(pid).put(process_start).put(cores).put(open_files);
+  writer.put(static_cast<std::uint16_t>(devices.size()));
+  for (const auto& device : devices) {
+    writer.put_string(device.uuid).put_string(device.name).put_string(device.bus_id);
+    writer.put(static_cast<std::uint8_t>(device.is_slice));
+  }
+  writer.put_string(no_device_because).put(nccl_version).put_string(no_nccl_because);
   writer.put(static_cast<std::uint16_t>(addresses.size()));
   for (const auto& address : addresses) address.encode(writer);
   return std::move(writer).bytes();
@@ -61,6 +68,19 @@ std::optional<Card> Card::decode(const Bytes& bytes) {
   card.process_start = reader.get<std::uint64_t>();
   card.cores = reader.get<std::uint32_t>();
   card.open_files = reader.get<std::uint64_t>();
+  const auto device_count = reader.get<std::uint16_t>();
+  if (device_count > most_devices) return std::nullopt;
+  for (int i = 0; i < device_count; ++i) {
+    DeviceCard device;
+    device.uuid = reader.get_string();
+    device.name = reader.get_string();
+    device.bus_id = reader.get_string();
+    device.is_slice = reader.get<std::uint8_t>() != 0;
+    card.devices.push_back(std::move(device));
+  }
+  card.no_device_because = reader.get_string();
+  card.nccl_version = reader.get<std::uint32_t>();
+  card.no_nccl_because = reader.get_string();
   const auto address_count = reader.get<std::uint16_t>();
   if (address_count > most_addresses) return std::nullopt;
   for (int i = 0; i < address_count; ++i) {

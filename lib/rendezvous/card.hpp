@@ -12,6 +12,14 @@
 
 namespace tutti::rendezvous {
 
+/// A GPU that a rank sees.
+struct DeviceCard {
+  std::string uuid;
+  std::string name;
+  std::string bus_id;
+  bool is_slice = false;  ///< a MIG instance
+};
+
 /// What a rank tells all others of itself, once, in one all-gather.
 struct Card {
   std::string version;                          ///< of tutti; read before the rest is believed
@@ -21,7 +29,11 @@ struct Card {
   std::uint64_t process_start =
       0;                    ///< kernel ticks since boot; with the pid it names one process for ever
   std::uint32_t cores = 0;  ///< that the process may run on
-  std::uint64_t open_files = 0;          ///< its limit on descriptors
+  std::uint64_t open_files = 0;     ///< its limit on descriptors
+  std::vector<DeviceCard> devices;  ///< in the order of their indices; filled in by lib/device
+  std::string no_device_because;    ///< empty if there are some
+  std::uint32_t nccl_version = 0;   ///< as NCCL numbers it; 0: none
+  std::string no_nccl_because;
   std::vector<SocketAddress> addresses;  ///< where it listens, the preferred first
 
   [[nodiscard]] Bytes encode() const;

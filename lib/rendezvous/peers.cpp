@@ -67,7 +67,7 @@ std::string Peers::describe(int peer) const {
   return fmt::format("rank {} ({}, pid {})", peer, card(peer).host.name, card(peer).pid);
 }
 
-Meeting meet(Bootstrap& bootstrap, const Environment& environment,
+Meeting meet(Bootstrap& bootstrap, Card card, const Environment& environment,
              const launch::LauncherClaim& claim, Log& log, Deadline deadline) {
   const auto secret = bootstrap::JobSecret::share(bootstrap, deadline);
 
@@ -79,7 +79,6 @@ Meeting meet(Bootstrap& bootstrap, const Environment& environment,
   // Bound before they are published: whoever reads the card can connect at once.
   auto listeners = listen_everywhere(interfaces);
 
-  auto card = make_card(environment);
   for (const auto& listener : listeners) card.addresses.push_back(listener.address);
   const auto messages = bootstrap.all_gather(card.encode(), deadline);
 

@@ -52,7 +52,8 @@ struct Meeting {
 /// Collective over `bootstrap`: shares the job secret, opens the listening sockets, exchanges
 /// cards, and passes a barrier, so that no rank is left inside the bootstrap's progress when
 /// another stops to drive it.
-[[nodiscard]] Meeting meet(Bootstrap& bootstrap, const Environment& environment,
+/// `card` is this rank's, but for the addresses.
+[[nodiscard]] Meeting meet(Bootstrap& bootstrap, Card card, const Environment& environment,
                            const launch::LauncherClaim& claim, Log& log, Deadline deadline);
 
 }  // namespace tutti::rendezvous

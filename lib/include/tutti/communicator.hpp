@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "tutti/bootstrap.hpp"
+#include "tutti/device_span.hpp"
 #include "tutti/error.hpp"
 #include "tutti/options.hpp"
 #include "tutti/types.hpp"
@@ -26,6 +27,7 @@ struct RankInfo {
   std::string host;    ///< its host's name, for people
   int pid = 0;
   std::string address;  ///< where its peers reach it: "10.0.0.1:40123"
+  std::string device;   ///< its GPU ("NVIDIA H100 …, 0000:18:00.0"); empty on the host path
   int cores = 0;        ///< processor cores that the process may use
 };
 
@@ -58,6 +60,12 @@ class Communicator {
   [[nodiscard]] const RankInfo& info(int rank) const;
   /// How long each phase of set-up took, for people: "cards 1.2 ms, links 0.8 ms".
   [[nodiscard]] std::string setup_phases() const;
+  /// True if buffers in device memory are served, the same on all ranks.
+  [[nodiscard]] bool has_device_path() const noexcept;
+  /// Why there is a device path, or why not: "no rank has a GPU".
+  [[nodiscard]] const std::string& device_path_reason() const noexcept;
+  /// This rank's device, as an index among those that the process sees; -1 on the host path.
+  [[nodiscard]] int device() const noexcept;
   /// Name of the algorithm that the latest collective call used.
   [[nodiscard]] const std::string& latest_algorithm() const noexcept;
 
@@ -122,6 +130,57 @@ class Communicator {
   void recv(void* buffer, std::size_t count, Type type, int from, const Call& call = {});
   void send_recv(const void* send, std::size_t send_count, int to, void* recv,
                  std::size_t recv_count, int from, Type type, const Call& call = {});
+
+  // The same on device memory, through NCCL: each call is queued on `stream` and returns;
+  // synchronize() waits for it. One device a rank: the host-local rank among those that the process
+  // sees. NCCL's arithmetic. Error{usage} where the job has no device path (device_path_reason()
+  // says why).
+  template <Element T>
+  void fan_out(device_span<T> buffer, int root, Stream stream, const Call& call = {}) {
+    device_fan_out(buffer.data(), buffer.size(), TypeOf<T>::value, root, stream, call);
+  }
+  template <Element T>
+  void broadcast(device_span<T> buffer, int root, Stream stream, const Call& call = {}) {
+    device_broadcast(buffer.data(), buffer.size(), TypeOf<T>::value, root, stream, call);
+  }
+  template <Element T>
+  void all_reduce(device_span<T> send, device_span<T> recv, Operator op, Stream stream,
+                  const Call& call = {}) {
+    require_equal_counts(send.size(), recv.size());
+    device_all_reduce(send.data(), recv.data(), recv.size(), TypeOf<T>::value, op, stream, call);
+  }
+  template <Element T>
+  void send(device_span<T> buffer, int to, Stream stream, const Call& call = {}) {
+    device_send(buffer.data(), buffer.size(), TypeOf<T>::value, to, stream, call);
+  }
+  template <Element T>
+  void recv(device_span<T> buffer, int from, Stream stream, const Call& call = {}) {
+    device_recv(buffer.data(), buffer.size(), TypeOf<T>::value, from, stream, call);
+  }
+  template <Element T>
+  void send_recv(device_span<T> send, int to, device_span<T> recv, int from, Stream stream,
+                 const Call& call = {}) {
+    device_send_recv(send.data(), send.size(), to, recv.data(), recv.size(), from, TypeOf<T>::value,
+                     stream, call);
+  }
+  void device_fan_out(void* buffer, std::size_t count, Type type, int root, Stream stream,
+                      const Call& call = {});
+  void device_broadcast(void* buffer, std::size_t count, Type type, int root, Stream stream,
+                        const Call& call = {});
+  void device_all_reduce(const void* send, void* recv, std::size_t count, Type type, Operator op,
+                         Stream stream, const Call& call = {});
+  void device_send(const void* buffer, std::size_t count, Type type, int to, Stream stream,
+                   const Call& call = {});
+  void device_recv(void* buffer, std::size_t count, Type type, int from, Stream stream,
+                   const Call& call = {});
+  void device_send_recv(const void* send, std::size_t send_count, int to, void* recv,
+                        std::size_t recv_count, int from, Type type, Stream stream,
+                        const Call& call = {});
+  /// A barrier in the order of `stream`.
+  void device_barrier(Stream stream, const Call& call = {});
+  /// Waits until all that is queued on `stream` is done, under the call's deadline; turns what went
+  /// wrong there into Error.
+  void synchronize(Stream stream, const Call& call = {});
 
   /// Collective. The orderly end: all ranks have made the same calls, and all data has arrived;
   /// throws Error{mismatch} otherwise. Afterwards only the destructor is legal.

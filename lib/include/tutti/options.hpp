@@ -10,12 +10,21 @@ namespace tutti {
 
 enum class LogLevel : std::uint8_t { quiet, warning, info, debug };
 
+/// Which memory and which links a communicator serves.
+enum class BackendChoice : std::uint8_t {
+  automatic,  ///< host memory, and device memory where every rank has a GPU of its own and NCCL
+  host,       ///< host memory only; devices are not even looked at
+  device,     ///< as automatic, but Error{usage} where the device path can't be
+};
+
 /// How a communicator is made. What is left empty comes from the environment (docs/environment.md),
 /// then from the default.
 struct Options {
   /// Bound on set-up and on each call that names none of its own. Default: TUTTI_TIMEOUT, else 60
   /// s.
   std::optional<std::chrono::nanoseconds> timeout = std::nullopt;
+  /// The same on all ranks. Default: TUTTI_BACKEND, else automatic.
+  std::optional<BackendChoice> backend = std::nullopt;
   /// Where warnings and notes go, one line each without a line end. Default: standard error,
   /// prefixed with the rank.
   std::function<void(LogLevel, const std::string&)> log = nullptr;

@@ -1,0 +1,25 @@
+#include "buffer.hpp"
+
+#include "device/device_memory.hpp"
+
+namespace tutti::app {
+
+Buffer::Buffer(Job& job, std::size_t bytes) : job_(job), host_(bytes) {
+  // NCCL wants an address for zero elements too.
+  if (job_.device_memory() != nullptr)
+    device_ = job_.device_memory()->allocate(bytes == 0 ? 1 : bytes);
+}
+
+Buffer::~Buffer() {
+  if (device_ != nullptr) job_.device_memory()->free(device_);
+}
+
+void Buffer::upload() {
+  if (device_ != nullptr) job_.device_memory()->copy_to_device(device_, host_.data(), host_.size());
+}
+
+void Buffer::download() {
+  if (device_ != nullptr) job_.device_memory()->copy_to_host(host_.data(), device_, host_.size());
+}
+
+}  // namespace tutti::app

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "job.hpp"
+
+namespace tutti::app {
+
+/// Memory that an operation works on: host memory, and on the device path its image on the rank's
+/// device.
+class Buffer {
+ public:
+  Buffer(Job& job, std::size_t bytes);
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer();
+
+  /// To fill or to check, between upload() and download().
+  [[nodiscard]] std::byte* host() { return host_.data(); }
+  [[nodiscard]] std::size_t bytes() const { return host_.size(); }
+  /// What the operation gets: the device's address on the device path, else the host's.
+  [[nodiscard]] void* data() { return device_ != nullptr ? device_ : host_.data(); }
+  /// Copies to the device and back; nothing on the host path.
+  void upload();
+  void download();
+
+ private:
+  Job& job_;
+  std::vector<std::byte> host_;
+  void* device_ = nullptr;
+};
+
+}  // namespace tutti::app

@@ -1,0 +1,112 @@
+#include "device/agreement.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <map>
+
+namespace tutti::device {
+namespace {
+
+using rendezvous::Peers;
+
+/// A sentence where some ranks see no device.
+std::string ranks_without_device(const Peers& peers) {
+  std::vector<std::string> without;
+  for (int rank = 0; rank < peers.size(); ++rank) {
+    const auto& card = peers.card(rank);
+    if (card.devices.empty()) {
+      without.push_back(fmt::format("{}: {}", peers.describe(rank), card.no_device_because));
+    }
+  }
+  if (without.empty()) return {};
+  if (without.size() == static_cast<std::size_t>(peers.size())) return "no rank has a GPU";
+  return fmt::format("not every rank has a GPU: {}", fmt::join(without, "; "));
+}
+
+std::string ranks_without_nccl(const Peers& peers) {
+  for (int rank = 0; rank < peers.size(); ++rank) {
+    const auto& card = peers.card(rank);
+    if (card.nccl_version == 0) {
+      return fmt::format("{} has no NCCL ({}): install libnccl2, or put it on LD_LIBRARY_PATH",
+                         peers.describe(rank), card.no_nccl_because);
+    }
+    if (card.nccl_version != peers.card(0).nccl_version) {
+      return fmt::format("{} has NCCL {} and {} has NCCL {}: install one version on all hosts",
+                         peers.describe(0), peers.card(0).nccl_version, peers.describe(rank),
+                         card.nccl_version);
+    }
+  }
+  return {};
+}
+
+std::string too_few_devices(const Peers& peers) {
+  for (int rank = 0; rank < peers.size(); ++rank) {
+    const auto& card = peers.card(rank);
+    const auto& place = peers.place_of(rank);
+    const auto visible = static_cast<int>(card.devices.size());
+    if (visible > 1 && place.local_rank >= visible) {
+      return fmt::format(
+          "host {}: {} local ranks, {} devices: start at most one rank a device (with mpirun, "
+          "slots={} in the hostfile)",
+          card.host.name, place.local_size, visible, visible);
+    }
+  }
+  return {};
+}
+
+std::string shared_devices(const Peers& peers, const std::vector<int>& device_of_rank) {
+  std::map<std::pair<std::string, std::string>, std::vector<int>> users;
+  for (int rank = 0; rank < peers.size(); ++rank) {
+    const auto& card = peers.card(rank);
+    const auto& device =
+        card.devices[static_cast<std::size_t>(device_of_rank[static_cast<std::size_t>(rank)])];
+    if (device.is_slice) {
+      return fmt::format(
+          "{} uses a MIG slice ({}, {}), which NCCL does not serve: switch MIG off, or use the "
+          "host "
+          "path",
+          peers.describe(rank), device.name, device.uuid);
+    }
+    users[{card.host.identity, device.uuid}].push_back(rank);
+  }
+  for (const auto& [device, ranks] : users) {
+    if (ranks.size() < 2) continue;
+    std::vector<std::string> names;
+    for (const int rank : ranks) names.push_back(peers.describe(rank));
+    const auto& card = peers.card(ranks.front());
+    const auto local_size = peers.place_of(ranks.front()).local_size;
+    const auto index =
+        static_cast<std::size_t>(device_of_rank[static_cast<std::size_t>(ranks.front())]);
+    return fmt::format(
+        "host {}: {} local ranks, {} device{} visible to each; {} share {} ({}): give each rank a "
+        "device "
+        "of its own by CUDA_VISIBLE_DEVICES, or start fewer ranks",
+        card.host.name, local_size, card.devices.size(), card.devices.size() == 1 ? "" : "s",
+        fmt::join(names, " and "), card.devices[index].name, card.devices[index].bus_id);
+  }
+  return {};
+}
+
+}  // namespace
+
+Agreement agree(const Peers& peers) {
+  Agreement agreement;
+  for (auto* check : {ranks_without_device, ranks_without_nccl, too_few_devices}) {
+    agreement.reason = check(peers);
+    if (!agreement.reason.empty()) return agreement;
+  }
+  std::vector<int> device_of_rank;
+  for (int rank = 0; rank < peers.size(); ++rank) {
+    const bool sees_one = peers.card(rank).devices.size() == 1;
+    device_of_rank.push_back(sees_one ? 0 : peers.place_of(rank).local_rank);
+  }
+  agreement.reason = shared_devices(peers, device_of_rank);
+  if (!agreement.reason.empty()) return agreement;
+  agreement.on_devices = true;
+  agreement.device_of_rank = std::move(device_of_rank);
+  agreement.reason = "every rank has a device of its own";
+  return agreement;
+}
+
+}  // namespace tutti::device

@@ -1,0 +1,63 @@
+#include "device/device_memory.hpp"
+
+#include <fmt/format.h>
+
+#include "device/inventory.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti::device {
+namespace {
+
+DeviceAddress number(const void* address) {
+  return reinterpret_cast<DeviceAddress>(address);
+}
+
+// Does not wait for the default stream, which other parts of a program may use.
+constexpr unsigned non_blocking_stream = 1;
+
+}  // namespace
+
+DeviceMemory::DeviceMemory(int device_index) : cuda_(load_cuda()) {
+  const auto& calls = cuda_.calls;
+  if (!cuda_.usable()) throw Error(ErrorCode::system, "no CUDA driver: " + cuda_.missing);
+  CudaContext context = nullptr;
+  check(calls.init(0), "starting CUDA");
+  check(calls.device_get(&device_, device_index), "choosing the device");
+  check(calls.retain_primary_context(&context, device_), "making the CUDA context");
+  check(calls.set_context(context), "making the device current");
+  check(calls.create_stream(&stream_, non_blocking_stream), "making a stream");
+}
+
+DeviceMemory::~DeviceMemory() {
+  cuda_.calls.destroy_stream(stream_);
+  cuda_.calls.release_primary_context(device_);
+}
+
+void* DeviceMemory::allocate(std::size_t bytes) {
+  DeviceAddress address = 0;
+  check(cuda_.calls.allocate(&address, bytes), "allocating device memory");
+  return reinterpret_cast<void*>(
+      address);  // NOLINT(performance-no-int-to-ptr): CUDA gives a number
+}
+
+void DeviceMemory::free(void* address) noexcept {
+  cuda_.calls.free(number(address));
+}
+
+void DeviceMemory::copy_to_device(void* to, const void* from, std::size_t bytes) {
+  check(cuda_.calls.copy_to_device(number(to), from, bytes, stream_), "copying to the device");
+  check(cuda_.calls.synchronize_stream(stream_), "copying to the device");
+}
+
+void DeviceMemory::copy_to_host(void* to, const void* from, std::size_t bytes) {
+  check(cuda_.calls.copy_to_host(to, number(from), bytes, stream_), "copying to the host");
+  check(cuda_.calls.synchronize_stream(stream_), "copying to the host");
+}
+
+void DeviceMemory::check(CudaResult result, const char* doing) const {
+  if (result == cuda_success) return;
+  throw Error(ErrorCode::system,
+              fmt::format("{} failed: {}", doing, cuda_error_text(cuda_.calls, result)));
+}
+
+}  // namespace tutti::device

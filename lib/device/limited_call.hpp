@@ -1,0 +1,46 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+namespace tutti::device {
+
+/// Runs a call that may never return in a thread of its own, so that the caller can stop waiting
+/// for it. A call that is given up keeps its thread, and all that `action` holds, until the process
+/// ends.
+template <class Result>
+class LimitedCall {
+ public:
+  explicit LimitedCall(std::function<Result()> action) : state_(std::make_shared<State>()) {
+    std::thread([state = state_, action = std::move(action)] {
+      auto result = action();
+      const std::lock_guard lock(state->mutex);
+      state->result = std::move(result);
+      state->changed.notify_all();
+    }).detach();
+  }
+
+  /// The result, or nothing if it has not come after `limit`. May be called again.
+  std::optional<Result> wait_for(std::chrono::nanoseconds limit) {
+    std::unique_lock lock(state_->mutex);
+    state_->changed.wait_for(lock, limit, [this] { return state_->result.has_value(); });
+    return state_->result;
+  }
+
+ private:
+  struct State {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::optional<Result> result;
+  };
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace tutti::device

@@ -1,0 +1,43 @@
+#include "device/nccl_numbers.hpp"
+
+#include <fmt/format.h>
+
+namespace tutti::device {
+namespace {
+
+/// Names of ncclResult_t 0 to 7; a later NCCL may have more.
+constexpr std::array<const char*, 8> result_names{
+    "success",          "unhandled CUDA error", "system error", "internal error",
+    "invalid argument", "invalid usage",        "remote error", "in progress"};
+
+}  // namespace
+
+int nccl_type(Type type) {
+  // i8 u8 i32 u32 i64 u64 f16 bf16 f32 f64, as in tutti/types.hpp
+  constexpr std::array<int, 10> numbers{0, 1, 2, 3, 4, 5, 6, 9, 7, 8};
+  return numbers.at(static_cast<std::size_t>(type));
+}
+
+int nccl_operator(Operator op) {
+  // sum product min max average; NCCL: sum 0, prod 1, max 2, min 3, avg 4
+  constexpr std::array<int, 5> numbers{0, 1, 3, 2, 4};
+  return numbers.at(static_cast<std::size_t>(op));
+}
+
+std::string nccl_version_text(int version) {
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+std::string nccl_error_text(const NcclCalls& nccl, NcclComm comm, NcclResult result) {
+  const auto index = static_cast<std::size_t>(result);
+  auto text = result >= 0 && index < result_names.size()
+                  ? fmt::format("NCCL: {} ({})", result_names[index], result)
+                  : fmt::format("NCCL: unknown result {}", result);
+  if (comm != nullptr && nccl.last_error) {
+    const char* last = nccl.last_error(comm);
+    if (last != nullptr && *last != '\0') text += fmt::format("; its last message: {}", last);
+  }
+  return text;
+}
+
+}  // namespace tutti::device
