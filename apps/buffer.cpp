@@ -1,10 +1,22 @@
 #include "buffer.hpp"
 
+#include <fmt/format.h>
+
+#include <exception>
+
 #include "device/device_memory.hpp"
+#include "text.hpp"
 
 namespace tutti::app {
 
-Buffer::Buffer(Job& job, std::size_t bytes) : job_(job), host_(bytes) {
+Buffer::Buffer(Job& job, std::size_t bytes) : job_(job) {
+  try {
+    host_.resize(bytes);
+  } catch (const std::exception&) {  // bad_alloc or length_error
+    throw Error(ErrorCode::system,
+                fmt::format("rank {} can't have {} of memory: give a smaller --size",
+                            job.communicator().rank(), size_text(bytes)));
+  }
   // NCCL wants an address for zero elements too.
   if (job_.device_memory() != nullptr)
     device_ = job_.device_memory()->allocate(bytes == 0 ? 1 : bytes);

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <thread>
 
 #include "base/environment.hpp"
@@ -26,10 +27,6 @@ using Clock = std::chrono::steady_clock;
 
 double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
-
-int status_of(const Error& error) {
-  return error.code() == ErrorCode::usage ? 2 : 1;
 }
 
 void print_error(const std::string& sentence) {
@@ -100,34 +97,45 @@ void Job::finish() {
   device_memory_.reset();
 }
 
-void Job::give_up(const Error& error) noexcept {
-  const bool only_here = error.code() == ErrorCode::usage || error.code() == ErrorCode::system;
-  if (communicator_ && only_here) communicator_->abort(error.sentence());
+Error Job::give_up(const Error& error) noexcept {
+  try {
+    communicator_->abort(error.sentence());
+    communicator_->barrier();  // throws what all have agreed on
+  } catch (const Error& agreed) {
+    return agreed;
+  } catch (const std::exception&) {
+    return error;
+  }
+  return error;
 }
 
 int run_job(const OperationOptions& options, const std::function<int(Job&)>& body) {
   Job job;
-  int status = 1;
-  std::string sentence;
-  bool speaks = true;
+  std::optional<Error> error;
   try {
     job.start(options);
     return body(job);
-  } catch (const Error& error) {
-    status = status_of(error);
-    sentence = error.sentence();
-    if (!error.operation().empty() &&
-        error.sentence().find(error.operation()) == std::string::npos) {
-      sentence += fmt::format(" (in {}, call {})", error.operation(), error.sequence());
-    }
-    // A usage error is the same on all ranks, and before set-up is done nobody knows who else is
-    // there.
-    const bool everywhere = error.code() == ErrorCode::usage || !job.started();
-    speaks = everywhere ? launched_rank() == 0 : error.speaks_for_job();
-    job.give_up(error);
-  } catch (const std::exception& error) {
-    sentence = fmt::format("unexpected error on rank {}: {}", launched_rank(), error.what());
-    job.give_up(Error(ErrorCode::system, sentence));
+  } catch (const Error& caught) {
+    error = caught;
+  } catch (const std::exception& caught) {
+    error = Error(ErrorCode::system,
+                  fmt::format("unexpected error on rank {}: {}", launched_rank(), caught.what()));
+  }
+  const int status = error->code() == ErrorCode::usage ? 2 : 1;
+  auto sentence = error->sentence();
+  bool speaks = error->speaks_for_job();
+  if (error->code() == ErrorCode::usage || !job.started()) {
+    // The same on all ranks; but for a rank that never came, which may be rank 0.
+    const bool all_have_it = error->rank() < 0 && error->code() != ErrorCode::timeout;
+    speaks = all_have_it ? launched_rank() == 0 : error->speaks_for_job();
+  } else if (error->code() == ErrorCode::system && error->culprits().empty()) {
+    // Met by this rank alone: the others must hear of it.
+    const auto agreed = job.give_up(*error);
+    speaks = agreed.speaks_for_job();
+    sentence = agreed.sentence();
+  } else if (!error->operation().empty() &&
+             sentence.find(error->operation()) == std::string::npos) {
+    sentence += fmt::format(" (in {}, call {})", error->operation(), error->sequence());
   }
   if (speaks || options.verbose) print_error(sentence);
   if (!speaks) std::this_thread::sleep_for(silence_of_others);

@@ -34,8 +34,8 @@ class Job {
   /// The orderly end: all ranks have made the same calls.
   void finish();
   [[nodiscard]] bool started() const { return static_cast<bool>(communicator_); }
-  /// Tells the other ranks of an error that only this one has met.
-  void give_up(const Error& error) noexcept;
+  /// Tells the other ranks of an error that only this one has met; returns what all have agreed on.
+  [[nodiscard]] Error give_up(const Error& error) noexcept;
 
  private:
   void open(const Options& settings);

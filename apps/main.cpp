@@ -36,9 +36,10 @@ std::string version_text() {
 }
 
 template <class T>
-void parse_into(T& target, const std::optional<T>& value, const std::string& text,
-                const char* remedy) {
-  if (!value) throw CLI::ValidationError(fmt::format("'{}' is unusable: {}", text, remedy));
+void parse_into(T& target, const std::optional<T>& value, const char* option,
+                const std::string& text, const char* remedy) {
+  if (!value)
+    throw CLI::ValidationError(fmt::format("{} {} is unusable: {}", option, text, remedy));
   target = *value;
 }
 
@@ -59,7 +60,7 @@ void add_operation_options(CLI::App& command, OperationOptions& options, bool mo
       .add_option_function<std::string>(
           "--timeout",
           [&options](const std::string& text) {
-            parse_into(options.timeout, parse_duration(text), text,
+            parse_into(options.timeout, parse_duration(text), "--timeout", text,
                        "give a time such as 60s or 500ms");
             if (options.timeout.count() == 0) {
               throw CLI::ValidationError("--timeout 0 leaves no time for anything: give more");
@@ -73,7 +74,7 @@ void add_operation_options(CLI::App& command, OperationOptions& options, bool mo
       .add_option_function<std::string>(
           "--size",
           [&options](const std::string& text) {
-            parse_into(options.bytes, parse_size(text), text,
+            parse_into(options.bytes, parse_size(text), "--size", text,
                        "give bytes, or a number with KiB, MiB or GiB");
           },
           "bytes of the buffer, rounded up to whole elements (default 4MiB)")
@@ -82,7 +83,7 @@ void add_operation_options(CLI::App& command, OperationOptions& options, bool mo
       .add_option_function<std::string>(
           "--type",
           [&options](const std::string& text) {
-            parse_into(options.type, parse_type(text), text,
+            parse_into(options.type, parse_type(text), "--type", text,
                        "give i8, u8, i32, u32, i64, u64, f16, bf16, f32 or f64");
           },
           "element type (default f32)")
@@ -108,6 +109,8 @@ struct Subcommand {
   bool reduces;
   bool reports;
 };
+
+constexpr int most_ranks = 1 << 24;
 
 constexpr std::array<Subcommand, 6> subcommands{{
     {"fan-out", "Rank 0's buffer to every other rank, one point-to-point send each, checked",
@@ -143,7 +146,7 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", version_text());
   bool no_color = false;
   app.add_flag("--no-color", no_color, "plain output (it is plain already; NO_COLOR works too)");
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
 
   OperationOptions options;
   const Subcommand* chosen = nullptr;
@@ -153,14 +156,14 @@ int run(int argc, char** argv) {
     add_operation_options(*command, options, subcommand.moves_data);
     if (subcommand.has_root) {
       command->add_option("--root", options.root, "the rank whose data goes to all (default 0)")
-          ->check(CLI::NonNegativeNumber);
+          ->check(CLI::Range(0, most_ranks));
     }
     if (subcommand.reduces) {
       command
           ->add_option_function<std::string>(
               "--op",
               [&options](const std::string& text) {
-                parse_into(options.op, parse_operator(text), text,
+                parse_into(options.op, parse_operator(text), "--op", text,
                            "give sum, product, min, max or average");
               },
               "sum, product, min, max or average (default sum)")
@@ -171,6 +174,11 @@ int run(int argc, char** argv) {
   }
   try {
     app.parse(argc, argv);
+    // Asked for here, since CLI11 would ask for it before it names an unknown word.
+    if (chosen == nullptr) {
+      throw CLI::RequiredError(
+          "a subcommand is needed, such as fan-out: tutti --help lists them; it");
+    }
   } catch (const CLI::ParseError& error) {
     return finish_parsing(app, error);
   }

@@ -15,6 +15,26 @@ std::string_view name(Operation operation) noexcept {
   return index < names.size() ? names[index] : "unknown operation";
 }
 
+namespace {
+
+constexpr std::array<std::string_view, algorithm_id_count> algorithm_names{
+    "none", "direct",        "binomial", "chain", "scatter_ring", "recursive_doubling",
+    "ring", "dissemination",
+};
+
+}  // namespace
+
+std::uint8_t algorithm_id(std::string_view name) noexcept {
+  for (std::size_t id = 1; id < algorithm_names.size(); ++id) {
+    if (algorithm_names[id] == name) return static_cast<std::uint8_t>(id);
+  }
+  return 0;
+}
+
+std::string_view algorithm_name(std::uint8_t id) noexcept {
+  return id < algorithm_names.size() ? algorithm_names[id] : "unknown";
+}
+
 std::string describe(const CallSignature& call) {
   switch (call.operation) {
     case Operation::none:
@@ -42,10 +62,10 @@ std::uint64_t fingerprint(std::uint64_t before, const CallSignature& call) noexc
     value = (value ^ (value >> 27)) * 0x94D049BB133111EBU;
     return value ^ (value >> 31);
   };
-  const auto kinds = static_cast<std::uint64_t>(call.operation) |
-                     static_cast<std::uint64_t>(call.type) << 8 |
-                     static_cast<std::uint64_t>(call.op) << 16 |
-                     static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.root)) << 32;
+  const auto kinds =
+      static_cast<std::uint64_t>(call.operation) | static_cast<std::uint64_t>(call.type) << 8 |
+      static_cast<std::uint64_t>(call.op) << 16 | static_cast<std::uint64_t>(call.algorithm) << 24 |
+      static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.root)) << 32;
   return mix(mix(before ^ kinds) ^ call.count);
 }
 

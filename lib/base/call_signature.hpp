@@ -31,9 +31,15 @@ struct CallSignature {
   Operator op = Operator::sum;
   std::int32_t root = -1;  ///< or the peer, of a send or recv
   std::uint64_t count = 0;
+  std::uint8_t algorithm = 0;  ///< algorithm_id(); 0: none
 
   friend bool operator==(const CallSignature&, const CallSignature&) = default;
 };
+
+/// Ids of algorithm names travel between ranks: never renumber. 0 for a name that is not known.
+inline constexpr int algorithm_id_count = 8;
+[[nodiscard]] std::uint8_t algorithm_id(std::string_view name) noexcept;
+[[nodiscard]] std::string_view algorithm_name(std::uint8_t id) noexcept;
 
 /// "all_reduce of 409600 f32, sum", "broadcast of 4 u8 from rank 0".
 [[nodiscard]] std::string describe(const CallSignature& call);

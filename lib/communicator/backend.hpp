@@ -13,7 +13,8 @@ namespace tutti {
 struct CallSettings {
   std::chrono::nanoseconds timeout{};
   std::uint32_t tag = 0;
-  std::string algorithm;   ///< empty: the backend chooses
+  std::string algorithm;   ///< empty: the backend chooses; an unknown name is an error
+  std::string preferred;   ///< the same, but passed over by operations that do not have it
   void* stream = nullptr;  ///< CUDA stream, for buffers in device memory
 };
 

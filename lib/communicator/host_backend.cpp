@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <stdexcept>
 
 #include "algorithm/algorithms.hpp"
@@ -31,13 +32,30 @@ class CallScope {
   control::CallHistory& history_;
 };
 
-Schedule make(Schedule (*make)(std::string_view, const Problem&), std::string_view chosen,
-              const Problem& problem, const CallSettings& settings) {
+using Names = std::span<const std::string_view>;
+
+/// The schedule by the name that the call asks for, else by the preferred one if the operation has
+/// it, else by `chosen`.
+Schedule make(Schedule (*make)(std::string_view, const Problem&), Names known,
+              std::string_view chosen, const Problem& problem, const CallSettings& settings) {
+  std::string_view name = chosen;
+  if (!settings.algorithm.empty()) {
+    name = settings.algorithm;
+  } else if (std::find(known.begin(), known.end(), settings.preferred) != known.end()) {
+    name = settings.preferred;
+  }
   try {
-    return make(settings.algorithm.empty() ? chosen : settings.algorithm, problem);
+    return make(name, problem);
   } catch (const std::invalid_argument& error) {
     throw Error(ErrorCode::usage, error.what());
   }
+}
+
+bool sends(const CallContext& call) {
+  return call.signature.operation == Operation::send;
+}
+bool receives(const CallContext& call) {
+  return call.signature.operation == Operation::recv;
 }
 
 std::int64_t signed_bytes(std::size_t count, Type type) {
@@ -69,9 +87,10 @@ Problem HostBackend::problem(std::size_t count, Type type, int root) const {
       .host = host_of_rank_};
 }
 
-void HostBackend::run_collective(const CallSignature& call, const Schedule& schedule,
+void HostBackend::run_collective(CallSignature call, const Schedule& schedule,
                                  engine::Memory memory, const CallSettings& settings) {
   latest_algorithm_ = schedule.algorithm;
+  call.algorithm = algorithm_id(schedule.algorithm);
   const auto past = plane_.history().begin_collective(call);
   const CallScope scope(plane_.history());
   const CallContext context{.key = {.communicator = world, .sequence = past.sequence},
@@ -84,13 +103,13 @@ void HostBackend::run_collective(const CallSignature& call, const Schedule& sche
 
   engine::Execution execution(schedule, memory, context, context, links_);
   runner_.run(execution, call, Deadline::after(settings.timeout), settings.timeout);
-  links_.finish(context.key, transport::all_peers);
+  links_.finish_collective(context.key);
 }
 
 void HostBackend::fan_out(void* buffer, std::size_t count, Type type, int root,
                           const CallSettings& settings) {
   const auto schedule =
-      make(algorithm::make_fan_out,
+      make(algorithm::make_fan_out, algorithm::fan_out_algorithms(),
            algorithm::choose_fan_out(plane_.peers().size(), signed_bytes(count, type)),
            problem(count, type, root), settings);
   auto* const bytes = static_cast<std::byte*>(buffer);
@@ -101,7 +120,7 @@ void HostBackend::fan_out(void* buffer, std::size_t count, Type type, int root,
 void HostBackend::broadcast(void* buffer, std::size_t count, Type type, int root,
                             const CallSettings& settings) {
   const auto schedule =
-      make(algorithm::make_broadcast,
+      make(algorithm::make_broadcast, algorithm::broadcast_algorithms(),
            algorithm::choose_broadcast(plane_.peers().size(), signed_bytes(count, type)),
            problem(count, type, root), settings);
   auto* const bytes = static_cast<std::byte*>(buffer);
@@ -120,7 +139,7 @@ void HostBackend::all_reduce(const void* send, void* recv, std::size_t count, Ty
   auto what = problem(count, type, 0);
   what.in_place = send == recv;
   const auto schedule =
-      make(algorithm::make_all_reduce,
+      make(algorithm::make_all_reduce, algorithm::all_reduce_algorithms(),
            algorithm::choose_all_reduce(what.size, signed_bytes(count, type)), what, settings);
   auto* const output = static_cast<std::byte*>(recv);
   run_collective({Operation::all_reduce, type, op, -1, count}, schedule,
@@ -133,8 +152,9 @@ void HostBackend::all_reduce(const void* send, void* recv, std::size_t count, Ty
 }
 
 void HostBackend::run_barrier(const CallSignature& call, const CallSettings& settings) {
-  const auto schedule = algorithm::make_barrier(algorithm::choose_barrier(plane_.peers().size()),
-                                                problem(0, Type::u8, 0));
+  const auto schedule =
+      make(algorithm::make_barrier, algorithm::barrier_algorithms(),
+           algorithm::choose_barrier(plane_.peers().size()), problem(0, Type::u8, 0), settings);
   run_collective(call, schedule, {.reduce = engine::reduce_function(Type::u8, Operator::max)},
                  settings);
 }
@@ -166,10 +186,14 @@ void HostBackend::run_messages(const CallSignature& call, const Schedule& schedu
   const CallScope scope(plane_.history());
   checker_.set_messages({&send_call, &recv_call});
   engine::Execution execution(schedule, memory, send_call, recv_call, links_);
+  const int self = plane_.peers().rank();
+  if (receives(recv_call) && recv_call.signature.count == 0 && recv_call.signature.root != self) {
+    execution.await_empty_message();
+  }
   runner_.run(execution, call, Deadline::after(settings.timeout), settings.timeout);
   checker_.set_messages({});
-  links_.finish(send_call.key, send_call.signature.root);
-  links_.finish(recv_call.key, recv_call.signature.root);
+  if (sends(send_call)) links_.finish_sent(send_call.key, send_call.signature.root);
+  if (receives(recv_call)) links_.finish_received(recv_call.key, recv_call.signature.root);
 }
 
 void HostBackend::send(const void* buffer, std::size_t count, Type type, int to,
@@ -186,7 +210,6 @@ void HostBackend::recv(void* buffer, std::size_t count, Type type, int from,
                        const CallSettings& settings) {
   const CallSignature call{Operation::recv, type, Operator::sum, from, count};
   const auto context = message(received_, call, settings.tag);
-  if (count == 0) return;
   run_messages(call, algorithm::recv(problem(count, type, 0), from),
                {.output = static_cast<std::byte*>(buffer), .element_bytes = size_of(type)}, context,
                context, settings);

@@ -45,7 +45,7 @@ class HostBackend final : public Backend {
   using Message = std::pair<int, std::uint32_t>;  ///< peer, tag
 
   [[nodiscard]] algorithm::Problem problem(std::size_t count, Type type, int root) const;
-  void run_collective(const CallSignature& call, const algorithm::Schedule& schedule,
+  void run_collective(CallSignature call, const algorithm::Schedule& schedule,
                       engine::Memory memory, const CallSettings& settings);
   void run_barrier(const CallSignature& call, const CallSettings& settings);
   void run_messages(const CallSignature& call, const algorithm::Schedule& schedule,

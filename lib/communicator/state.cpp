@@ -1,10 +1,14 @@
 #include "communicator/state.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <chrono>
 
+#include "algorithm/choice.hpp"
 #include "communicator/host_backend.hpp"
+#include "control/descriptors.hpp"
 #include "launch/place.hpp"
 #include "rendezvous/peers.hpp"
 #include "transport/tcp_links.hpp"
@@ -57,9 +61,26 @@ Environment settings_for(const Options& options, const EnvironmentMap& map) {
   return environment;
 }
 
+namespace {
+
+void require_known_algorithm(const std::string& name) {
+  if (name.empty()) return;
+  std::vector<std::string_view> all;
+  for (const auto names : {algorithm::fan_out_algorithms(), algorithm::broadcast_algorithms(),
+                           algorithm::all_reduce_algorithms(), algorithm::barrier_algorithms()}) {
+    all.insert(all.end(), names.begin(), names.end());
+  }
+  if (std::find(all.begin(), all.end(), name) != all.end()) return;
+  throw Error(ErrorCode::usage, fmt::format("TUTTI_ALGORITHM={} is unknown: there are {}", name,
+                                            fmt::join(all, ", ")));
+}
+
+}  // namespace
+
 Communicator::State::State(Bootstrap& bootstrap, const Options& options, const EnvironmentMap& map,
                            DeviceProvider& devices)
     : environment(settings_for(options, map)), log(environment.log_level, options.log) {
+  require_known_algorithm(environment.algorithm);
   const auto deadline = Deadline::after(environment.timeout);
   const auto start = Clock::now();
   log.set_rank(bootstrap.rank());
@@ -71,6 +92,7 @@ Communicator::State::State(Bootstrap& bootstrap, const Options& options, const E
   }
   auto meeting = rendezvous::meet(bootstrap, std::move(card), environment,
                                   launch::read_launcher(map), log, deadline);
+  control::require_descriptors(meeting.peers);
   const auto met = Clock::now();
   ranks = describe_ranks(meeting.peers);
   plane = std::make_unique<control::Plane>(std::move(meeting), environment, log, deadline);
@@ -118,7 +140,7 @@ CallSettings Communicator::State::settings_of(const Call& call) const {
 
 CallSettings Communicator::State::collective_settings_of(const Call& call) const {
   auto settings = settings_of(call);
-  if (settings.algorithm.empty()) settings.algorithm = environment.algorithm;
+  settings.preferred = environment.algorithm;
   return settings;
 }
 

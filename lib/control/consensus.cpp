@@ -1,5 +1,7 @@
 #include "control/consensus.hpp"
 
+#include <algorithm>
+
 namespace tutti::control {
 
 Consensus::Consensus(int rank, int size, Outbox outbox)
@@ -12,7 +14,9 @@ int Consensus::leader() const {
   return -1;
 }
 
-void Consensus::found(const Finding& finding) {
+void Consensus::found(const Finding& original) {
+  auto finding = original;
+  finding.sentence.resize(std::min(finding.sentence.size(), most_sentence_bytes));
   if (finding.code == ErrorCode::peer_lost) {
     bool is_news = false;
     for (const auto& [rank, reason] : finding.lost) is_news |= !lost_.contains(rank);
@@ -40,8 +44,19 @@ void Consensus::learn(const Finding& finding) {
   pending_ = merge(pending_, finding);
 }
 
+void Consensus::remind() {
+  if (verdict_ || !pending_ || departed_.contains(rank_)) return;
+  if (leader() != rank_) return outbox_.tell_evidence(*pending_);
+  if (proposed_ == pending_) outbox_.propose(round_, *proposed_);
+}
+
 void Consensus::on_evidence(const Finding& finding) {
   learn(finding);
+  // Whoever still tells of it has not heard the verdict.
+  if (verdict_ && leader() == rank_) {
+    promised_ = rank_;
+    return outbox_.commit(*verdict_);
+  }
   lead_if_due();
 }
 

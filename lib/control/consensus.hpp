@@ -39,6 +39,10 @@ class Consensus {
   /// A rank, this one included, has said goodbye: it needs not agree any more and is never lost.
   void departed(int rank);
 
+  /// Says again what has not led to a verdict: a link may not have stood, or a rank on the way may
+  /// have gone. To be called now and then.
+  void remind();
+
   void on_evidence(const Finding& finding);
   void on_proposal(int leader, std::uint32_t round, const Finding& finding);
   void on_acknowledgement(int from, std::uint32_t round, const std::optional<Finding>& committed);

@@ -10,7 +10,7 @@ void Finding::encode(ByteWriter& writer) const {
   }
   writer.put(static_cast<std::uint32_t>(culprits.size()));
   for (const int rank : culprits) writer.put(static_cast<std::uint32_t>(rank));
-  writer.put_string(sentence.substr(0, 2048));
+  writer.put_string(sentence.substr(0, most_sentence_bytes));
 }
 
 std::optional<Finding> Finding::decode(ByteReader& reader, int size) {

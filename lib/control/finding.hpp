@@ -18,6 +18,9 @@ enum class LossReason : std::uint8_t {
   host_silent,        ///< nothing from its host for the keep-alive time
 };
 
+/// A longer sentence is cut where it is found, so that all ranks decide on the same.
+inline constexpr std::size_t most_sentence_bytes = 2048;
+
 /// Something that ends the job's communication, as one rank found it or as all have agreed.
 struct Finding {
   ErrorCode code = ErrorCode::aborted;

@@ -43,7 +43,7 @@ void encode_signature(ByteWriter& writer, const CallSignature& call) {
   writer.put(static_cast<std::uint8_t>(call.operation))
       .put(static_cast<std::uint8_t>(call.type))
       .put(static_cast<std::uint8_t>(call.op))
-      .put(std::uint8_t{0})
+      .put(call.algorithm)
       .put(static_cast<std::uint32_t>(call.root))
       .put(call.count);
 }
@@ -53,7 +53,7 @@ std::optional<CallSignature> decode_signature(ByteReader& reader) {
   const auto operation = reader.get<std::uint8_t>();
   call.type = static_cast<Type>(reader.get<std::uint8_t>());
   call.op = static_cast<Operator>(reader.get<std::uint8_t>());
-  reader.get<std::uint8_t>();
+  call.algorithm = reader.get<std::uint8_t>();
   call.root = static_cast<std::int32_t>(reader.get<std::uint32_t>());
   call.count = reader.get<std::uint64_t>();
   if (!reader.ok() || operation >= operation_count) return std::nullopt;

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <csignal>
+#include <ranges>
 #include <utility>
 
 #include "control/topology.hpp"
@@ -77,8 +79,12 @@ void Plane::wait_until_linked(Deadline deadline) {
                 "more time by TUTTI_TIMEOUT",
                 fmt::join(missing, ", "))
           : "set-up failed: " + link_failure_;
+  const int self = peers().rank();
+  const auto ranks = std::views::iota(0, peers().size());
+  const auto is_there = [this](int rank) { return !unlinked_.contains(rank); };
   throw Error(in_time ? ErrorCode::system : ErrorCode::timeout, sentence)
       .with_culprits({unlinked_.begin(), unlinked_.end()})
+      .speaking(*std::find_if(ranks.begin(), ranks.end(), is_there) == self)
       .at(peers().rank(), peers().card(peers().rank()).host.name);
 }
 
@@ -155,11 +161,20 @@ Finding mismatch(const rendezvous::Peers& peers, std::uint64_t sequence, int ran
         peers.describe(std::min(rank, other)), peers.describe(std::max(rank, other)), sequence);
     return finding;
   }
+  // Where nothing else differs, the algorithms do.
+  auto same_algorithm = *other_call;
+  same_algorithm.algorithm = call->algorithm;
+  const auto text = [&](const CallSignature& which) {
+    const auto algorithm = same_algorithm == *call ? fmt::format(" by the algorithm {}",
+                                                                 algorithm_name(which.algorithm))
+                                                   : std::string();
+    return describe(which) + algorithm;
+  };
   const bool in_order = rank < other;
-  finding.sentence = fmt::format(
-      "the ranks made different calls, call {}: {} called {}, {} called {}", sequence,
-      peers.describe(in_order ? rank : other), describe(in_order ? *call : *other_call),
-      peers.describe(in_order ? other : rank), describe(in_order ? *other_call : *call));
+  finding.sentence =
+      fmt::format("the ranks made different calls, call {}: {} called {}, {} called {}", sequence,
+                  peers.describe(in_order ? rank : other), text(in_order ? *call : *other_call),
+                  peers.describe(in_order ? other : rank), text(in_order ? *other_call : *call));
   return finding;
 }
 

@@ -1,5 +1,6 @@
 #include "control/topology.hpp"
 
+#include <algorithm>
 #include <set>
 
 namespace tutti::control {
@@ -12,6 +13,11 @@ std::vector<int> neighbours(int rank, int size) {
   }
   result.erase(rank);
   return {result.begin(), result.end()};
+}
+
+bool is_neighbour(int rank, int other, int size) {
+  const auto all = neighbours(rank, size);
+  return std::binary_search(all.begin(), all.end(), other);
 }
 
 }  // namespace tutti::control

@@ -9,4 +9,7 @@ namespace tutti::control {
 /// still connected. In each pair the lower rank dials.
 [[nodiscard]] std::vector<int> neighbours(int rank, int size);
 
+/// True if `rank` and `other` keep a control link.
+[[nodiscard]] bool is_neighbour(int rank, int other, int size);
+
 }  // namespace tutti::control

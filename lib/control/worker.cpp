@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "base/system_error.hpp"
+#include "control/descriptors.hpp"
 #include "control/topology.hpp"
 
 namespace tutti::control {
@@ -48,6 +49,10 @@ Plane::Worker::Worker(Plane& plane, rendezvous::Meeting meeting, const Environme
       self_(meeting.self),
       acceptor_(
           reactor_, self_, std::move(meeting.listeners), log,
+          [this](int from, rendezvous::LinkKind kind) {
+            return kind == rendezvous::LinkKind::data ||
+                   (from < peers_.rank() && is_neighbour(from, peers_.rank(), peers_.size()));
+          },
           [this](rendezvous::Connection connection) { on_connection(std::move(connection)); }),
       dialer_(reactor_, self_),
       router_(
@@ -159,6 +164,8 @@ void Plane::Worker::watch_processes() {
   for (int peer = 0; peer < peers_.size(); ++peer) {
     if (peer == peers_.rank() || !peers_.sees_pid_of(peer)) continue;
     const auto& card = peers_.card(peer);
+    // Precise word, but the control links do without it: not where descriptors are short.
+    if (spare_descriptors(peers_) <= static_cast<std::int64_t>(processes_.size())) return;
     auto process = open_process(card.pid);
     // The start time tells whether the pid still is (or already was, when it was opened) the
     // process of the card.
@@ -260,6 +267,7 @@ void Plane::Worker::tick() {
   std::vector<int> claimants;
   for (const auto& [peer, calls] : claims_) claimants.push_back(peer);
   for (const int peer : claimants) compare_with(peer);
+  consensus_.remind();
   reactor_.after(tick_time, [this] { tick(); });
 }
 

@@ -33,9 +33,11 @@ DevicePath Provider::open(control::Plane& plane, Backend& host, bool required,
   const auto agreement = agree(plane.peers());
   if (!agreement.on_devices) {
     if (required) {
-      throw Error(ErrorCode::usage,
-                  fmt::format("the nccl backend can't be used: {}; or use the cpu backend",
-                              agreement.reason));
+      throw Error(
+          ErrorCode::usage,
+          fmt::format("the nccl backend can't be used: {}; the cpu backend can (--backend cpu, "
+                      "or TUTTI_BACKEND=cpu)",
+                      agreement.reason));
     }
     return {.reason = agreement.reason};
   }

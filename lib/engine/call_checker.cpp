@@ -18,7 +18,10 @@ bool CallChecker::check_collective(int peer, const transport::CallContext& their
     return false;
   }
   if (own->fingerprint != fingerprint(theirs.fingerprint, theirs.signature)) {
-    plane_.compare_calls_with(peer);  // an earlier call differed; the peer finds out which
+    // An earlier call differed; the peer finds out which. Until then this call must not end, or the
+    // job might before anybody knows.
+    plane_.compare_calls_with(peer);
+    return false;
   }
   return true;
 }

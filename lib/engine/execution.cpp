@@ -74,7 +74,14 @@ bool Execution::advance() {
     changed |= refill();
     changed |= start_ready();
   }
-  return count_ == 0 && cursor_at_end_;
+  return count_ == 0 && cursor_at_end_ && empty_message_.done();
+}
+
+void Execution::await_empty_message() {
+  empty_message_.peer = recv_call_->signature.root;
+  empty_message_.call = recv_call_;
+  empty_message_.awaits_call = true;
+  links_.post(empty_message_);
 }
 
 bool Execution::reap() {
@@ -195,6 +202,7 @@ void Execution::run_local(const Step& step) const {
 
 std::vector<Awaited> Execution::awaited() const {
   std::vector<Awaited> result;
+  if (!empty_message_.done()) result.push_back({empty_message_.peer, true});
   for (std::size_t i = 0; i < count_; ++i) {
     const auto& slot = at(i);
     if (slot.state == State::started) result.push_back({slot.step.peer, is_recv(slot.step)});

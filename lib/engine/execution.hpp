@@ -36,6 +36,8 @@ class Execution {
   Execution(const Execution&) = delete;
   Execution& operator=(const Execution&) = delete;
 
+  /// The message to receive has no bytes: done when the sender has named its call.
+  void await_empty_message();
   /// Starts and finishes what can be; true when the schedule is done.
   bool advance();
   [[nodiscard]] std::vector<Awaited> awaited() const;
@@ -69,6 +71,7 @@ class Execution {
   std::size_t first_ = 0;
   std::size_t count_ = 0;
   bool cursor_at_end_ = false;
+  transport::RecvRequest empty_message_;
 };
 
 }  // namespace tutti::engine

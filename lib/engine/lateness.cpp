@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <map>
 #include <set>
 #include <string>
 
@@ -15,20 +17,34 @@ double seconds(std::chrono::nanoseconds time) {
   return std::chrono::duration<double>(time).count();
 }
 
-/// Why `peer` is to blame; empty if it is not.
-std::string lag(int peer, std::uint64_t own_sequence,
-                const std::map<int, control::Activity>& activities) {
+/// How much a rank is to blame, worst first: a rank that waits in an earlier call may itself wait
+/// for one that is worse.
+enum class Blame : std::uint8_t { does_not_answer, outside_any_call, in_earlier_call, none };
+
+struct Lag {
+  Blame blame = Blame::none;
+  std::uint64_t sequence = 0;
+  std::string description;
+};
+
+Lag lag_of(int peer, std::uint64_t own_sequence,
+           const std::map<int, control::Activity>& activities) {
   const auto found = activities.find(peer);
   if (found == activities.end()) {
-    return "does not answer (it is stopped, or its host is overloaded)";
+    return {Blame::does_not_answer, 0,
+            "does not answer (it is stopped, or its host is overloaded)"};
   }
   const auto& theirs = found->second;
   if (theirs.sequence >= own_sequence) return {};
   const auto age = seconds(std::chrono::steady_clock::now() - theirs.since);
-  return theirs.in_call ? fmt::format("is in {} since {:.1f} s (call {})", describe(theirs.call),
-                                      age, theirs.sequence)
-                        : fmt::format("has been outside any call for {:.1f} s, since call {}", age,
-                                      theirs.sequence);
+  if (!theirs.in_call) {
+    return {
+        Blame::outside_any_call, theirs.sequence,
+        fmt::format("has been outside any call for {:.1f} s, since call {}", age, theirs.sequence)};
+  }
+  return {Blame::in_earlier_call, theirs.sequence,
+          fmt::format("is in {} since {:.1f} s (call {})", describe(theirs.call), age,
+                      theirs.sequence)};
 }
 
 }  // namespace
@@ -41,12 +57,26 @@ control::Finding find_late(control::Plane& plane, const CallSignature& call,
 
   std::set<int> culprits;
   std::vector<std::string> reasons;
+  const bool is_message = call.operation == Operation::send || call.operation == Operation::recv ||
+                          call.operation == Operation::send_recv;
+  const auto is_awaited = [&](int peer) {
+    return std::any_of(awaited.begin(), awaited.end(),
+                       [&](const Awaited& one) { return one.peer == peer; });
+  };
+  std::map<int, Lag> lags;
+  auto worst = std::pair(Blame::none, std::uint64_t{0});
   for (int peer = 0; peer < peers.size(); ++peer) {
     if (peer == peers.rank() || plane.has_departed(peer)) continue;
-    const auto reason = lag(peer, own.sequence, activities);
-    if (reason.empty()) continue;
+    // A message concerns only its two ends.
+    if (is_message && !is_awaited(peer)) continue;
+    const auto& lag = lags[peer] = lag_of(peer, own.sequence, activities);
+    worst = std::min(worst, std::pair(lag.blame, lag.sequence));
+  }
+  for (const auto& [peer, lag] : lags) {
+    if (lag.blame == Blame::none || lag.blame != worst.first) continue;
+    if (lag.blame == Blame::in_earlier_call && lag.sequence != worst.second) continue;
     culprits.insert(peer);
-    reasons.push_back(fmt::format("{}, which {}", peers.describe(peer), reason));
+    reasons.push_back(fmt::format("{}, which {}", peers.describe(peer), lag.description));
   }
   if (culprits.empty()) {
     for (const auto& [peer, receiving] : awaited) {

@@ -20,6 +20,7 @@ constexpr std::chrono::milliseconds late_verdict_limit{500};
 void Runner::run(Execution& execution, const CallSignature& call, Deadline deadline,
                  std::chrono::nanoseconds timeout) {
   saw_broken_ = false;
+  seen_departed_.clear();
   while (true) {
     if (plane_.failed()) {
       throw plane_.verdict_error().in(describe(call), plane_.history().activity().sequence);
@@ -39,10 +40,15 @@ void Runner::fail(const control::Finding& finding, const CallSignature& call,
 
 void Runner::check_peers(const Execution& execution, const CallSignature& call) {
   const auto& peers = plane_.peers();
+  const auto seen_before = seen_departed_;
   for (const auto& [peer, receiving] : execution.awaited()) {
     const auto state = links_.state(peer, receiving);
     const bool over = !state.failure.empty();
     if (plane_.has_departed(peer) && (over || !state.made)) {
+      // Its last connection may have come after this look at the link and before the look for the
+      // goodbye: what is there is taken first.
+      seen_departed_.insert(peer);
+      if (!seen_before.contains(peer)) continue;
       fail({.code = ErrorCode::mismatch,
             .culprits = {peer},
             .sentence =

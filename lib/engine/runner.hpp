@@ -1,5 +1,7 @@
 #pragma once
 
+#include <set>
+
 #include "control/plane.hpp"
 #include "engine/execution.hpp"
 #include "transport/links.hpp"
@@ -28,6 +30,7 @@ class Runner {
   transport::Links& links_;
   std::chrono::steady_clock::time_point broken_since_{};
   bool saw_broken_ = false;
+  std::set<int> seen_departed_;
 };
 
 }  // namespace tutti::engine

@@ -10,11 +10,13 @@
 namespace tutti::rendezvous {
 
 Acceptor::Acceptor(Reactor& reactor, const Membership& self, std::vector<Listener> listeners,
-                   Log& log, std::function<void(Connection)> on_connection)
+                   Log& log, std::function<bool(int, LinkKind)> expects,
+                   std::function<void(Connection)> on_connection)
     : reactor_(reactor),
       self_(self),
       listeners_(std::move(listeners)),
       log_(log),
+      expects_(std::move(expects)),
       on_connection_(std::move(on_connection)) {
   for (const auto& listener : listeners_) {
     const int fd = listener.socket.get();
@@ -93,6 +95,9 @@ void Acceptor::finish(PendingList::iterator pending) {
   const auto checked = check_proof(self_, pending->hello, pending->proof);
   if (const auto* refused = std::get_if<Refused>(&checked)) return drop(pending, refused->reason);
   const auto& introduced = std::get<Introduced>(checked);
+  if (!expects_(introduced.from, introduced.kind)) {
+    return drop(pending, "that rank has no such link to make");
+  }
   if (!known_.emplace(introduced.from, introduced.kind).second) {
     return drop(pending, "that rank has a link of this kind already");
   }

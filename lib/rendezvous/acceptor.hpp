@@ -21,7 +21,9 @@ class Acceptor {
   static constexpr std::size_t most_pending = 64;  ///< the oldest is dropped for a newer one
   static constexpr std::chrono::seconds patience{2};
 
+  /// `expects(from, kind)`: whether that rank may dial such a link at all.
   Acceptor(Reactor& reactor, const Membership& self, std::vector<Listener> listeners, Log& log,
+           std::function<bool(int from, LinkKind kind)> expects,
            std::function<void(Connection)> on_connection);
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
@@ -48,6 +50,7 @@ class Acceptor {
   const Membership& self_;
   std::vector<Listener> listeners_;
   Log& log_;
+  std::function<bool(int, LinkKind)> expects_;
   std::function<void(Connection)> on_connection_;
   PendingList pending_;
   std::set<std::pair<int, LinkKind>> known_;

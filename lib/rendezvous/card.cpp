@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -27,6 +28,22 @@ std::uint32_t usable_cores() {
   return static_cast<std::uint32_t>(::sysconf(_SC_NPROCESSORS_ONLN));
 }
 
+std::uint64_t raised_file_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+  if (limit.rlim_cur < limit.rlim_max) {
+    const rlimit raised{limit.rlim_max, limit.rlim_max};
+    if (::setrlimit(RLIMIT_NOFILE, &raised) == 0) limit = raised;
+  }
+  return limit.rlim_cur;
+}
+
+std::uint64_t count_open_files() {
+  std::error_code error;
+  const std::filesystem::directory_iterator files("/proc/self/fd", error);
+  return error ? 0 : static_cast<std::uint64_t>(std::distance(begin(files), end(files)));
+}
+
 }  // namespace
 
 Bytes Card::encode() const {
@@ -35,7 +52,7 @@ Bytes Card::encode() const {
   writer.put(static_cast<std::uint16_t>(settings.size()));
   for (const auto& [key, value] : settings) writer.put_string(key).put_string(value);
   writer.put_string(host.identity).put_string(host.name).put_string(host.pid_namespace);
-  writer.put(pid).put(process_start).put(cores).put(open_files);
+  writer.put(pid).put(process_start).put(cores).put(open_files_limit).put(open_files);
   writer.put(static_cast<std::uint16_t>(devices.size()));
   for (const auto& device : devices) {
     writer.put_string(device.uuid).put_string(device.name).put_string(device.bus_id);
@@ -67,6 +84,7 @@ std::optional<Card> Card::decode(const Bytes& bytes) {
   card.pid = reader.get<std::uint32_t>();
   card.process_start = reader.get<std::uint64_t>();
   card.cores = reader.get<std::uint32_t>();
+  card.open_files_limit = reader.get<std::uint64_t>();
   card.open_files = reader.get<std::uint64_t>();
   const auto device_count = reader.get<std::uint16_t>();
   if (device_count > most_devices) return std::nullopt;
@@ -100,8 +118,8 @@ Card make_card(const Environment& environment) {
   card.pid = static_cast<std::uint32_t>(::getpid());
   card.process_start = process_start_ticks(card.pid);
   card.cores = usable_cores();
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) card.open_files = limit.rlim_cur;
+  card.open_files_limit = raised_file_limit();
+  card.open_files = count_open_files();
   return card;
 }
 

@@ -29,7 +29,9 @@ struct Card {
   std::uint64_t process_start =
       0;                    ///< kernel ticks since boot; with the pid it names one process for ever
   std::uint32_t cores = 0;  ///< that the process may run on
-  std::uint64_t open_files = 0;     ///< its limit on descriptors
+  std::uint64_t open_files_limit =
+      0;                            ///< on its descriptors, the soft limit raised to the hard one
+  std::uint64_t open_files = 0;     ///< when the card was made, its listening sockets among them
   std::vector<DeviceCard> devices;  ///< in the order of their indices; filled in by lib/device
   std::string no_device_because;    ///< empty if there are some
   std::uint32_t nccl_version = 0;   ///< as NCCL numbers it; 0: none

@@ -54,7 +54,9 @@ FrameHeader encode(const Frame& frame) {
   writer.put(call.fingerprint);
   writer.put(call.signature.count);
   writer.put(static_cast<std::uint32_t>(call.signature.root));
-  writer.put(static_cast<std::uint32_t>(call.signature.op));
+  writer.put(static_cast<std::uint8_t>(call.signature.op));
+  writer.put(call.signature.algorithm);
+  writer.put(std::uint16_t{0});
   return header;
 }
 
@@ -74,13 +76,16 @@ std::optional<Frame> decode(std::span<const std::byte, frame_header_bytes> heade
   call.fingerprint = reader.get<std::uint64_t>();
   call.signature.count = reader.get<std::uint64_t>();
   call.signature.root = static_cast<std::int32_t>(reader.get<std::uint32_t>());
-  const auto op = reader.get<std::uint32_t>();
+  const auto op = reader.get<std::uint8_t>();
+  call.signature.algorithm = reader.get<std::uint8_t>();
+  const auto zero = reader.get<std::uint16_t>();
 
   if (kind < static_cast<std::uint8_t>(FrameKind::data) ||
       kind > static_cast<std::uint8_t>(FrameKind::credit) ||
       stream_kind > static_cast<std::uint8_t>(StreamKind::message) ||
       operation >= operation_count || type > static_cast<std::uint8_t>(Type::f64) ||
-      op > static_cast<std::uint32_t>(Operator::average)) {
+      op > static_cast<std::uint8_t>(Operator::average) ||
+      call.signature.algorithm >= algorithm_id_count || zero != 0) {
     return std::nullopt;
   }
   frame.kind = static_cast<FrameKind>(kind);

@@ -38,6 +38,11 @@ void IncomingHalf::post(RecvRequest& request) {
     contradicted_ = true;
     return;
   }
+  if (request.to.empty()) {
+    request.awaits_call = request.awaits_call && !stream.theirs;
+    stream.empty_request = &request;
+    return;
+  }
   stream.bytes.post(request);
   if (const auto taken = stream.bytes.take_kept(); taken > 0) {
     kept_ -= taken;
@@ -175,6 +180,7 @@ bool IncomingHalf::on_frame(const Frame& frame) {
       contradicted_ = true;
       return false;
     }
+    if (stream.empty_request != nullptr) stream.empty_request->awaits_call = false;
   }
   if (frame.kind == FrameKind::want) {
     stream.wanted = true;

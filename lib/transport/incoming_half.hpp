@@ -38,6 +38,7 @@ class IncomingHalf {
     CallContext ours;                   ///< once a request has been posted
     std::uint64_t granted = 0;
     bool wanted = false;
+    RecvRequest* empty_request = nullptr;  ///< for a message without bytes
   };
 
   std::size_t fill();

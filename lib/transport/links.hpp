@@ -19,8 +19,6 @@ class CallInspector {
   virtual bool on_peer_call(int peer, const CallContext& theirs) = 0;
 };
 
-inline constexpr int all_peers = -1;
-
 struct LinkState {
   bool made = false;    ///< the peers are or were connected
   std::string failure;  ///< why nothing more will move; empty while something may
@@ -43,9 +41,11 @@ class Links {
   virtual void post(RecvRequest& request) = 0;
   /// A message without bytes: lets the receiver compare the calls.
   virtual void announce(int peer, const CallContext& call) = 0;
-  /// The call is over on this rank: its streams with `peer`, or with all, are forgotten. All its
-  /// requests are done.
-  virtual void finish(const StreamKey& key, int peer) = 0;
+  /// The call is over on this rank: its streams are forgotten. All its requests are done.
+  virtual void finish_collective(const StreamKey& key) = 0;
+  /// The same for one message; the other direction may have a message of the same key.
+  virtual void finish_sent(const StreamKey& key, int to) = 0;
+  virtual void finish_received(const StreamKey& key, int from) = 0;
 
   /// Moves what can be moved now; if nothing can, waits for at most `limit` until something may.
   /// True if anything moved.

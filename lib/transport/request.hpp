@@ -59,12 +59,14 @@ struct RecvRequest {
   ReduceFunction reduce = nullptr;
   std::size_t element_bytes = 1;
   std::size_t received = 0;
+  // An empty message is there when a frame has named the sender's call.
+  bool awaits_call = false;
 
   // A frame may end within an element; its start waits here for the rest.
   std::array<std::byte, 8> carry{};
   std::size_t carried = 0;
 
-  [[nodiscard]] bool done() const { return received == to.size(); }
+  [[nodiscard]] bool done() const { return received == to.size() && !awaits_call; }
 };
 
 }  // namespace tutti::transport

@@ -102,15 +102,23 @@ void TcpLinks::announce(int peer, const CallContext& call) {
   update_watch(half, peer, true);
 }
 
-void TcpLinks::finish(const StreamKey& key, int peer) {
-  for (auto& [other, half] : outgoing_) {
-    if (peer == all_peers || peer == other) half.finish(key);
-  }
-  for (auto& [other, half] : incoming_) {
-    if (peer != all_peers && peer != other) continue;
+void TcpLinks::finish_collective(const StreamKey& key) {
+  for (auto& [peer, half] : outgoing_) half.finish(key);
+  for (auto& [peer, half] : incoming_) {
     half.finish(key);
-    update_watch(half, other, false);
+    update_watch(half, peer, false);
   }
+}
+
+void TcpLinks::finish_sent(const StreamKey& key, int to) {
+  if (const auto found = outgoing_.find(to); found != outgoing_.end()) found->second.finish(key);
+}
+
+void TcpLinks::finish_received(const StreamKey& key, int from) {
+  const auto found = incoming_.find(from);
+  if (found == incoming_.end()) return;
+  found->second.finish(key);
+  update_watch(found->second, from, false);
 }
 
 template <class Half>

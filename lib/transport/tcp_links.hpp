@@ -32,7 +32,9 @@ class TcpLinks final : public Links {
   void post(SendRequest& request) override;
   void post(RecvRequest& request) override;
   void announce(int peer, const CallContext& call) override;
-  void finish(const StreamKey& key, int peer) override;
+  void finish_collective(const StreamKey& key) override;
+  void finish_sent(const StreamKey& key, int to) override;
+  void finish_received(const StreamKey& key, int from) override;
   bool progress(std::chrono::nanoseconds limit) override;
   [[nodiscard]] LinkState state(int peer, bool receiving) const override;
 

@@ -302,7 +302,7 @@ class Usage(Checks):
 
     def test_what_the_host_path_can_t_do(self):
         self.fails(2, 4, "all-reduce", "--type", "bf16", said="bf16")
-        self.fails(2, 4, "fan-out", "--backend", "nccl", said="--backend nccl")
+        self.fails(2, 4, "fan-out", "--backend", "nccl", said=("nccl backend", "no rank has a GPU", "--backend cpu"))
 
     def test_bad_environment(self):
         self.fails(2, 4, "fan-out", env={"TUTTI_TIMEOUT": "abc"}, said="TUTTI_TIMEOUT=abc")

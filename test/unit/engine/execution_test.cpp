@@ -280,7 +280,9 @@ class StillLinks final : public transport::Links {
   void post(transport::SendRequest& request) override { sends.push_back(&request); }
   void post(transport::RecvRequest& request) override { receives.push_back(&request); }
   void announce(int, const transport::CallContext&) override {}
-  void finish(const transport::StreamKey&, int) override {}
+  void finish_collective(const transport::StreamKey&) override {}
+  void finish_sent(const transport::StreamKey&, int) override {}
+  void finish_received(const transport::StreamKey&, int) override {}
   bool progress(std::chrono::nanoseconds) override { return false; }
   [[nodiscard]] transport::LinkState state(int, bool) const override { return {}; }
 };

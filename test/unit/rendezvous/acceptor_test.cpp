@@ -131,6 +131,20 @@ TEST_CASE("a second link of a kind is refused, one of the other kind is not") {
   CHECK(host.connections.size() == 3);
 }
 
+TEST_CASE("a member that makes a link which it has not to make is refused") {
+  Reactor reactor;
+  Host host(reactor, member(0));
+  host.unexpected = {1, LinkKind::control};
+  Caller unexpected(reactor, member(1));
+  unexpected.dial(0, {host.address}, 150ms, LinkKind::control);
+  CHECK(run_until(reactor, [&] { return unexpected.is_over(); }));
+  CHECK(!unexpected.connection);
+  Caller expected(reactor, member(1));
+  expected.dial(0, {host.address}, 3s, LinkKind::data);
+  CHECK(run_until(reactor, [&] { return expected.is_over(); }));
+  CHECK(expected.connection);
+}
+
 TEST_CASE("a flood of strangers is not a flood of log lines") {
   Reactor reactor;
   Host host(reactor, member(0));

@@ -20,7 +20,13 @@ Card sample() {
   card.pid = 4711;
   card.process_start = 0x123456789ABC;
   card.cores = 16;
-  card.open_files = 1024;
+  card.open_files_limit = 1024;
+  card.open_files = 17;
+  card.devices = {{"0-1", "a GPU", "0000:18:00.0", true},
+                  {"0-2", "another", "0000:19:00.0", false}};
+  card.no_device_because = "none";
+  card.nccl_version = 22803;
+  card.no_nccl_because = "too old";
   card.addresses = {v4("10.0.0.1", 5000), v6("fd00::1", 5001), v4("127.0.0.1", 5002)};
   return card;
 }
@@ -54,7 +60,16 @@ TEST_CASE("a card survives the way") {
   CHECK(arrived->pid == card.pid);
   CHECK(arrived->process_start == card.process_start);
   CHECK(arrived->cores == card.cores);
+  CHECK(arrived->open_files_limit == card.open_files_limit);
   CHECK(arrived->open_files == card.open_files);
+  REQUIRE(arrived->devices.size() == 2);
+  CHECK(arrived->devices[0].uuid == "0-1");
+  CHECK(arrived->devices[0].is_slice);
+  CHECK(arrived->devices[1].name == "another");
+  CHECK(arrived->devices[1].bus_id == "0000:19:00.0");
+  CHECK(arrived->no_device_because == "none");
+  CHECK(arrived->nccl_version == 22803);
+  CHECK(arrived->no_nccl_because == "too old");
   REQUIRE(arrived->addresses.size() == 3);
   for (std::size_t i = 0; i < 3; ++i) {
     CHECK(arrived->addresses[i].text() == card.addresses[i].text());
@@ -158,6 +173,7 @@ TEST_CASE("a process's own card tells of it") {
   CHECK(card.process_start > 0);
   CHECK(card.cores > 0);
   CHECK(card.open_files > 0);
+  CHECK(card.open_files_limit > card.open_files);
   CHECK(card.settings.at("TUTTI_CHUNK") == "12345");
   CHECK(card.host.name == "made-up");
   CHECK(card.addresses.empty());

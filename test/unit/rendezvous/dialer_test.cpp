@@ -190,7 +190,9 @@ TEST_CASE("a peer that comes late is found") {
   std::vector<Listener> late;
   late.push_back({std::move(socket), address});
   int accepted = 0;
-  const Acceptor acceptor(reactor, self, std::move(late), log, [&](Connection) { ++accepted; });
+  const Acceptor acceptor(
+      reactor, self, std::move(late), log, [](int, LinkKind) { return true; },
+      [&](Connection) { ++accepted; });
   CHECK(run_until(reactor, [&] { return caller.is_over(); }));
   CHECK(caller.connection);
   CHECK(accepted == 1);

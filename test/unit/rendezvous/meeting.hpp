@@ -38,14 +38,16 @@ struct Host {
   Log log{LogLevel::info, [this](LogLevel, const std::string& line) { log_lines.push_back(line); }};
   SocketAddress address;
   std::vector<Connection> connections;
+  std::pair<int, LinkKind> unexpected{-1, LinkKind::data};  ///< a link that it refuses
   std::optional<Acceptor> acceptor;
 
   Host(Reactor& reactor, const Membership& membership) : self(membership) {
     auto listeners = listen_everywhere({});
     address = listeners.at(0).address;
-    acceptor.emplace(reactor, self, std::move(listeners), log, [this](Connection connection) {
-      connections.push_back(std::move(connection));
-    });
+    acceptor.emplace(
+        reactor, self, std::move(listeners), log,
+        [this](int from, LinkKind kind) { return unexpected != std::pair(from, kind); },
+        [this](Connection connection) { connections.push_back(std::move(connection)); });
   }
   Host(const Host&) = delete;
   Host& operator=(const Host&) = delete;

@@ -1,0 +1,48 @@
+#include "control/descriptors.hpp"
+
+#include <fmt/format.h>
+
+#include "control/topology.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti::control {
+namespace {
+
+constexpr std::int64_t own_descriptors =
+    8;  // epoll and eventfds, and connections that are just being made
+
+std::int64_t free_descriptors(const rendezvous::Card& card) {
+  return static_cast<std::int64_t>(card.open_files_limit) -
+         static_cast<std::int64_t>(card.open_files);
+}
+
+}  // namespace
+
+std::int64_t needed_descriptors(const rendezvous::Peers& peers, int rank) {
+  const auto links = static_cast<std::int64_t>(neighbours(rank, peers.size()).size());
+  // A control link, and data both ways, for each neighbour.
+  return own_descriptors + 3 * links;
+}
+
+std::int64_t spare_descriptors(const rendezvous::Peers& peers) {
+  return free_descriptors(peers.card(peers.rank())) - needed_descriptors(peers, peers.rank());
+}
+
+void require_descriptors(const rendezvous::Peers& peers) {
+  for (int rank = 0; rank < peers.size(); ++rank) {
+    const auto& card = peers.card(rank);
+    const auto needed = needed_descriptors(peers, rank);
+    if (free_descriptors(card) >= needed) continue;
+    throw Error(
+        ErrorCode::system,
+        fmt::format("{} may open {} files and has {} open, but needs {} more: raise the limit by "
+                    "ulimit -n {} or more",
+                    peers.describe(rank), card.open_files_limit, card.open_files, needed,
+                    static_cast<std::int64_t>(card.open_files) + needed))
+        .with_culprits({rank})
+        .at(peers.rank(), peers.card(peers.rank()).host.name)
+        .speaking(peers.rank() == 0);
+  }
+}
+
+}  // namespace tutti::control
