@@ -9,7 +9,7 @@
 
 namespace tutti::app {
 
-Buffer::Buffer(Job& job, std::size_t bytes) : job_(job) {
+Buffer::Buffer(Job& job, std::size_t bytes) : memory_(job.device_memory()) {
   try {
     host_.resize(bytes);
   } catch (const std::exception&) {  // bad_alloc or length_error
@@ -18,20 +18,19 @@ Buffer::Buffer(Job& job, std::size_t bytes) : job_(job) {
                             job.communicator().rank(), size_text(bytes)));
   }
   // NCCL wants an address for zero elements too.
-  if (job_.device_memory() != nullptr)
-    device_ = job_.device_memory()->allocate(bytes == 0 ? 1 : bytes);
+  if (memory_) device_ = memory_->allocate(bytes == 0 ? 1 : bytes);
 }
 
 Buffer::~Buffer() {
-  if (device_ != nullptr) job_.device_memory()->free(device_);
+  if (device_ != nullptr) memory_->free(device_);
 }
 
 void Buffer::upload() {
-  if (device_ != nullptr) job_.device_memory()->copy_to_device(device_, host_.data(), host_.size());
+  if (device_ != nullptr) memory_->copy_to_device(device_, host_.data(), host_.size());
 }
 
 void Buffer::download() {
-  if (device_ != nullptr) job_.device_memory()->copy_to_host(host_.data(), device_, host_.size());
+  if (device_ != nullptr) memory_->copy_to_host(host_.data(), device_, host_.size());
 }
 
 }  // namespace tutti::app

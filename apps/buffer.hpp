@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 #include "job.hpp"
@@ -26,7 +27,7 @@ class Buffer {
   void download();
 
  private:
-  Job& job_;
+  std::shared_ptr<device::DeviceMemory> memory_;  ///< outlives the job's end; null on the host path
   std::vector<std::byte> host_;
   void* device_ = nullptr;
 };

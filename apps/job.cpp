@@ -53,7 +53,7 @@ void Job::start(const OperationOptions& options) {
 
   open(settings);
   if (communicator_->has_device_path()) {
-    device_memory_ = std::make_unique<device::DeviceMemory>(communicator_->device());
+    device_memory_ = std::make_shared<device::DeviceMemory>(communicator_->device());
   }
 }
 

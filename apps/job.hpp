@@ -23,7 +23,9 @@ class Job {
   void start(const OperationOptions& options);
   [[nodiscard]] Communicator& communicator() { return *communicator_; }
   /// Null on the host path.
-  [[nodiscard]] device::DeviceMemory* device_memory() { return device_memory_.get(); }
+  [[nodiscard]] std::shared_ptr<device::DeviceMemory> device_memory() const {
+    return device_memory_;
+  }
   /// Runs `on_device` with the job's stream and waits for it, or `on_host`, as the path is.
   void run(const std::function<void(Stream)>& on_device, const std::function<void()>& on_host);
   /// "nccl" or "cpu"
@@ -43,7 +45,7 @@ class Job {
   struct Mpi;
   std::unique_ptr<Mpi> mpi_;
   std::unique_ptr<Communicator> communicator_;
-  std::unique_ptr<device::DeviceMemory> device_memory_;
+  std::shared_ptr<device::DeviceMemory> device_memory_;
   std::string source_;
   std::string phases_;
 };

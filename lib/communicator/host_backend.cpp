@@ -102,8 +102,25 @@ void HostBackend::run_collective(CallSignature call, const Schedule& schedule,
   memory.scratch = scratch_.data();
 
   engine::Execution execution(schedule, memory, context, context, links_);
-  runner_.run(execution, call, Deadline::after(settings.timeout), settings.timeout);
+  run(execution, call, settings);
   links_.finish_collective(context.key);
+}
+
+void HostBackend::run(engine::Execution& execution, const CallSignature& call,
+                      const CallSettings& settings) {
+  try {
+    runner_.run(execution, call, Deadline::after(settings.timeout), settings.timeout);
+  } catch (...) {
+    // Whatever it was: the links must not touch this call's memory again.
+    checker_.set_messages({});
+    links_.abandon();
+    throw;
+  }
+}
+
+void HostBackend::require_no_verdict(const CallSignature& call) const {
+  if (!plane_.failed()) return;
+  throw plane_.verdict_error().in(describe(call), plane_.history().activity().sequence);
 }
 
 void HostBackend::fan_out(void* buffer, std::size_t count, Type type, int root,
@@ -170,8 +187,8 @@ void HostBackend::finalize(const CallSettings& settings) {
   run_barrier({.operation = Operation::finalize}, settings);
 }
 
-CallContext HostBackend::message(std::map<Message, std::uint64_t>& sequences,
-                                 const CallSignature& call, std::uint32_t tag) const {
+CallContext HostBackend::next_message(std::map<Message, std::uint64_t>& sequences,
+                                      const CallSignature& call, std::uint32_t tag) const {
   return {.key = {.communicator = world,
                   .kind = transport::StreamKind::message,
                   .tag = tag,
@@ -190,7 +207,7 @@ void HostBackend::run_messages(const CallSignature& call, const Schedule& schedu
   if (receives(recv_call) && recv_call.signature.count == 0 && recv_call.signature.root != self) {
     execution.await_empty_message();
   }
-  runner_.run(execution, call, Deadline::after(settings.timeout), settings.timeout);
+  run(execution, call, settings);
   checker_.set_messages({});
   if (sends(send_call)) links_.finish_sent(send_call.key, send_call.signature.root);
   if (receives(recv_call)) links_.finish_received(recv_call.key, recv_call.signature.root);
@@ -199,7 +216,8 @@ void HostBackend::run_messages(const CallSignature& call, const Schedule& schedu
 void HostBackend::send(const void* buffer, std::size_t count, Type type, int to,
                        const CallSettings& settings) {
   const CallSignature call{Operation::send, type, Operator::sum, to, count};
-  const auto context = message(sent_, call, settings.tag);
+  require_no_verdict(call);
+  const auto context = next_message(sent_, call, settings.tag);
   if (count == 0) return links_.announce(to, context);
   run_messages(call, algorithm::send(problem(count, type, 0), to),
                {.input = static_cast<const std::byte*>(buffer), .element_bytes = size_of(type)},
@@ -209,7 +227,7 @@ void HostBackend::send(const void* buffer, std::size_t count, Type type, int to,
 void HostBackend::recv(void* buffer, std::size_t count, Type type, int from,
                        const CallSettings& settings) {
   const CallSignature call{Operation::recv, type, Operator::sum, from, count};
-  const auto context = message(received_, call, settings.tag);
+  const auto context = next_message(received_, call, settings.tag);
   run_messages(call, algorithm::recv(problem(count, type, 0), from),
                {.output = static_cast<std::byte*>(buffer), .element_bytes = size_of(type)}, context,
                context, settings);
@@ -218,10 +236,11 @@ void HostBackend::recv(void* buffer, std::size_t count, Type type, int from,
 void HostBackend::send_recv(const void* send, std::size_t send_count, int to, void* recv,
                             std::size_t recv_count, int from, Type type,
                             const CallSettings& settings) {
+  require_no_verdict({Operation::send_recv, type, Operator::sum, to, send_count});
   const auto send_call =
-      message(sent_, {Operation::send, type, Operator::sum, to, send_count}, settings.tag);
-  const auto recv_call =
-      message(received_, {Operation::recv, type, Operator::sum, from, recv_count}, settings.tag);
+      next_message(sent_, {Operation::send, type, Operator::sum, to, send_count}, settings.tag);
+  const auto recv_call = next_message(
+      received_, {Operation::recv, type, Operator::sum, from, recv_count}, settings.tag);
   const int self = plane_.peers().rank();
   if (send_count == 0 && to != self) links_.announce(to, send_call);
   run_messages(

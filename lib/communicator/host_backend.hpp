@@ -47,12 +47,15 @@ class HostBackend final : public Backend {
   [[nodiscard]] algorithm::Problem problem(std::size_t count, Type type, int root) const;
   void run_collective(CallSignature call, const algorithm::Schedule& schedule,
                       engine::Memory memory, const CallSettings& settings);
+  void run(engine::Execution& execution, const CallSignature& call, const CallSettings& settings);
+  void require_no_verdict(const CallSignature& call) const;
   void run_barrier(const CallSignature& call, const CallSettings& settings);
   void run_messages(const CallSignature& call, const algorithm::Schedule& schedule,
                     const engine::Memory& memory, const transport::CallContext& send_call,
                     const transport::CallContext& recv_call, const CallSettings& settings);
-  [[nodiscard]] transport::CallContext message(std::map<Message, std::uint64_t>& sequences,
-                                               const CallSignature& call, std::uint32_t tag) const;
+  [[nodiscard]] transport::CallContext next_message(std::map<Message, std::uint64_t>& sequences,
+                                                    const CallSignature& call,
+                                                    std::uint32_t tag) const;
 
   control::Plane& plane_;
   transport::Links& links_;

@@ -107,13 +107,21 @@ void Plane::Worker::run(Deadline setup) {
     tick();
     reactor_.run();
   } catch (const std::exception& error) {
-    // Nobody above this frame could tell the caller.
-    decided({.code = ErrorCode::system,
-             .culprits = {peers_.rank()},
-             .sentence = fmt::format("the control thread of {} failed: {}",
-                                     peers_.describe(peers_.rank()), error.what()),
-             .origin = peers_.rank()});
+    give_up(error.what());
+  } catch (...) {
+    give_up("an exception that is no std::exception");
   }
+}
+
+/// Nobody above this thread could tell the caller; and peers must not wait for a thread that
+/// answers no more.
+void Plane::Worker::give_up(const std::string& reason) {
+  decided({.code = ErrorCode::system,
+           .culprits = {peers_.rank()},
+           .sentence = fmt::format("the control thread of {} failed: {}",
+                                   peers_.describe(peers_.rank()), reason),
+           .origin = peers_.rank()});
+  links_.clear();
 }
 
 void Plane::Worker::link_neighbours(Deadline setup) {
@@ -169,8 +177,9 @@ void Plane::Worker::watch_processes() {
     auto process = open_process(card.pid);
     // The start time tells whether the pid still is (or already was, when it was opened) the
     // process of the card.
-    const bool ended =
-        !process ? errno == ESRCH : rendezvous::process_start_ticks(card.pid) != card.process_start;
+    const bool gone = !process && errno == ESRCH;
+    const auto start = process ? rendezvous::process_start_ticks(card.pid) : 0;
+    const bool ended = gone || (start != 0 && start != card.process_start);
     if (ended) {
       reactor_.post([this, peer] { on_process_ended(peer); });
       continue;
@@ -355,7 +364,9 @@ void Plane::Worker::dial_data(int peer, Deadline deadline) {
 void Plane::Worker::decided(const Finding& finding) {
   {
     const std::lock_guard lock(plane_.mutex_);
-    plane_.verdict_ = finding;
+    // A finding that a caller did not wait any longer for stays: later calls throw the same as the
+    // first.
+    if (!plane_.verdict_) plane_.verdict_ = finding;
     plane_.failed_.store(true, std::memory_order_release);
     plane_.changed_.notify_all();
     plane_.wakeup_.signal();

@@ -52,6 +52,7 @@ class Plane::Worker {
   void decided(const Finding& finding);
   void compare_with(int peer);
   void tick();
+  void give_up(const std::string& reason);
   void lost(int peer, LossReason reason);
   void check_all_gone();
 

@@ -17,7 +17,6 @@ using CudaResult = int;  ///< CUresult; 0 is success
 using CudaDevice = int;
 using CudaContext = void*;
 using CudaStream = void*;
-using CudaEvent = void*;
 using DeviceAddress = unsigned long long;  ///< CUdeviceptr
 
 inline constexpr CudaResult cuda_success = 0;
@@ -28,7 +27,6 @@ using CudaUuid = std::array<char, 16>;
 /// The CUDA driver's calls (libcuda.so.1). An optional one may be empty.
 struct CudaCalls {
   std::function<CudaResult(unsigned flags)> init;
-  std::function<CudaResult(int* version)> driver_version;
   std::function<CudaResult(int* count)> device_count;
   std::function<CudaResult(CudaDevice* device, int ordinal)> device_get;
   std::function<CudaResult(char* name, int length, CudaDevice device)> device_name;
@@ -43,8 +41,6 @@ struct CudaCalls {
   std::function<CudaResult(CudaContext* context)> get_context;
   std::function<CudaResult(DeviceAddress* address, std::size_t bytes)> allocate;
   std::function<CudaResult(DeviceAddress address)> free;
-  std::function<CudaResult(void** address, std::size_t bytes, unsigned flags)> allocate_pinned;
-  std::function<CudaResult(void* address)> free_pinned;
   std::function<CudaResult(DeviceAddress to, const void* from, std::size_t bytes,
                            CudaStream stream)>
       copy_to_device;

@@ -20,20 +20,20 @@ constexpr std::chrono::microseconds look_again{50};
 }  // namespace
 
 DeviceBackend::DeviceBackend(control::Plane& plane, std::unique_ptr<Session> session)
-    : plane_(plane), session_(std::move(session)) {
-  const Session::Current current(*session_);
-  session_->check_cuda(session_->cuda().allocate(&token_, 1), "allocating a byte of device memory");
+    : plane_(plane), session_(std::move(session)) {}
+
+void DeviceBackend::require_usable(const CallSettings& settings) const {
+  if (plane_.failed()) throw plane_.verdict_error();
+  if (settings.tag != 0 || !settings.algorithm.empty()) {
+    throw Error(
+        ErrorCode::usage,
+        "on device memory calls take no tag and no algorithm: NCCL matches by order and chooses "
+        "itself");
+  }
 }
 
-DeviceBackend::~DeviceBackend() {
-  // With work in flight that never ends, freeing would wait for it.
-  if (plane_.failed()) return;
-  session_->cuda().free(token_);
-}
-
-void DeviceBackend::begin_collective(const CallSignature& call) {
-  if (plane_.failed())
-    throw plane_.verdict_error().in(describe(call), plane_.history().activity().sequence);
+void DeviceBackend::begin_collective(const CallSignature& call, const CallSettings& settings) {
+  require_usable(settings);
   plane_.history().begin_collective(call);
   plane_.history().end();  // queued; what is waited for shows in synchronize()
 }
@@ -51,7 +51,7 @@ void DeviceBackend::in_group(const char* doing, Action action) {
 
 void DeviceBackend::fan_out(void* buffer, std::size_t count, Type type, int root,
                             const CallSettings& settings) {
-  begin_collective({Operation::fan_out, type, Operator::sum, root, count});
+  begin_collective({Operation::fan_out, type, Operator::sum, root, count}, settings);
   const auto& peers = plane_.peers();
   const Session::Current current(*session_);
   // All sends in one group run at once; one after another each would wait for the one before.
@@ -72,7 +72,7 @@ void DeviceBackend::fan_out(void* buffer, std::size_t count, Type type, int root
 
 void DeviceBackend::broadcast(void* buffer, std::size_t count, Type type, int root,
                               const CallSettings& settings) {
-  begin_collective({Operation::broadcast, type, Operator::sum, root, count});
+  begin_collective({Operation::broadcast, type, Operator::sum, root, count}, settings);
   const Session::Current current(*session_);
   session_->check(session_->nccl().broadcast(buffer, buffer, count, nccl_type(type), root,
                                              session_->comm(), settings.stream),
@@ -81,7 +81,7 @@ void DeviceBackend::broadcast(void* buffer, std::size_t count, Type type, int ro
 
 void DeviceBackend::all_reduce(const void* send, void* recv, std::size_t count, Type type,
                                Operator op, const CallSettings& settings) {
-  begin_collective({Operation::all_reduce, type, op, -1, count});
+  begin_collective({Operation::all_reduce, type, op, -1, count}, settings);
   const Session::Current current(*session_);
   session_->check(session_->nccl().all_reduce(send, recv, count, nccl_type(type), nccl_operator(op),
                                               session_->comm(), settings.stream),
@@ -90,6 +90,7 @@ void DeviceBackend::all_reduce(const void* send, void* recv, std::size_t count, 
 
 void DeviceBackend::send(const void* buffer, std::size_t count, Type type, int to,
                          const CallSettings& settings) {
+  require_usable(settings);
   const Session::Current current(*session_);
   session_->check(
       session_->nccl().send(buffer, count, nccl_type(type), to, session_->comm(), settings.stream),
@@ -98,6 +99,7 @@ void DeviceBackend::send(const void* buffer, std::size_t count, Type type, int t
 
 void DeviceBackend::recv(void* buffer, std::size_t count, Type type, int from,
                          const CallSettings& settings) {
+  require_usable(settings);
   const Session::Current current(*session_);
   session_->check(session_->nccl().recv(buffer, count, nccl_type(type), from, session_->comm(),
                                         settings.stream),
@@ -107,6 +109,7 @@ void DeviceBackend::recv(void* buffer, std::size_t count, Type type, int from,
 void DeviceBackend::send_recv(const void* send, std::size_t send_count, int to, void* recv,
                               std::size_t recv_count, int from, Type type,
                               const CallSettings& settings) {
+  require_usable(settings);
   const Session::Current current(*session_);
   in_group("send_recv", [&] {
     const auto& nccl = session_->nccl();
@@ -119,10 +122,9 @@ void DeviceBackend::send_recv(const void* send, std::size_t send_count, int to, 
 }
 
 void DeviceBackend::barrier(const CallSettings& settings) {
-  begin_collective({.operation = Operation::barrier});
+  begin_collective({.operation = Operation::barrier}, settings);
   const Session::Current current(*session_);
-  auto* const token =
-      reinterpret_cast<void*>(token_);  // NOLINT(performance-no-int-to-ptr): a device address
+  void* const token = session_->token();
   session_->check(
       session_->nccl().all_reduce(token, token, 1, nccl_type(Type::u8),
                                   nccl_operator(Operator::max), session_->comm(), settings.stream),
@@ -134,15 +136,29 @@ void DeviceBackend::finalize(const CallSettings& settings) {
 }
 
 void DeviceBackend::synchronize(const CallSettings& settings) {
+  require_usable(settings);
+  const auto latest = plane_.history().activity().call;
+  plane_.history().begin_other(latest);
+  try {
+    wait_for_stream(latest, settings);
+  } catch (...) {
+    // NCCL's kernels may still wait for a rank that is gone, and whatever the program frees next
+    // would wait for them.
+    session_->abort();
+    plane_.history().end();
+    throw;
+  }
+  plane_.history().end();
+}
+
+void DeviceBackend::wait_for_stream(const CallSignature& latest, const CallSettings& settings) {
   const auto& cuda = session_->cuda();
   const auto deadline = Deadline::after(settings.timeout);
   const auto start = std::chrono::steady_clock::now();
   const Session::Current current(*session_);
-  const auto latest = plane_.history().activity().call;
-  plane_.history().begin_other(latest);
   while (true) {
     const auto result = cuda.query_stream(settings.stream);
-    if (result == cuda_success) break;
+    if (result == cuda_success) return;
     if (result != cuda_not_ready) session_->check_cuda(result, "work on the stream");
     if (plane_.failed()) {
       throw plane_.verdict_error().in(describe(latest), plane_.history().activity().sequence);
@@ -151,21 +167,19 @@ void DeviceBackend::synchronize(const CallSettings& settings) {
     session_->check(session_->nccl().get_async_error(session_->comm(), &trouble),
                     "looking for errors");
     session_->check(trouble, "work on the stream");
-    if (deadline.expired()) time_out(settings);
+    if (deadline.expired()) time_out(latest, settings);
     if (std::chrono::steady_clock::now() - start < spin_time) {
       ::sched_yield();
     } else {
       std::this_thread::sleep_for(look_again);
     }
   }
-  plane_.history().end();
 }
 
-void DeviceBackend::time_out(const CallSettings& settings) {
-  const auto call = plane_.history().activity().call;
-  const auto finding = engine::find_late(plane_, call, settings.timeout, {});
+void DeviceBackend::time_out(const CallSignature& latest, const CallSettings& settings) {
+  const auto finding = engine::find_late(plane_, latest, settings.timeout, {});
   throw plane_.report_and_wait(finding, late_verdict_limit)
-      .in(describe(call), plane_.history().activity().sequence);
+      .in(describe(latest), plane_.history().activity().sequence);
 }
 
 }  // namespace tutti::device

@@ -14,7 +14,6 @@ namespace tutti::device {
 class DeviceBackend final : public Backend {
  public:
   DeviceBackend(control::Plane& plane, std::unique_ptr<Session> session);
-  ~DeviceBackend() override;
 
   [[nodiscard]] const char* name() const override { return "nccl"; }
   void fan_out(void* buffer, std::size_t count, Type type, int root,
@@ -37,14 +36,16 @@ class DeviceBackend final : public Backend {
   [[nodiscard]] const std::string& phases() const { return session_->phases(); }
 
  private:
-  void begin_collective(const CallSignature& call);
+  /// Throws the verdict, if there is one, or Error{usage} for settings that NCCL has not.
+  void require_usable(const CallSettings& settings) const;
+  void begin_collective(const CallSignature& call, const CallSettings& settings);
+  void wait_for_stream(const CallSignature& latest, const CallSettings& settings);
   template <class Action>
   void in_group(const char* doing, Action action);
-  [[noreturn]] void time_out(const CallSettings& settings);
+  [[noreturn]] void time_out(const CallSignature& latest, const CallSettings& settings);
 
   control::Plane& plane_;
   std::unique_ptr<Session> session_;
-  DeviceAddress token_ = 0;  ///< one byte that barriers reduce
   std::string algorithm_ = "nccl";
 };
 

@@ -63,7 +63,6 @@ Library<CudaCalls> load_cuda() {
   Loader loader({"libcuda.so.1"}, library.missing);
   auto& calls = library.calls;
   loader.require(calls.init, "cuInit");
-  loader.require(calls.driver_version, "cuDriverGetVersion");
   loader.require(calls.device_count, "cuDeviceGetCount");
   loader.require(calls.device_get, "cuDeviceGet");
   loader.require(calls.device_name, "cuDeviceGetName");
@@ -76,8 +75,6 @@ Library<CudaCalls> load_cuda() {
   loader.require(calls.get_context, "cuCtxGetCurrent");
   loader.require(calls.allocate, "cuMemAlloc_v2");
   loader.require(calls.free, "cuMemFree_v2");
-  loader.require(calls.allocate_pinned, "cuMemHostAlloc");
-  loader.require(calls.free_pinned, "cuMemFreeHost");
   loader.require(calls.copy_to_device, "cuMemcpyHtoDAsync_v2");
   loader.require(calls.copy_to_host, "cuMemcpyDtoHAsync_v2");
   loader.require(calls.create_stream, "cuStreamCreate");

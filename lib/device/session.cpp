@@ -13,7 +13,7 @@ namespace tutti::device {
 namespace {
 
 // ncclCommAbort and ncclCommDestroy wait for the other ranks' work; ranks that are gone do none.
-constexpr std::chrono::seconds orderly_end_limit{5};
+constexpr std::chrono::nanoseconds orderly_end_limit = std::chrono::seconds(5);
 constexpr std::chrono::milliseconds abort_limit{800};
 constexpr std::chrono::milliseconds verdict_limit{500};
 
@@ -59,6 +59,7 @@ NcclUniqueId Session::share_unique_id(const CallSettings& settings) {
                 std::min(reason.size(), message.reason.size() - 1));
   }
   parts_.host.broadcast(&message, sizeof message, Type::u8, 0, settings);
+  message.reason.back() = 0;
   if (message.made == 0) {
     throw Error(ErrorCode::system,
                 fmt::format("{} can't make the NCCL unique id: {}",
@@ -96,7 +97,6 @@ void Session::join(const NcclUniqueId& id, std::chrono::nanoseconds timeout) {
   if (!joined) {
     throw parts_.plane.report_and_wait(
         {.code = ErrorCode::timeout,
-         .culprits = {peers.rank()},
          .sentence = fmt::format("{}: NCCL's set-up was not done after {:g} s; set NCCL_DEBUG=INFO "
                                  "to see what it waits for, or "
                                  "use --backend cpu",
@@ -107,28 +107,51 @@ void Session::join(const NcclUniqueId& id, std::chrono::nanoseconds timeout) {
   }
   comm_ = joined->comm;
   check(joined->result, "NCCL's set-up");
+  const Current current(*this);
+  check_cuda(cuda().allocate(&token_, 1), "allocating a byte of device memory");
+}
+
+void* Session::token() const {
+  return reinterpret_cast<void*>(token_);  // NOLINT(performance-no-int-to-ptr): CUDA gives a number
+}
+
+void Session::end(bool in_order, std::chrono::nanoseconds limit) {
+  LimitedCall<bool> call([cuda = cuda(), nccl = nccl(), context = context_, comm = comm_,
+                          token = token_, device = device_, in_order] {
+    cuda.set_context(context);
+    if (!in_order) {
+      nccl.abort(comm);
+    } else {
+      if (nccl.finalize) nccl.finalize(comm);
+      nccl.destroy(comm);
+    }
+    cuda.free(token);
+    cuda.release_primary_context(device);
+    return true;
+  });
+  comm_ = nullptr;
+  // Past the limit the thread is given up: it and what it holds stay until the process ends.
+  static_cast<void>(call.wait_for(limit));
+}
+
+void Session::abort() noexcept {
+  if (comm_ == nullptr) return;
+  try {
+    end(false, abort_limit);
+  } catch (const std::exception&) {
+    // No thread to be had: then NCCL is left alone at once.
+    comm_ = nullptr;
+  }
 }
 
 Session::~Session() {
-  if (comm_ != nullptr) {
-    const bool failed = parts_.plane.failed();
-    LimitedCall<bool> end([cuda = cuda(), nccl = nccl(), context = context_, comm = comm_, failed] {
-      cuda.set_context(context);
-      if (failed) {
-        nccl.abort(comm);
-      } else {
-        if (nccl.finalize) nccl.finalize(comm);
-        nccl.destroy(comm);
-      }
-      return true;
-    });
-    const bool ended =
-        end.wait_for(failed ? std::chrono::nanoseconds(abort_limit) : orderly_end_limit)
-            .has_value();
-    // The thread that was given up still uses the context.
-    if (!ended) return;
+  if (comm_ == nullptr) return;
+  try {
+    end(!parts_.plane.failed(),
+        parts_.plane.failed() ? std::chrono::nanoseconds(abort_limit) : orderly_end_limit);
+  } catch (const std::exception&) {
+    return;
   }
-  if (context_ != nullptr) cuda().release_primary_context(device_);
 }
 
 Session::Current::Current(const Session& session) : cuda_(session.cuda()) {
@@ -144,27 +167,24 @@ Session::Current::~Current() {
 
 void Session::check(NcclResult result, const char* doing) const {
   if (result == nccl_success || result == nccl_in_progress) return;
-  constexpr NcclResult remote_error = 6;
-  const auto& peers = parts_.plane.peers();
-  // Another rank's trouble: the control plane knows whose.
-  if (result == remote_error) {
-    throw parts_.plane.report_and_wait(
-        {.code = ErrorCode::system,
-         .culprits = {peers.rank()},
-         .sentence = fmt::format("{}: {} failed: {}", peers.describe(peers.rank()), doing,
-                                 nccl_error_text(nccl(), comm_, result)),
-         .origin = peers.rank()},
-        verdict_limit);
-  }
-  throw Error(ErrorCode::system, fmt::format("{}: {} failed: {}", peers.describe(peers.rank()),
-                                             doing, nccl_error_text(nccl(), comm_, result)));
+  fail(doing, nccl_error_text(nccl(), comm_, result));
 }
 
 void Session::check_cuda(CudaResult result, const char* doing) const {
   if (result == cuda_success) return;
+  fail(doing, cuda_error_text(cuda(), result));
+}
+
+/// The other ranks wait for this one on their devices: all must hear of it. And where the trouble
+/// is another rank's, the control plane knows whose.
+void Session::fail(const char* doing, const std::string& reason) const {
   const auto& peers = parts_.plane.peers();
-  throw Error(ErrorCode::system, fmt::format("{}: {} failed: {}", peers.describe(peers.rank()),
-                                             doing, cuda_error_text(cuda(), result)));
+  throw parts_.plane.report_and_wait(
+      {.code = ErrorCode::system,
+       .culprits = {peers.rank()},
+       .sentence = fmt::format("{}: {} failed: {}", peers.describe(peers.rank()), doing, reason),
+       .origin = peers.rank()},
+      verdict_limit);
 }
 
 }  // namespace tutti::device

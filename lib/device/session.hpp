@@ -30,6 +30,11 @@ class Session {
   ~Session();
 
   [[nodiscard]] NcclComm comm() const { return comm_; }
+  /// One byte of device memory, for barriers.
+  [[nodiscard]] void* token() const;
+  /// Ends NCCL's work after a failure, within a limit; past it NCCL is left alone. Afterwards the
+  /// session is of no use.
+  void abort() noexcept;
   [[nodiscard]] const std::string& phases() const { return phases_; }
 
   /// Makes the device current in the calling thread for as long as it lives.
@@ -55,6 +60,8 @@ class Session {
 
  private:
   void open_device(int device_index);
+  void end(bool in_order, std::chrono::nanoseconds limit);
+  [[noreturn]] void fail(const char* doing, const std::string& reason) const;
   [[nodiscard]] NcclUniqueId share_unique_id(const CallSettings& settings);
   void join(const NcclUniqueId& id, std::chrono::nanoseconds timeout);
 
@@ -62,6 +69,7 @@ class Session {
   CudaDevice device_ = 0;
   CudaContext context_ = nullptr;
   NcclComm comm_ = nullptr;
+  DeviceAddress token_ = 0;
   std::string phases_;
 };
 

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "tutti/error.hpp"
+
 namespace tutti::engine {
 namespace {
 
@@ -181,9 +183,12 @@ void Execution::start(Slot& slot) {
       slot.recv.combine_with = readable(step.from) + offset;
     }
     links_.post(slot.recv);
-  } else {
+  } else if (step.kind == StepKind::copy || step.kind == StepKind::reduce) {
     run_local(step);
     slot.state = State::done;
+  } else {
+    throw Error(ErrorCode::system,
+                "this engine has no shared memory for the step " + describe(step));
   }
 }
 

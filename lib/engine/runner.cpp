@@ -26,8 +26,13 @@ void Runner::run(Execution& execution, const CallSignature& call, Deadline deadl
       throw plane_.verdict_error().in(describe(call), plane_.history().activity().sequence);
     }
     if (execution.advance()) return;
-    if (links_.progress(std::min<std::chrono::nanoseconds>(nap, deadline.remaining()))) continue;
-    if (deadline.expired()) time_out(execution, call, timeout);
+    const bool moved =
+        links_.progress(std::min<std::chrono::nanoseconds>(nap, deadline.remaining()));
+    if (deadline.expired()) {
+      if (execution.advance()) return;
+      time_out(execution, call, timeout);
+    }
+    if (moved) continue;
     check_peers(execution, call);
   }
 }

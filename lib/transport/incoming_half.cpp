@@ -16,6 +16,8 @@ namespace {
 // A piece to reduce is read, then reduced, while it is still in the first-level or second-level
 // cache.
 constexpr std::size_t staging_bytes = std::size_t{64} << 10;
+// No honest peer has so many calls ahead of this rank.
+constexpr std::size_t most_streams = std::size_t{1} << 16;
 // After so much from one peer the others get their turn.
 constexpr std::size_t fair_share = std::size_t{2} << 20;
 
@@ -100,10 +102,11 @@ bool IncomingHalf::write() {
 
 bool IncomingHalf::read() {
   std::size_t moved = 0;
-  while (socket_ && failure_.empty() && !contradicted_ && moved < fair_share) {
+  while (socket_ && failure_.empty() && !contradicted_) {
     // First what is there already, then more from the kernel.
     if (frame_ ? take_payload() : take_header()) continue;
-    if (!failure_.empty() || contradicted_) break;
+    // Only between reads: what is staged must not wait for an event that may never come.
+    if (!failure_.empty() || contradicted_ || moved >= fair_share) break;
     const auto got = fill();
     if (got == 0) break;
     moved += got;
@@ -173,6 +176,7 @@ bool IncomingHalf::take_header() {
 
 bool IncomingHalf::on_frame(const Frame& frame) {
   if (frame.kind == FrameKind::grant || frame.kind == FrameKind::credit) return false;
+  if (streams_.size() >= most_streams) return false;
   auto& stream = streams_[frame.call.key];
   if (!stream.theirs) {
     stream.theirs = frame.call;
@@ -214,6 +218,12 @@ bool IncomingHalf::take_payload() {
     return_credit(taken);
   }
   return true;
+}
+
+void IncomingHalf::abandon(const std::string& reason) {
+  fail(reason);
+  streams_.clear();
+  frame_.reset();
 }
 
 void IncomingHalf::fail(std::string reason) {

@@ -25,6 +25,10 @@ class IncomingHalf {
 
   void post(RecvRequest& request);
   void finish(const StreamKey& key);
+  /// Forgets all requests, whose memory may be gone; nothing is moved any more.
+  void abandon(const std::string& reason);
+  /// True if nothing more will be read.
+  [[nodiscard]] bool is_over() const { return contradicted_ || !failure_.empty(); }
 
   /// Both return true if anything moved.
   bool read();

@@ -47,6 +47,10 @@ class Links {
   virtual void finish_sent(const StreamKey& key, int to) = 0;
   virtual void finish_received(const StreamKey& key, int from) = 0;
 
+  /// A call has failed on this rank: all requests are forgotten, since their memory goes, and
+  /// nothing is moved any more.
+  virtual void abandon() {}
+
   /// Moves what can be moved now; if nothing can, waits for at most `limit` until something may.
   /// True if anything moved.
   virtual bool progress(std::chrono::nanoseconds limit) = 0;

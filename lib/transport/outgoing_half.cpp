@@ -58,6 +58,13 @@ void OutgoingHalf::finish(const StreamKey& key) {
   streams_.erase(key);
 }
 
+void OutgoingHalf::abandon(const std::string& reason) {
+  fail(reason);
+  streams_.clear();
+  announcements_.clear();
+  current_.reset();
+}
+
 bool OutgoingHalf::write() {
   bool moved = false;
   blocked_ = false;
@@ -190,7 +197,8 @@ bool OutgoingHalf::read() {
 
 bool OutgoingHalf::on_frame(const Frame& frame) {
   if (frame.kind == FrameKind::credit) {
-    credit_ = std::min<std::uint64_t>(credit_ + frame.position, eager_credit(eager_bytes_));
+    const auto used = eager_credit(eager_bytes_) - credit_;
+    credit_ += std::min<std::uint64_t>(used, frame.position);
     return true;
   }
   if (frame.kind != FrameKind::grant || streams_.size() >= most_streams) return false;

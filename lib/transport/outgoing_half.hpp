@@ -26,6 +26,13 @@ class OutgoingHalf {
   void post(SendRequest& request);
   void announce(const CallContext& call);
   void finish(const StreamKey& key);
+  /// Forgets all requests, whose memory may be gone; nothing is moved any more.
+  void abandon(const std::string& reason);
+  [[nodiscard]] bool is_over() const { return !failure_.empty(); }
+  /// True if nothing is left to write.
+  [[nodiscard]] bool is_flushed() const {
+    return is_over() || (!current_ && announcements_.empty());
+  }
 
   /// Both return true if anything moved.
   bool write();

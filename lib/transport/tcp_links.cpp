@@ -58,17 +58,40 @@ TcpLinks::TcpLinks(control::Plane& plane, CallInspector& inspector, Settings set
 }
 
 TcpLinks::~TcpLinks() {
-  for (const auto& [peer, half] : outgoing_) half.shut_down();
-  // Closing a socket that holds unread bytes resets it, and a reset throws away what is still on
-  // its way.
   const auto deadline = Deadline::after(linger_limit);
-  const auto is_acknowledged = [](auto& entry) {
-    entry.second.read();
-    return entry.second.unacknowledged() == 0;
+  const auto all = [this](auto is_done) {
+    return std::all_of(outgoing_.begin(), outgoing_.end(),
+                       [&](const auto& entry) { return is_done(entry.second); });
   };
-  while (!plane_.failed() && !deadline.expired() &&
-         !std::all_of(outgoing_.begin(), outgoing_.end(), is_acknowledged)) {
-    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  try {
+    // Small messages may wait for a connection that is just being made.
+    while (!plane_.failed() && !deadline.expired() &&
+           !all([](const OutgoingHalf& half) { return half.is_flushed(); })) {
+      handle_ready(std::chrono::milliseconds(1));
+    }
+    for (const auto& [peer, half] : outgoing_) half.shut_down();
+    // Closing a socket that holds unread bytes resets it, and a reset throws away what is still on
+    // its way.
+    while (!plane_.failed() && !deadline.expired() &&
+           !all([](const OutgoingHalf& half) { return half.unacknowledged() == 0; })) {
+      for (auto& [peer, half] : outgoing_) half.read();
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+  } catch (const std::exception&) {
+    // The system refuses even to wait: the peers find the links closed.
+    return;
+  }
+}
+
+void TcpLinks::abandon() {
+  const std::string reason = "an earlier call has failed";
+  for (auto& [peer, half] : outgoing_) {
+    half.abandon(reason);
+    update_watch(half, peer, true);
+  }
+  for (auto& [peer, half] : incoming_) {
+    half.abandon(reason);
+    update_watch(half, peer, false);
   }
 }
 
@@ -126,7 +149,7 @@ void TcpLinks::update_watch(Half& half, int peer, bool is_outgoing) {
   const auto found = watched_.find({peer, is_outgoing});
   if (found == watched_.end()) return;
   std::uint32_t wanted = half.wants_to_write() ? EPOLLIN | EPOLLOUT : EPOLLIN;
-  if (!half.failure().empty()) wanted = 0;
+  if (half.is_over()) wanted = 0;
   if (found->second == wanted) return;
   epoll_event event{};
   event.events = wanted;
@@ -197,7 +220,7 @@ bool TcpLinks::handle_ready(std::chrono::nanoseconds limit) {
       moved |= half.read();
       moved |= half.write();
       update_watch(half, peer, is_outgoing);
-      moved |= !half.failure().empty();
+      moved |= half.is_over();
     };
     if ((event.data.u64 & 1U) != 0) {
       serve(outgoing(peer), true);

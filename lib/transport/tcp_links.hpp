@@ -35,6 +35,7 @@ class TcpLinks final : public Links {
   void finish_collective(const StreamKey& key) override;
   void finish_sent(const StreamKey& key, int to) override;
   void finish_received(const StreamKey& key, int from) override;
+  void abandon() override;
   bool progress(std::chrono::nanoseconds limit) override;
   [[nodiscard]] LinkState state(int peer, bool receiving) const override;
 

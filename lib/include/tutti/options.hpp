@@ -26,7 +26,7 @@ struct Options {
   /// The same on all ranks. Default: TUTTI_BACKEND, else automatic.
   std::optional<BackendChoice> backend = std::nullopt;
   /// Where warnings and notes go, one line each without a line end. Default: standard error,
-  /// prefixed with the rank.
+  /// prefixed with the rank. Called from any thread; must not throw.
   std::function<void(LogLevel, const std::string&)> log = nullptr;
   /// Default: TUTTI_LOG, else warning.
   std::optional<LogLevel> log_level = std::nullopt;

@@ -1,6 +1,11 @@
 // The two halves of a link with each other, over a socket.
 #include <cstring>
 
+#include <netinet/in.h>
+#include <poll.h>
+
+#include <thread>
+
 #include "support/catch.hpp"
 #include "wire.hpp"
 
@@ -479,6 +484,64 @@ TEST_CASE("what is not acknowledged yet is known") {
   CHECK(out.unacknowledged() > 0);  // on a Unix socket: until the peer has read it
   Stranger(std::move(pair.other)).read(1000);
   CHECK(out.unacknowledged() == 0);
+}
+
+TEST_CASE("what was read together with the last bytes is not left until more comes") {
+  // Two MiB at once, all of it in the kernel, and then silence: the pieces to reduce go through the
+  // staging buffer.
+  const Descriptor listening(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int big = 8 << 20;
+  ::setsockopt(listening.get(), SOL_SOCKET, SO_RCVBUFFORCE, &big, sizeof big);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  auto* const plain = reinterpret_cast<sockaddr*>(&address);
+  REQUIRE(::bind(listening.get(), plain, length) == 0);
+  REQUIRE(::listen(listening.get(), 1) == 0);
+  REQUIRE(::getsockname(listening.get(), plain, &length) == 0);
+  const Descriptor writer(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ::setsockopt(writer.get(), SOL_SOCKET, SO_SNDBUFFORCE, &big, sizeof big);
+  REQUIRE(::connect(writer.get(), plain, length) == 0);
+  Witness witness;
+  IncomingHalf half(0, 16384, witness);
+  half.connect(Descriptor(::accept(listening.get(), nullptr, nullptr)));
+
+  const std::size_t piece = most_payload_bytes - frame_header_bytes;
+  constexpr std::size_t pieces = 8;
+  Buffer to(pieces * piece);
+  Buffer mine(to.size(), std::byte{1});
+  CallContext call;
+  call.key.sequence = 1;
+  RecvRequest request;
+  request.peer = 0;
+  request.call = &call;
+  request.to = to;
+  request.combine_with = mine.data();
+  request.reduce = [](std::byte* out, const std::byte* a, const std::byte*, std::size_t count) {
+    std::copy(a, a + count, out);
+  };
+  half.post(request);
+  Buffer wire;
+  for (std::size_t i = 0; i < pieces; ++i) {
+    const auto header = encode({.kind = FrameKind::data,
+                                .payload = static_cast<std::uint32_t>(piece),
+                                .position = i * piece,
+                                .call = call});
+    wire.insert(wire.end(), header.begin(), header.end());
+    wire.resize(wire.size() + piece);
+  }
+  std::thread([&] {
+    for (std::size_t sent = 0; sent < wire.size();) {
+      const auto done = ::write(writer.get(), wire.data() + sent, wire.size() - sent);
+      if (done <= 0) return;
+      sent += static_cast<std::size_t>(done);
+    }
+  }).join();
+  // As the engine does: reads only while the socket has something.
+  pollfd readable{half.fd(), POLLIN, 0};
+  while (!request.done() && ::poll(&readable, 1, 300) == 1) half.read();
+  CHECK(request.done());
 }
 
 }  // namespace tutti::transport::test
