@@ -143,7 +143,7 @@ int finish_parsing(const CLI::App& app, const CLI::ParseError& error) {
 int run(int argc, char** argv) {
   CLI::App app("Collective communication between the ranks of a job: rank 0 to all, and the rest.");
   app.footer("Example: mpirun -np 4 tutti fan-out --size 4MiB");
-  app.set_version_flag("--version", version_text());
+  app.set_version_flag("--version", version_text);
   bool no_color = false;
   app.add_flag("--no-color", no_color, "plain output (it is plain already; NO_COLOR works too)");
   app.require_subcommand(0, 1);
@@ -176,8 +176,8 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
     // Asked for here, since CLI11 would ask for it before it names an unknown word.
     if (chosen == nullptr) {
-      throw CLI::RequiredError(
-          "a subcommand is needed, such as fan-out: tutti --help lists them; it");
+      throw CLI::ValidationError(
+          "a subcommand is needed, such as fan-out; tutti --help lists them");
     }
   } catch (const CLI::ParseError& error) {
     return finish_parsing(app, error);

@@ -6,8 +6,13 @@
 namespace tutti {
 
 Communicator Communicator::create(Bootstrap& bootstrap, const Options& options) {
+  const auto environment = current_environment();
+  if (settings_for(options, environment).backend == BackendChoice::host) {
+    NoDevices none;
+    return Communicator(std::make_unique<State>(bootstrap, options, environment, none));
+  }
   device::Provider devices(device::load_cuda(), device::load_nccl());
-  return Communicator(std::make_unique<State>(bootstrap, options, current_environment(), devices));
+  return Communicator(std::make_unique<State>(bootstrap, options, environment, devices));
 }
 
 std::chrono::nanoseconds setup_timeout(const Options& options) {

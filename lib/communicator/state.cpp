@@ -85,11 +85,7 @@ Communicator::State::State(Bootstrap& bootstrap, const Options& options, const E
   const auto start = Clock::now();
   log.set_rank(bootstrap.rank());
   auto card = rendezvous::make_card(environment);
-  if (environment.backend == BackendChoice::host) {
-    NoDevices().describe(card);
-  } else {
-    devices.describe(card);
-  }
+  devices.describe(card);
   auto meeting = rendezvous::meet(bootstrap, std::move(card), environment,
                                   launch::read_launcher(map), log, deadline);
   control::require_descriptors(meeting.peers);
@@ -112,13 +108,9 @@ Communicator::State::State(Bootstrap& bootstrap, const Options& options, const E
   host = std::make_unique<HostBackend>(*plane, *links, *checker, environment.chunk_bytes);
   phases = fmt::format("cards {:.1f} ms, control links {:.1f} ms", milliseconds(met - start),
                        milliseconds(linked - met));
-  if (environment.backend == BackendChoice::host) {
-    device_path.reason = "asked for";
-  } else {
-    device_path = devices.open(*plane, *host, environment.backend == BackendChoice::device,
-                               deadline.remaining());
-    if (!device_path.phases.empty()) phases += ", " + device_path.phases;
-  }
+  device_path = devices.open(*plane, *host, environment.backend == BackendChoice::device,
+                             deadline.remaining());
+  if (!device_path.phases.empty()) phases += ", " + device_path.phases;
   for (std::size_t rank = 0; rank < device_path.device_of_rank.size(); ++rank) {
     ranks[rank].device = device_path.device_of_rank[rank];
   }

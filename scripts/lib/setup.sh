@@ -66,11 +66,17 @@ install_packages() {
     "apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing"
 }
 
+# configure [OPTION…]: makes the build folder; a folder that was made before gets options that differ.
 configure() {
   if [ ! -f "$build/build.ninja" ]; then
     step configure meson setup "$build" "$root" "$@"
+  elif [ $# -gt 0 ]; then
+    # A folder made without a package that is there now has to look again.
+    step configure meson setup --reconfigure "$build" "$root" "$@"
   fi
 }
 
-# compile [TARGET…]: what is built by default, and the targets.
-compile() { step build ninja -C "$build" all "$@"; }
+compile() {
+  printf 'building (minutes, the first time) …\n'
+  step build ninja -C "$build" "$@"
+}
