@@ -1,0 +1,117 @@
+// Which path all ranks take, from made-up cards: no GPU is needed to test who gets which.
+#include "device/agreement.hpp"
+
+#include "support/catch.hpp"
+#include "tutti/version.hpp"
+
+namespace tutti::device::test {
+namespace {
+
+using rendezvous::Card;
+using rendezvous::Peers;
+
+/// A rank on `host` that sees the devices with these UUIDs.
+Card card(const std::string& host, const std::vector<std::string>& uuids) {
+  Card made;
+  made.version = version_string;
+  made.host = {.identity = host, .name = host, .pid_namespace = host};
+  made.pid = 4711;
+  made.nccl_version = 22803;
+  for (const auto& uuid : uuids) {
+    made.devices.push_back({.uuid = uuid, .name = "GPU", .bus_id = "bus-" + uuid});
+  }
+  if (uuids.empty()) made.no_device_because = "hidden";
+  return made;
+}
+
+Agreement agree_on(const std::vector<Card>& cards) {
+  const auto first = agree(Peers(0, cards, {}));
+  // Every rank must come to the same.
+  for (int rank = 1; rank < static_cast<int>(cards.size()); ++rank) {
+    const auto other = agree(Peers(rank, cards, {}));
+    CHECK(other.on_devices == first.on_devices);
+    CHECK(other.device_of_rank == first.device_of_rank);
+    CHECK(other.reason == first.reason);
+  }
+  return first;
+}
+
+bool says(const Agreement& agreement, const std::string& words) {
+  INFO(agreement.reason);
+  return agreement.reason.find(words) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("ranks of a host that see all its devices take the one of their local rank") {
+  for (const int size : {1, 2, 4, 8, 16}) {
+    std::vector<std::string> all;
+    for (int i = 0; i < size; ++i) all.push_back(std::to_string(i));
+    std::vector<Card> cards(static_cast<std::size_t>(size), card("a", all));
+    const auto agreement = agree_on(cards);
+    REQUIRE(agreement.on_devices);
+    for (int rank = 0; rank < size; ++rank) {
+      CHECK(agreement.device_of_rank[static_cast<std::size_t>(rank)] == rank);
+    }
+  }
+}
+
+TEST_CASE("on two hosts the local rank counts, not the rank") {
+  const auto agreement = agree_on(
+      {card("a", {"1", "2"}), card("b", {"3", "4"}), card("a", {"1", "2"}), card("b", {"3", "4"})});
+  REQUIRE(agreement.on_devices);
+  CHECK(agreement.device_of_rank == std::vector{0, 0, 1, 1});
+}
+
+TEST_CASE("a process that sees one device uses it, whatever its local rank") {
+  const auto agreement = agree_on({card("a", {"1"}), card("a", {"2"}), card("a", {"3"})});
+  REQUIRE(agreement.on_devices);
+  CHECK(agreement.device_of_rank == std::vector{0, 0, 0});
+}
+
+TEST_CASE("two ranks on one device are named, with what to do") {
+  const auto agreement = agree_on({card("a", {"1"}), card("a", {"1"})});
+  CHECK(!agreement.on_devices);
+  CHECK(says(agreement, "rank 0 (a, pid 4711) and rank 1 (a, pid 4711) share GPU"));
+  CHECK(says(agreement, "CUDA_VISIBLE_DEVICES"));
+}
+
+TEST_CASE("the same device name on another host is another device") {
+  CHECK(agree_on({card("a", {"1"}), card("b", {"1"})}).on_devices);
+}
+
+TEST_CASE("more ranks than devices") {
+  const auto agreement =
+      agree_on({card("a", {"1", "2"}), card("a", {"1", "2"}), card("a", {"1", "2"})});
+  CHECK(!agreement.on_devices);
+  CHECK(says(agreement, "host a: 3 local ranks, 2 devices"));
+}
+
+TEST_CASE("a rank without a device takes all to the host path") {
+  const auto agreement = agree_on({card("a", {"1"}), card("a", {}), card("a", {"2"})});
+  CHECK(!agreement.on_devices);
+  CHECK(says(agreement, "rank 1 (a, pid 4711): hidden"));
+  CHECK(agree_on({card("a", {}), card("b", {})}).reason == "no rank has a GPU");
+}
+
+TEST_CASE("a slice of a card is refused by name") {
+  std::vector cards{card("a", {"1"}), card("a", {"2"})};
+  cards[1].devices[0].is_slice = true;
+  const auto agreement = agree_on(cards);
+  CHECK(!agreement.on_devices);
+  CHECK(says(agreement, "rank 1"));
+  CHECK(says(agreement, "MIG"));
+}
+
+TEST_CASE("NCCL missing or of another release on one rank") {
+  std::vector cards{card("a", {"1"}), card("b", {"2"})};
+  cards[1].nccl_version = 22809;
+  CHECK(says(agree_on(cards), "install one version"));
+  cards[1].nccl_version = 0;
+  cards[1].no_nccl_because = "libnccl.so.2: not found";
+  const auto agreement = agree_on(cards);
+  CHECK(!agreement.on_devices);
+  CHECK(says(agreement, "rank 1 (b, pid 4711) has no NCCL (libnccl.so.2: not found)"));
+}
+
+}  // namespace tutti::device::test

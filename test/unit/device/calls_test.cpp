@@ -1,0 +1,102 @@
+// The tables of calls, filled by fakes.
+#include <cstring>
+
+#include "device/inventory.hpp"
+#include "device/nccl_numbers.hpp"
+#include "support/catch.hpp"
+
+namespace tutti::device::test {
+namespace {
+
+/// A driver that shows `count` devices; the UUID of device i is all bytes i.
+CudaCalls driver(int count) {
+  CudaCalls calls;
+  calls.init = [](unsigned) { return cuda_success; };
+  calls.device_count = [count](int* out) {
+    *out = count;
+    return cuda_success;
+  };
+  calls.device_get = [](CudaDevice* device, int ordinal) {
+    *device = ordinal;
+    return cuda_success;
+  };
+  calls.device_uuid = [](CudaUuid* uuid, CudaDevice device) {
+    uuid->fill(static_cast<char>(device));
+    return cuda_success;
+  };
+  calls.device_name = [](char* name, int length, CudaDevice) {
+    std::strncpy(name, "GPU", static_cast<std::size_t>(length));
+    return cuda_success;
+  };
+  calls.device_bus_id = [](char* bus_id, int length, CudaDevice) {
+    std::strncpy(bus_id, "0000:18:00.0", static_cast<std::size_t>(length));
+    return cuda_success;
+  };
+  return calls;
+}
+
+}  // namespace
+
+TEST_CASE("all devices that the driver shows are listed, by index") {
+  for (const int count : {1, 2, 8, 16}) {
+    const auto inventory = take_inventory(driver(count), "");
+    REQUIRE(inventory.devices.size() == static_cast<std::size_t>(count));
+    CHECK(inventory.none_because.empty());
+    CHECK(inventory.devices.back().bus_id == "0000:18:00.0");
+    CHECK(!inventory.devices.back().is_slice);
+  }
+  CHECK(take_inventory(driver(2), "").devices[1].uuid == "01010101-0101-0101-0101-010101010101");
+}
+
+TEST_CASE("no driver, no device and a failing driver each say so") {
+  CHECK(take_inventory({}, "libcuda.so.1: not found").none_because.find("libcuda.so.1") !=
+        std::string::npos);
+  CHECK(take_inventory(driver(0), "").none_because.find("CUDA_VISIBLE_DEVICES") !=
+        std::string::npos);
+  auto failing = driver(1);
+  failing.init = [](unsigned) { return 999; };
+  CHECK(take_inventory(failing, "").none_because == "CUDA driver: error 999");
+  auto broken = driver(1);
+  broken.device_uuid = [](CudaUuid*, CudaDevice) { return 3; };
+  const auto inventory = take_inventory(broken, "");
+  CHECK(inventory.devices.empty());
+  CHECK(inventory.none_because == "device 0: CUDA driver: error 3");
+}
+
+TEST_CASE("a slice has another UUID than its card") {
+  auto calls = driver(1);
+  calls.card_uuid = [](CudaUuid* uuid, CudaDevice) {
+    uuid->fill('x');
+    return cuda_success;
+  };
+  CHECK(take_inventory(calls, "").devices.at(0).is_slice);
+}
+
+TEST_CASE("every result code of NCCL becomes words, known or not") {
+  const NcclCalls nothing;
+  CHECK(nccl_error_text(nothing, nullptr, 6) == "NCCL: remote error (6)");
+  for (int code = 0; code < 100; ++code) {
+    const auto text = nccl_error_text(nothing, nullptr, code);
+    CHECK(text.find(std::to_string(code)) != std::string::npos);
+    CHECK((text.find("unknown result") != std::string::npos) == (code > 7));
+  }
+  CHECK(nccl_error_text(nothing, nullptr, -1) == "NCCL: unknown result -1");
+  NcclCalls calls;
+  calls.last_error = [](NcclComm) { return "no route"; };
+  int comm = 0;
+  CHECK(nccl_error_text(calls, &comm, 2) == "NCCL: system error (2); its last message: no route");
+}
+
+TEST_CASE("types, operators and versions have NCCL's numbers") {
+  CHECK(nccl_type(Type::i8) == 0);
+  CHECK(nccl_type(Type::f16) == 6);
+  CHECK(nccl_type(Type::f32) == 7);
+  CHECK(nccl_type(Type::f64) == 8);
+  CHECK(nccl_type(Type::bf16) == 9);
+  CHECK(nccl_operator(Operator::max) == 2);
+  CHECK(nccl_operator(Operator::min) == 3);
+  CHECK(nccl_operator(Operator::average) == 4);
+  CHECK(nccl_version_text(22803) == "2.28.3");
+}
+
+}  // namespace tutti::device::test
