@@ -201,8 +201,9 @@ class Rate(unittest.TestCase):
     def check(self, cluster, source, target, rate):
         for _ in range(3):
             seen = stream(cluster, source, target, mebibytes=10**6, seconds=1.5)["bits_per_second"]
-            self.assertLess(seen, 1.01 * rate, f"{source} to {target}")
-            if seen > 0.85 * rate:
+            # Loose: what a busy receiver finds waiting counts into its window. Unshaped, it would be a hundred times the rate.
+            self.assertLess(seen, 1.25 * rate, f"{source} to {target}")
+            if seen > 0.75 * rate:
                 return
         self.fail(f"{source} to {target}: {seen / 1e6:.0f} Mbit/s of {rate / 1e6:.0f}")
 
