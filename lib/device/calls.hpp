@@ -8,8 +8,8 @@
 #include <vector>
 
 /// All that touches silicon: the calls of the CUDA driver and of NCCL that we use, as tables that
-/// are filled at run time (library.hpp) or by a test. Declared here and not by their headers, so that
-/// one build serves nodes with and without them.
+/// are filled at run time (library.hpp) or by a test. Declared here and not by their headers, so
+/// that one build serves nodes with and without them.
 namespace tutti::device {
 
 using CudaResult = int;  ///< CUresult; 0 is success
