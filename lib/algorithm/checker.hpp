@@ -7,13 +7,12 @@
 #include <vector>
 
 #include "algorithm/schedule.hpp"
+#include "base/call_signature.hpp"
 
 /// Runs the schedules of all ranks in one process, without I/O, on symbols: an element is
 /// "contributions of ranks {…} to element e". So it proves that every contribution arrives exactly
 /// once, and that nothing deadlocks or stays unmatched.
 namespace tutti::algorithm {
-
-enum class Operation : std::uint8_t { fan_out, broadcast, all_reduce, barrier, send_recv };
 
 /// What the buffers hold when all ranks are through. `input` and `output` have `count` elements;
 /// `input` exists only out of place and for send_recv, and only fan_out, broadcast and in-place

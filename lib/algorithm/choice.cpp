@@ -99,4 +99,48 @@ Schedule make_barrier(std::string_view algorithm, const Problem& problem) {
   return make("barrier", barrier_names, barriers, algorithm, problem);
 }
 
+Names algorithms_of(Operation operation, bool in_rank_order) {
+  if (in_rank_order) return {};
+  switch (operation) {
+    case Operation::fan_out:
+      return fan_out_names;
+    case Operation::broadcast:
+      return broadcast_names;
+    case Operation::all_reduce:
+      return all_reduce_names;
+    case Operation::barrier:
+    case Operation::finalize:
+      return barrier_names;
+    default:
+      return {};
+  }
+}
+
+std::string_view choose(Operation operation, const Problem& problem, const Traits& traits) {
+  const auto bytes = problem.count * traits.element_bytes;
+  switch (operation) {
+    case Operation::fan_out:
+      return choose_fan_out(problem.size, bytes);
+    case Operation::broadcast:
+      return choose_broadcast(problem.size, bytes);
+    case Operation::all_reduce:
+      return choose_all_reduce(problem.size, bytes);
+    default:
+      return choose_barrier(problem.size);
+  }
+}
+
+Schedule make(Operation operation, std::string_view algorithm, const Problem& problem) {
+  switch (operation) {
+    case Operation::fan_out:
+      return make_fan_out(algorithm, problem);
+    case Operation::broadcast:
+      return make_broadcast(algorithm, problem);
+    case Operation::all_reduce:
+      return make_all_reduce(algorithm, problem);
+    default:
+      return make_barrier(algorithm, problem);
+  }
+}
+
 }  // namespace tutti::algorithm

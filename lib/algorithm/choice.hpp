@@ -5,9 +5,28 @@
 #include <string_view>
 
 #include "algorithm/schedule.hpp"
+#include "base/call_signature.hpp"
 
 /// Which algorithm a call uses, and the way from its name to its schedule.
 namespace tutti::algorithm {
+
+/// What the choice looks at besides the problem; all ranks know it alike.
+struct Traits {
+  std::int64_t element_bytes = 1;
+  /// Contributions must be combined in the order of ranks, all at once: 16-bit floats, which are
+  /// rounded once, and deterministic calls.
+  bool in_rank_order = false;
+};
+
+/// All names that make() knows for the operation; with `in_rank_order`, those that combine so.
+[[nodiscard]] std::span<const std::string_view> algorithms_of(Operation operation,
+                                                              bool in_rank_order = false);
+[[nodiscard]] std::string_view choose(Operation operation, const Problem& problem,
+                                      const Traits& traits);
+/// Throws std::invalid_argument for a name that the operation does not know; the text lists those
+/// it does.
+[[nodiscard]] Schedule make(Operation operation, std::string_view algorithm,
+                            const Problem& problem);
 
 /// The choice looks only at what all ranks know alike. `bytes` is the size of the whole buffer.
 [[nodiscard]] std::string_view choose_fan_out(int size, std::int64_t bytes);

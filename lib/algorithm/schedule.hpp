@@ -119,8 +119,15 @@ struct Problem {
   int root = 0;            ///< rooted operations
   std::int64_t count = 0;  ///< elements, in the sense of the operation's documentation
   std::int64_t chunk = 1;  ///< elements moved at once where an algorithm pipelines; at least 1
-  bool in_place = true;    ///< all_reduce: input and output are the same memory
-  std::vector<int> host;   ///< host[r]: index of the host of rank r; empty: all on one host
+  /// Input and output are the same memory. Of all_gather, gather, reduce_scatter and scatter: the
+  /// own block lies at its place within the larger buffer.
+  bool in_place = true;
+  /// v-forms: elements of each rank's block, in the order of ranks, without gaps. Of gather_v and
+  /// scatter_v only at the root; elsewhere empty, and `count` is the own block. all_to_all_v: of
+  /// what goes to each rank. Otherwise empty: all blocks have `count` elements.
+  std::vector<std::int64_t> counts;
+  std::vector<std::int64_t> recv_counts;  ///< all_to_all_v: of what comes from each rank
+  std::vector<int> host;  ///< host[r]: index of the host of rank r; empty: all on one host
 };
 
 }  // namespace tutti::algorithm

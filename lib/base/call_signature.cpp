@@ -8,8 +8,13 @@ namespace tutti {
 
 std::string_view name(Operation operation) noexcept {
   constexpr std::array<std::string_view, operation_count> names{
-      "no call", "barrier", "broadcast", "fan_out",  "all_reduce",
-      "send",    "recv",    "send_recv", "finalize",
+      "no call",      "barrier",          "broadcast",
+      "fan_out",      "all_reduce",       "send",
+      "recv",         "send_recv",        "finalize",
+      "reduce",       "all_gather",       "reduce_scatter",
+      "gather",       "scatter",          "all_to_all",
+      "all_gather_v", "reduce_scatter_v", "gather_v",
+      "scatter_v",    "all_to_all_v",     "split",
   };
   const auto index = static_cast<std::size_t>(operation);
   return index < names.size() ? names[index] : "unknown operation";
@@ -40,9 +45,23 @@ std::string describe(const CallSignature& call) {
     case Operation::none:
     case Operation::barrier:
     case Operation::finalize:
+    case Operation::split:
       return std::string(name(call.operation));
     case Operation::all_reduce:
-      return fmt::format("all_reduce of {} {}, {}", call.count, name(call.type), name(call.op));
+    case Operation::reduce_scatter:
+    case Operation::reduce_scatter_v:
+      return fmt::format("{} of {} {}, {}", name(call.operation), call.count, name(call.type),
+                         name(call.op));
+    case Operation::reduce:
+      return fmt::format("reduce of {} {}, {}, to rank {}", call.count, name(call.type),
+                         name(call.op), call.root);
+    case Operation::all_gather:
+    case Operation::all_gather_v:
+    case Operation::all_to_all:
+    case Operation::all_to_all_v:
+      return fmt::format("{} of {} {}", name(call.operation), call.count, name(call.type));
+    case Operation::gather:
+    case Operation::gather_v:
     case Operation::send:
     case Operation::send_recv:
       return fmt::format("{} of {} {} to rank {}", name(call.operation), call.count,

@@ -19,8 +19,20 @@ enum class Operation : std::uint8_t {
   recv,
   send_recv,
   finalize,
+  reduce,
+  all_gather,
+  reduce_scatter,
+  gather,
+  scatter,
+  all_to_all,
+  all_gather_v,
+  reduce_scatter_v,
+  gather_v,
+  scatter_v,
+  all_to_all_v,
+  split,
 };
-inline constexpr int operation_count = 9;
+inline constexpr int operation_count = 21;
 
 [[nodiscard]] std::string_view name(Operation operation) noexcept;
 

@@ -11,17 +11,20 @@ struct TypeFacts {
   std::string_view name;
   std::size_t size;
 };
-constexpr std::array<TypeFacts, 10> types{{{"i8", 1},
-                                           {"u8", 1},
-                                           {"i32", 4},
-                                           {"u32", 4},
-                                           {"i64", 8},
-                                           {"u64", 8},
-                                           {"f16", 2},
-                                           {"bf16", 2},
-                                           {"f32", 4},
-                                           {"f64", 8}}};
-constexpr std::array<std::string_view, 5> operators{"sum", "product", "min", "max", "average"};
+constexpr std::array<TypeFacts, type_count> types{{{"i8", 1},
+                                                   {"u8", 1},
+                                                   {"i32", 4},
+                                                   {"u32", 4},
+                                                   {"i64", 8},
+                                                   {"u64", 8},
+                                                   {"f16", 2},
+                                                   {"bf16", 2},
+                                                   {"f32", 4},
+                                                   {"f64", 8},
+                                                   {"f8e4m3", 1},
+                                                   {"f8e5m2", 1}}};
+constexpr std::array<std::string_view, operator_count> operators{
+    "sum", "product", "min", "max", "average", "bit_and", "bit_or", "bit_xor"};
 
 }  // namespace
 
@@ -53,6 +56,21 @@ std::optional<Operator> parse_operator(std::string_view text) noexcept {
     if (operators[i] == text) return static_cast<Operator>(i);
   }
   return std::nullopt;
+}
+
+bool reducible(Type type, Operator op) noexcept {
+  switch (type) {
+    case Type::f8e4m3:
+    case Type::f8e5m2:
+      return false;
+    case Type::f16:
+    case Type::bf16:
+    case Type::f32:
+    case Type::f64:
+      return op < Operator::bit_and;
+    default:
+      return type < Type{type_count} && op <= Operator::bit_xor;
+  }
 }
 
 const char* name(ErrorCode code) noexcept {

@@ -83,8 +83,8 @@ std::optional<Frame> decode(std::span<const std::byte, frame_header_bytes> heade
   if (kind < static_cast<std::uint8_t>(FrameKind::data) ||
       kind > static_cast<std::uint8_t>(FrameKind::credit) ||
       stream_kind > static_cast<std::uint8_t>(StreamKind::message) ||
-      operation >= operation_count || type > static_cast<std::uint8_t>(Type::f64) ||
-      op > static_cast<std::uint8_t>(Operator::average) ||
+      operation >= operation_count || type >= type_count ||
+      op >= operator_count ||
       call.signature.algorithm >= algorithm_id_count || zero != 0) {
     return std::nullopt;
   }

@@ -9,24 +9,59 @@
 namespace tutti {
 
 /// Element types. The values travel between ranks: never renumber.
-enum class Type : std::uint8_t { i8, u8, i32, u32, i64, u64, f16, bf16, f32, f64 };
+enum class Type : std::uint8_t {
+  i8,
+  u8,
+  i32,
+  u32,
+  i64,
+  u64,
+  f16,
+  bf16,
+  f32,
+  f64,
+  f8e4m3,
+  f8e5m2,
+};
+inline constexpr int type_count = 12;
 
 /// How two contributions become one. The values travel between ranks: never renumber.
-enum class Operator : std::uint8_t { sum, product, min, max, average };
+enum class Operator : std::uint8_t {
+  sum,
+  product,
+  min,
+  max,
+  average,
+  bit_and,
+  bit_or,
+  bit_xor,
+};
+inline constexpr int operator_count = 8;
 
 inline constexpr Operator sum = Operator::sum;
 inline constexpr Operator product = Operator::product;
 inline constexpr Operator min = Operator::min;
 inline constexpr Operator max = Operator::max;
 inline constexpr Operator average = Operator::average;
+inline constexpr Operator bit_and = Operator::bit_and;
+inline constexpr Operator bit_or = Operator::bit_or;
+inline constexpr Operator bit_xor = Operator::bit_xor;
 
-/// IEEE 754 binary16, as bits. Moved by every operation; not reduced yet.
+/// IEEE 754 binary16, as bits.
 struct half {
   std::uint16_t bits;
 };
-/// The upper half of an IEEE 754 binary32, as bits. Moved by every operation; not reduced yet.
+/// The upper half of an IEEE 754 binary32, as bits.
 struct bfloat16 {
   std::uint16_t bits;
+};
+/// The 8-bit floats of the OCP specification (2023), as bits: 4 bits of exponent and 3 of mantissa,
+/// or 5 and 2. The host path moves them and does not reduce them.
+struct float8_e4m3 {
+  std::uint8_t bits;
+};
+struct float8_e5m2 {
+  std::uint8_t bits;
 };
 
 [[nodiscard]] std::size_t size_of(Type type) noexcept;
@@ -66,15 +101,27 @@ template <>
 struct TypeOf<bfloat16> {
   static constexpr Type value = Type::bf16;
 };
+template <>
+struct TypeOf<float8_e4m3> {
+  static constexpr Type value = Type::f8e4m3;
+};
+template <>
+struct TypeOf<float8_e5m2> {
+  static constexpr Type value = Type::f8e5m2;
+};
 
 /// What a span may hold.
 template <class T>
 concept Element = requires {
   TypeOf<T>::value;
 };
-/// What all_reduce can combine on the host path.
+/// What reductions can combine in host memory.
 template <class T>
-concept Reducible = Element<T> && !std::same_as<T, half> && !std::same_as<T, bfloat16> &&
+concept Reducible = Element<T> && !std::same_as<T, float8_e4m3> && !std::same_as<T, float8_e5m2> &&
                     !std::same_as<T, std::byte>;
+
+/// Whether `op` is defined on `type` in host memory. Bitwise operators are for integers; 8-bit
+/// floats are only moved.
+[[nodiscard]] bool reducible(Type type, Operator op) noexcept;
 
 }  // namespace tutti

@@ -8,8 +8,8 @@ namespace tutti::test {
 
 TEST_CASE("every type is found by its name and has its size") {
   const std::pair<std::string_view, std::size_t> table[] = {
-      {"i8", 1},  {"u8", 1},  {"i32", 4},  {"u32", 4}, {"i64", 8},
-      {"u64", 8}, {"f16", 2}, {"bf16", 2}, {"f32", 4}, {"f64", 8}};
+      {"i8", 1},  {"u8", 1},   {"i32", 4}, {"u32", 4}, {"i64", 8},    {"u64", 8},
+      {"f16", 2}, {"bf16", 2}, {"f32", 4}, {"f64", 8}, {"f8e4m3", 1}, {"f8e5m2", 1}};
   for (const auto& [text, size] : table) {
     INFO(text);
     const auto type = parse_type(text);
@@ -23,7 +23,8 @@ TEST_CASE("every type is found by its name and has its size") {
 }
 
 TEST_CASE("every operator is found by its name") {
-  for (const auto* text : {"sum", "product", "min", "max", "average"}) {
+  for (const auto* text :
+       {"sum", "product", "min", "max", "average", "bit_and", "bit_or", "bit_xor"}) {
     INFO(text);
     REQUIRE(parse_operator(text));
     CHECK(name(*parse_operator(text)) == text);
@@ -53,7 +54,10 @@ TEST_CASE("C++ types map to the element types of their size") {
   CHECK(!Element<bool>);
   CHECK(!Element<short>);
   CHECK(!Element<long double>);
-  CHECK(!Reducible<half>);
+  CHECK(TypeOf<float8_e4m3>::value == Type::f8e4m3);
+  CHECK(TypeOf<float8_e5m2>::value == Type::f8e5m2);
+  CHECK(Reducible<half>);
+  CHECK(!Reducible<float8_e4m3>);
   CHECK(!Reducible<std::byte>);
 }
 
