@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "job.hpp"
@@ -12,14 +13,14 @@ namespace tutti::app {
 /// device.
 class Buffer {
  public:
+  /// Throws Error{system} where memory is too small.
   Buffer(Job& job, std::size_t bytes);
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
   ~Buffer();
 
   /// To fill or to check, between upload() and download().
-  [[nodiscard]] std::byte* host() { return host_.data(); }
-  [[nodiscard]] std::size_t bytes() const { return host_.size(); }
+  [[nodiscard]] std::span<std::byte> host() { return host_; }
   /// What the operation gets: the device's address on the device path, else the host's.
   [[nodiscard]] void* data() { return device_ != nullptr ? device_ : host_.data(); }
   /// Copies to the device and back; nothing on the host path.

@@ -10,7 +10,7 @@
 
 namespace tutti::app {
 
-int info(Job& job, const OperationOptions& options) {
+int info(Job& job, const JobOptions& options) {
   auto& communicator = job.communicator();
   const auto sources = gather_texts(communicator, job.source());
   if (communicator.rank() == 0) {

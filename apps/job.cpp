@@ -45,7 +45,7 @@ struct Job::Mpi {
 Job::Job() = default;
 Job::~Job() = default;
 
-void Job::start(const OperationOptions& options) {
+void Job::start(const JobOptions& options) {
   Options settings;
   if (options.timeout.count() > 0) settings.timeout = options.timeout;
   if (options.verbose) settings.log_level = LogLevel::info;
@@ -81,10 +81,19 @@ void Job::open(const Options& settings) {
 #endif
 }
 
-void Job::run(const std::function<void(Stream)>& on_device, const std::function<void()>& on_host) {
-  if (!device_memory_) return on_host();
-  on_device(device_memory_->stream());
-  communicator_->synchronize(device_memory_->stream());
+std::optional<Stream> Job::stream() const {
+  if (!device_memory_) return std::nullopt;
+  return Stream(device_memory_->stream());
+}
+
+bool Job::is_on_nccl() const {
+  return device_memory_ && !communicator_->is_device_path_staged();
+}
+
+std::string Job::mpi() const {
+  if (!mpi_) return "";
+  const auto begin = source_.find('(') + 1;  // "MPI (Open MPI v4.1.4)"
+  return source_.substr(begin, source_.rfind(')') - begin);
 }
 
 std::string Job::phases() const {
@@ -109,7 +118,7 @@ Error Job::give_up(const Error& error) noexcept {
   return error;
 }
 
-int run_job(const OperationOptions& options, const std::function<int(Job&)>& body) {
+int run_job(const JobOptions& options, const std::function<int(Job&)>& body) {
   Job job;
   std::optional<Error> error;
   try {

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,17 +21,21 @@ class Job {
   ~Job();
 
   /// Collective.
-  void start(const OperationOptions& options);
+  void start(const JobOptions& options);
   [[nodiscard]] Communicator& communicator() { return *communicator_; }
   /// Null on the host path.
   [[nodiscard]] std::shared_ptr<device::DeviceMemory> device_memory() const {
     return device_memory_;
   }
-  /// Runs `on_device` with the job's stream and waits for it, or `on_host`, as the path is.
-  void run(const std::function<void(Stream)>& on_device, const std::function<void()>& on_host);
+  /// Where device calls are queued; nothing on the host path.
+  [[nodiscard]] std::optional<Stream> stream() const;
+  /// Who moves the data: NCCL, or the host path, which serves device memory too where NCCL can't.
+  [[nodiscard]] bool is_on_nccl() const;
   /// "nccl" or "cpu"
-  [[nodiscard]] const char* backend() const { return device_memory_ ? "nccl" : "cpu"; }
+  [[nodiscard]] const char* backend() const { return is_on_nccl() ? "nccl" : "cpu"; }
   [[nodiscard]] const std::string& source() const { return source_; }
+  /// Name and version of the MPI that started it; empty without.
+  [[nodiscard]] std::string mpi() const;
   /// How long each phase took up to now, for --verbose.
   [[nodiscard]] std::string phases() const;
   /// The orderly end: all ranks have made the same calls.
@@ -52,7 +57,7 @@ class Job {
 
 /// Runs a subcommand's body and turns what it throws into a sentence and an exit status. A failure
 /// of the job is printed once, by the lowest surviving rank.
-int run_job(const OperationOptions& options, const std::function<int(Job&)>& body);
+int run_job(const JobOptions& options, const std::function<int(Job&)>& body);
 
 /// What each rank has to say, on rank 0 in the order of ranks; empty elsewhere. Collective.
 [[nodiscard]] std::vector<std::string> gather_texts(Communicator& communicator,

@@ -1,34 +1,48 @@
-#include "operation.hpp"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "catalogue.hpp"
+#include "result_file.hpp"
+#include "sentences.hpp"
+#include "subcommands.hpp"
 #include "text.hpp"
 #include "tutti/version.hpp"
+#include "workload.hpp"
 
 namespace tutti::app {
 namespace {
 
-std::string prefix_of(Job& job) {
-  const auto& communicator = job.communicator();
-  const auto& info = communicator.info(communicator.rank());
-  return fmt::format("[rank {}/{} | local {} | {} | {}] ", communicator.rank(), communicator.size(),
-                     communicator.local_rank(), info.host, job.backend());
+Problem problem_of(Job& job, Operation operation, const OperationOptions& options) {
+  auto& communicator = job.communicator();
+  Problem problem{.operation = operation,
+                  .type = options.type,
+                  .op = options.op,
+                  .root = options.root,
+                  .in_place = options.in_place,
+                  .on_nccl = job.is_on_nccl(),
+                  .rank = communicator.rank(),
+                  .ranks = communicator.size()};
+  if (operation != Operation::barrier) problem.count = count_for(problem, options.bytes);
+  return problem;
 }
 
 /// `text` with the rank's prefix before each line.
 std::string prefixed(Job& job, const std::string& text) {
+  auto& communicator = job.communicator();
+  const int rank = communicator.rank();
+  const auto prefix =
+      fmt::format("[rank {}/{} | local {} | {} | {}] ", rank, communicator.size(),
+                  communicator.local_rank(), communicator.info(rank).host, job.backend());
   std::istringstream lines(text);
   std::string line;
   std::string result;
-  while (std::getline(lines, line)) result += prefix_of(job) + line + "\n";
+  while (std::getline(lines, line)) result += prefix + line + "\n";
   return result;
 }
 
@@ -38,97 +52,116 @@ double slowest(Communicator& communicator, double seconds) {
   return value[0];
 }
 
-void write_json(const std::string& file, const nlohmann::json& json) {
-  const auto text = json.dump(2) + "\n";
-  if (file == "-") {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    return;
+/// All runs of one rank.
+struct Runs {
+  std::vector<double> seconds;  ///< the slowest rank's, ascending
+  std::string algorithm;
+  Wrong wrong;  ///< of the first run that was wrong
+
+  [[nodiscard]] std::chrono::duration<double> median() const {
+    return std::chrono::duration<double>(seconds[seconds.size() / 2]);
   }
-  std::ofstream stream(file);
-  stream << text;
-  stream.close();
-  if (!stream) {
-    throw Error(ErrorCode::system,
-                fmt::format("can't write {}: check that its folder exists and is "
-                            "writable",
-                            file));
+};
+
+double timed_call(Job& job, Workload& workload, const Call& settings) {
+  auto& communicator = job.communicator();
+  const auto stream = job.stream();
+  communicator.barrier();
+  const auto start = std::chrono::steady_clock::now();
+  call(communicator, workload.problem(), workload.send(), workload.recv(), stream, settings);
+  if (stream) communicator.synchronize(*stream);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+Runs run_all(Job& job, Workload& workload, const OperationOptions& options) {
+  Runs runs;
+  const Call settings{.algorithm = options.algorithm};
+  for (int i = 0; i < options.repeat; ++i) {
+    workload.prepare();
+    const auto seconds = timed_call(job, workload, settings);
+    runs.algorithm = job.communicator().latest_algorithm();
+    // The first wrong result stays: a later right one does not mend it.
+    if (runs.wrong.elements == 0) runs.wrong = workload.check();
+    runs.seconds.push_back(slowest(job.communicator(), seconds));
   }
+  std::sort(runs.seconds.begin(), runs.seconds.end());
+  return runs;
+}
+
+std::string summary_of(Job& job, const Problem& problem, const Runs& runs, int repeat,
+                       const std::vector<int>& wrong_ranks) {
+  const auto& communicator = job.communicator();
+  const bool moves_data = problem.operation != Operation::barrier;
+  const auto name = shown_name(problem.operation);
+  const auto what = moves_data ? fmt::format("{} of {}", name, size_text(bytes_of(problem))) : name;
+  const auto verdict =
+      wrong_ranks.empty()
+          ? fmt::format("{} on every rank in {}", moves_data ? "verified" : "passed",
+                        time_text(runs.median()))
+          : fmt::format("WRONG on rank {}", fmt::join(wrong_ranks, ", "));
+  return fmt::format("{} on {}, backend {} ({}): {} {}{}\n",
+                     count_text(communicator.size(), "rank"),
+                     count_text(communicator.host_count(), "host"), job.backend(),
+                     communicator.device_path_reason(), what, verdict,
+                     repeat > 1 ? fmt::format(" (median of {})", repeat) : "");
+}
+
+std::string json_of(Job& job, const Problem& problem, const Runs& runs,
+                    const OperationOptions& options, const std::vector<int>& wrong_ranks) {
+  const nlohmann::json json{{"schema", 1},
+                            {"version", version_string},
+                            {"operation", shown_name(problem.operation)},
+                            {"ranks", problem.ranks},
+                            {"hosts", job.communicator().host_count()},
+                            {"backend", job.backend()},
+                            {"algorithm", runs.algorithm},
+                            {"type", name(problem.type)},
+                            {"bytes", bytes_of(problem)},
+                            {"in_place", problem.in_place},
+                            {"repeat", options.repeat},
+                            {"verified", wrong_ranks.empty()},
+                            {"wrong_ranks", wrong_ranks},
+                            {"median_us", runs.median().count() * 1e6}};
+  return json.dump(2) + "\n";
+}
+
+std::vector<int> wrong_ranks_of(Communicator& communicator, const Wrong& mine) {
+  std::vector<std::uint8_t> wrong(static_cast<std::size_t>(communicator.size()));
+  wrong[static_cast<std::size_t>(communicator.rank())] = mine.elements > 0 ? 1 : 0;
+  communicator.all_reduce(in_place, std::span(wrong), max);
+  std::vector<int> ranks;
+  for (std::size_t rank = 0; rank < wrong.size(); ++rank) {
+    if (wrong[rank] != 0) ranks.push_back(static_cast<int>(rank));
+  }
+  return ranks;
 }
 
 }  // namespace
 
-std::size_t element_count(const OperationOptions& options) {
-  const auto size = size_of(options.type);
-  return (options.bytes + size - 1) / size;
-}
-
-int perform(Job& job, const OperationOptions& options, const Operation& operation) {
+int perform(Job& job, Operation operation, const OperationOptions& options) {
   auto& communicator = job.communicator();
-  std::vector<double> times;
-  std::string algorithm_used;
-  Outcome outcome;
-  for (int i = 0; i < options.repeat; ++i) {
-    operation.prepare();
-    communicator.barrier();
-    const auto start = std::chrono::steady_clock::now();
-    operation.run();
-    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
-    algorithm_used = communicator.latest_algorithm();
-    // The first wrong result stays: a later right one does not mend it.
-    if (outcome.wrong.empty()) outcome = operation.check();
-    times.push_back(slowest(communicator, time.count()));
-  }
-  auto report = prefixed(job, outcome.line);
+  ResultFile file(communicator, options.json, "--json");
+  const auto problem = problem_of(job, operation, options);
+  Workload workload(job, problem);
+  const auto runs = run_all(job, workload, options);
+
+  auto report = prefixed(job, sentences_of(problem, runs.wrong));
   if (options.verbose) report += prefixed(job, "set-up: " + job.phases());
   const auto reports = gather_texts(communicator, report);
-  const auto wrongs = gather_texts(communicator, outcome.wrong);
-  const auto backend = fmt::format("{} ({})", job.backend(), communicator.device_path_reason());
-  int status = outcome.wrong.empty() ? 0 : 1;
-
+  const auto wrong_ranks = wrong_ranks_of(communicator, runs.wrong);
   if (communicator.rank() == 0) {
-    std::vector<int> wrong_ranks;
-    for (std::size_t rank = 0; rank < wrongs.size(); ++rank) {
-      if (!wrongs[rank].empty()) wrong_ranks.push_back(static_cast<int>(rank));
-    }
-    std::sort(times.begin(), times.end());
-    const std::chrono::duration<double> median(times[times.size() / 2]);
-    const auto what = operation.moves_data
-                          ? fmt::format("{} of {}", operation.name, size_text(operation.bytes))
-                          : operation.name;
-    const auto verdict =
-        wrong_ranks.empty()
-            ? fmt::format("{} on every rank in {}", operation.moves_data ? "verified" : "passed",
-                          time_text(median))
-            : fmt::format("WRONG on rank {}", fmt::join(wrong_ranks, ", "));
-    const auto repeated = options.repeat > 1 ? fmt::format(" (median of {})", options.repeat) : "";
-    const auto summary = fmt::format(
-        "{} on {}, backend {}: {} {}{}\n", count_text(communicator.size(), "rank"),
-        count_text(communicator.host_count(), "host"), backend, what, verdict, repeated);
-    if (!options.quiet && options.json != "-") {
+    if (!options.quiet && !file.is_standard_output()) {
       for (const auto& text : reports) std::fwrite(text.data(), 1, text.size(), stdout);
-      if (options.verbose) fmt::print("algorithm: {}\n", algorithm_used);
-      std::fwrite(summary.data(), 1, summary.size(), stdout);
+      if (options.verbose) {
+        fmt::print("algorithm: {}\n", problem.on_nccl ? "chosen by NCCL" : runs.algorithm);
+      }
+      fmt::print("{}", summary_of(job, problem, runs, options.repeat, wrong_ranks));
       std::fflush(stdout);
     }
-    if (!options.json.empty()) {
-      write_json(options.json, {{"schema", 1},
-                                {"version", version_string},
-                                {"operation", operation.name},
-                                {"ranks", communicator.size()},
-                                {"hosts", communicator.host_count()},
-                                {"backend", job.backend()},
-                                {"algorithm", algorithm_used},
-                                {"type", name(options.type)},
-                                {"bytes", operation.bytes},
-                                {"repeat", options.repeat},
-                                {"verified", wrong_ranks.empty()},
-                                {"wrong_ranks", wrong_ranks},
-                                {"median_us", median.count() * 1e6}});
-    }
-    if (!wrong_ranks.empty()) status = 1;
+    if (file.wanted()) file.write(json_of(job, problem, runs, options, wrong_ranks));
   }
   job.finish();
-  return status;
+  return wrong_ranks.empty() ? 0 : 1;
 }
 
 }  // namespace tutti::app

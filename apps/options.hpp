@@ -2,27 +2,54 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "tutti/operation.hpp"
 #include "tutti/options.hpp"
 #include "tutti/types.hpp"
 
+/// What the subcommands take; docs/guide.md and `--help` say what each means.
 namespace tutti::app {
 
-/// What the operations' subcommands take; docs/guide.md and `--help` say what each means.
-struct OperationOptions {
+struct JobOptions {
   std::optional<BackendChoice> backend;  ///< empty: as TUTTI_BACKEND says
-  std::size_t bytes = std::size_t{4} << 20;
+  std::chrono::nanoseconds timeout{};    ///< 0: as TUTTI_TIMEOUT says
+  bool verbose = false;
+};
+
+/// Of those that move data.
+struct DataOptions : JobOptions {
   Type type = Type::f32;
   Operator op = Operator::sum;
   int root = 0;
-  std::chrono::nanoseconds timeout{};  ///< 0: as TUTTI_TIMEOUT says
+  std::string json;  ///< file, "-" for standard output
+};
+
+struct OperationOptions : DataOptions {
+  std::size_t bytes = std::size_t{4} << 20;
+  bool in_place = false;
   int repeat = 1;
   std::string algorithm;
-  std::string json;  ///< file, "-" for standard output
   bool quiet = false;
-  bool verbose = false;
+};
+
+enum class BenchFormat : std::uint8_t { table, nccl_tests, osu };
+
+struct BenchOptions : DataOptions {
+  std::vector<Operation> operations;
+  std::vector<std::string> peers;
+  std::vector<std::size_t> sizes{4, std::size_t{1} << 10, std::size_t{64} << 10,
+                                 std::size_t{1} << 20, std::size_t{16} << 20};
+  bool out_of_place = false;
+  bool graph = false;
+  int warmup = 5;
+  int iterations = 0;  ///< 0: as many as `min_time` gives
+  std::chrono::nanoseconds min_time = std::chrono::milliseconds(500);
+  BenchFormat format = BenchFormat::table;
+  std::string csv;
 };
 
 }  // namespace tutti::app

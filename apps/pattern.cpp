@@ -4,153 +4,246 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
+
+#include "number.hpp"
 
 namespace tutti::app {
 namespace {
 
-std::uint64_t scramble(std::uint64_t value) {
-  // splitmix64's finaliser, so that a shifted or repeated piece of the buffer does not look right.
+std::uint64_t scrambled(std::uint64_t value) {
+  // The finaliser of splitmix64 (Steele, Lea, Flood, OOPSLA 2014).
   value += 0x9E3779B97F4A7C15U;
   value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9U;
   value = (value ^ (value >> 27)) * 0x94D049BB133111EBU;
   return value ^ (value >> 31);
 }
 
-/// 0 to 126: fits the smallest type, and a bfloat16 holds it exactly.
-int value_of(int rank, std::size_t index) {
-  return static_cast<int>(scramble(static_cast<std::uint64_t>(rank) << 40 ^ index) % 127);
+/// `source` is a rank, or another number for values that ranks share.
+std::uint64_t random_bits(int source, std::size_t index) {
+  return scrambled(scrambled(static_cast<std::uint64_t>(source)) ^ index);
 }
 
-/// 1 or 2: products of many stay exact.
-int factor_of(int rank, std::size_t index) {
-  return 1 + value_of(rank, index) % 2;
+/// From -limit to limit.
+std::int64_t between(std::uint64_t bits, std::uint64_t limit) {
+  return static_cast<std::int64_t>(bits % (2 * limit + 1) - limit);
 }
 
-std::uint16_t half_bits(int value) {
-  // Exact for whole numbers below 2048: exponent from the leading bit, the rest shifted into the
-  // fraction.
-  if (value == 0) return 0;
-  const auto number = static_cast<unsigned>(value);
-  const unsigned exponent = static_cast<unsigned>(std::bit_width(number)) - 1;
-  return static_cast<std::uint16_t>(((exponent + 15) << 10) |
-                                    ((number << (10 - exponent)) & 0x3FFU));
-}
-
-std::uint16_t bfloat16_bits(int value) {
-  return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16);
-}
-
-/// Calls `action` with a function that turns a whole number into the type's value.
-template <class Action>
-auto with_type(Type type, Action action) {
-  switch (type) {
-    case Type::i8:
-      return action([](auto value) { return static_cast<std::int8_t>(value); });
-    case Type::u8:
-      return action([](auto value) { return static_cast<std::uint8_t>(value); });
-    case Type::i32:
-      return action([](auto value) { return static_cast<std::int32_t>(value); });
-    case Type::u32:
-      return action([](auto value) { return static_cast<std::uint32_t>(value); });
-    case Type::i64:
-      return action([](auto value) { return static_cast<std::int64_t>(value); });
-    case Type::u64:
-      return action([](auto value) { return static_cast<std::uint64_t>(value); });
-    case Type::f16:
-      return action([](auto value) { return half_bits(static_cast<int>(value)); });
-    case Type::bf16:
-      return action([](auto value) { return bfloat16_bits(static_cast<int>(value)); });
-    case Type::f32:
-      return action([](auto value) { return static_cast<float>(value); });
-    case Type::f64:
-      break;
+/// One rank's element of a reduction, as a whole number.
+class Contribution {
+ public:
+  Contribution(const Problem& problem, int rank) : problem_(problem), rank_(rank) {
+    const auto ranks = static_cast<std::uint64_t>(problem.ranks);
+    if (is_float(problem.type)) {
+      most_ = std::uint64_t{1} << precision_of(problem.type);
+    } else {
+      most_ = UINT64_MAX >> (64 - precision_of(problem.type)) >> (is_signed(problem.type) ? 1 : 0);
+    }
+    share_ = most_ / ranks;
   }
-  return action([](auto value) { return static_cast<double>(value); });
+
+  [[nodiscard]] std::int64_t at(std::size_t index) const {
+    return is_float(problem_.type) ? float_at(index) : wrapped(problem_.type, integer_at(index));
+  }
+  /// The largest that each rank may add.
+  [[nodiscard]] std::uint64_t share() const { return share_; }
+
+ private:
+  [[nodiscard]] std::int64_t float_at(std::size_t index) const {
+    const auto bits = random_bits(rank_, index);
+    switch (problem_.op) {
+      case Operator::min:
+      case Operator::max:
+        return between(bits, most_);
+      case Operator::product:
+        return factor(bits);
+      case Operator::average:
+        return around_a_mean(index);
+      default:
+        // Where ranks are more than the numbers that add up exactly, only the first have any.
+        if (share_ == 0 && static_cast<std::uint64_t>(rank_) >= most_) return 0;
+        return between(bits, std::max<std::uint64_t>(share_, 1));
+    }
+  }
+
+  /// -2 to 2, without 0. At most six ranks have 2, so that the product stays within 8-bit floats.
+  [[nodiscard]] std::int64_t factor(std::uint64_t bits) const {
+    constexpr int doubling_ranks = 6;
+    const int every = (problem_.ranks + doubling_ranks - 1) / doubling_ranks;
+    const int magnitude = rank_ % every == 0 && (bits & 2) != 0 ? 2 : 1;
+    return (bits & 1) != 0 ? magnitude : -magnitude;
+  }
+
+  /// Neighbours differ from a mean that all share by the same, one up and one down.
+  [[nodiscard]] std::int64_t around_a_mean(std::size_t index) const {
+    if (share_ == 0) return 0;
+    const auto mean_limit = std::max<std::uint64_t>(share_ / 2, 1);
+    const auto mean = between(random_bits(-1, index), mean_limit);
+    const bool is_single = rank_ == problem_.ranks - 1 && rank_ % 2 == 0;
+    if (is_single) return mean;
+    const auto apart = between(random_bits(rank_ / 2, index), share_ - mean_limit);
+    return rank_ % 2 == 0 ? mean + apart : mean - apart;
+  }
+
+  [[nodiscard]] std::int64_t integer_at(std::size_t index) const {
+    const auto bits = random_bits(rank_, index);
+    // Where many ranks meet, "and" would leave only zeros, and "or" only ones.
+    switch (problem_.op) {
+      case Operator::sum:
+        return problem_.wraps ? static_cast<std::int64_t>(bits) : summand(bits);
+      case Operator::average:
+        return summand(bits);
+      case Operator::product:
+        return static_cast<std::int64_t>(bits | 1);
+      case Operator::bit_and:
+        return static_cast<std::int64_t>(bits | scrambled(bits) | scrambled(bits + 1));
+      case Operator::bit_or:
+        return static_cast<std::int64_t>(bits & scrambled(bits) & scrambled(bits + 1));
+      default:
+        return static_cast<std::int64_t>(bits);
+    }
+  }
+
+  /// Of a sum that does not wrap around.
+  [[nodiscard]] std::int64_t summand(std::uint64_t bits) const {
+    if (share_ == 0)
+      return static_cast<std::uint64_t>(rank_) < most_ ? static_cast<int>(bits & 1) : 0;
+    if (is_signed(problem_.type)) return between(bits, share_);
+    return static_cast<std::int64_t>(share_ == UINT64_MAX ? bits : bits % (share_ + 1));
+  }
+
+  const Problem& problem_;
+  int rank_;
+  std::uint64_t most_;   ///< the largest integer, or the largest float below which all are exact
+  std::uint64_t share_;  ///< of that, what each rank may have
+};
+
+bool is_less(Type type, std::int64_t a, std::int64_t b) {
+  return is_signed(type) ? a < b : static_cast<std::uint64_t>(a) < static_cast<std::uint64_t>(b);
 }
 
-template <class ValueAt>
-void fill_with(std::byte* buffer, std::size_t count, Type type, ValueAt value_at) {
-  with_type(type, [&](auto convert) {
-    for (std::size_t i = 0; i < count; ++i) {
-      const auto value = convert(value_at(i));
-      std::memcpy(buffer + i * sizeof value, &value, sizeof value);
-    }
-  });
+std::int64_t combined(const Problem& problem, std::int64_t a, std::int64_t b) {
+  const auto left = static_cast<std::uint64_t>(a);
+  const auto right = static_cast<std::uint64_t>(b);
+  switch (problem.op) {
+    case Operator::product:
+      return static_cast<std::int64_t>(left * right);
+    case Operator::min:
+      return is_less(problem.type, b, a) ? b : a;
+    case Operator::max:
+      return is_less(problem.type, a, b) ? b : a;
+    case Operator::bit_and:
+      return a & b;
+    case Operator::bit_or:
+      return a | b;
+    case Operator::bit_xor:
+      return a ^ b;
+    default:
+      return static_cast<std::int64_t>(left + right);
+  }
 }
 
-template <class DueAt>
-std::optional<Wrong> check_with(const std::byte* buffer, std::size_t count, Type type,
-                                DueAt due_at) {
-  Wrong wrong;
-  with_type(type, [&](auto convert) {
-    for (std::size_t i = 0; i < count; ++i) {
-      const auto due = due_at(i, convert);
-      auto found = due;
-      std::memcpy(&found, buffer + i * sizeof due, sizeof due);
-      if (found == due) continue;
-      if (wrong.elements++ == 0) {
-        wrong.first = fmt::format("element {} is {} where {} is due", i, +found, +due);
-      }
-    }
-  });
-  if (wrong.elements == 0) return std::nullopt;
-  return wrong;
+std::int64_t finished(const Problem& problem, std::int64_t total) {
+  if (problem.op != Operator::average) return total;
+  if (is_signed(problem.type)) return total / problem.ranks;
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(total) /
+                                   static_cast<std::uint64_t>(problem.ranks));
+}
+
+/// NCCL divides floats before it adds, which is exact for a power of two only: some rounding of
+/// each rank's share and of each sum.
+double tolerance_of(const Problem& problem) {
+  const bool rounds = problem.on_nccl && problem.op == Operator::average &&
+                      is_float(problem.type) &&
+                      !std::has_single_bit(static_cast<unsigned>(problem.ranks));
+  if (!rounds) return 0;
+  const auto share = static_cast<double>(Contribution(problem, 0).share());
+  return std::ldexp((problem.ranks + 2) * share, 1 - precision_of(problem.type));
 }
 
 }  // namespace
 
-void fill(std::byte* buffer, std::size_t count, Type type, int rank) {
-  fill_with(buffer, count, type, [rank](std::size_t i) { return value_of(rank, i); });
-}
+Pattern::Pattern(const Problem& problem, std::size_t elements)
+    : type_(problem.type),
+      size_(size_of(problem.type)),
+      image_(std::min(elements, period) * size_) {}
 
-void fill_for(Operator op, std::byte* buffer, std::size_t count, Type type, int rank) {
-  if (op != Operator::product) return fill(buffer, count, type, rank);
-  fill_with(buffer, count, type, [rank](std::size_t i) { return factor_of(rank, i); });
-}
-
-std::optional<Wrong> check(const std::byte* buffer, std::size_t count, Type type, int rank) {
-  return check_with(buffer, count, type,
-                    [rank](std::size_t i, auto convert) { return convert(value_of(rank, i)); });
-}
-
-std::optional<Wrong> check_reduced(Operator op, const std::byte* buffer, std::size_t count,
-                                   Type type, int ranks) {
-  return check_with(buffer, count, type, [&](std::size_t i, auto convert) {
-    // Sums and products of whole numbers, taken modulo the type where it is an integer, as the
-    // reduction does.
-    std::uint64_t total = op == Operator::product ? 1 : 0;
-    double product = 1;
-    int least = INT32_MAX;
-    int most = INT32_MIN;
-    for (int rank = 0; rank < ranks; ++rank) {
-      const int value = value_of(rank, i);
-      total = op == Operator::product ? total * static_cast<std::uint64_t>(factor_of(rank, i))
-                                      : total + static_cast<std::uint64_t>(value);
-      product *= factor_of(rank, i);
-      least = std::min(least, value);
-      most = std::max(most, value);
+Pattern Pattern::of_rank(const Problem& problem, int rank, std::size_t elements) {
+  Pattern pattern(problem, elements);
+  const bool reduces = shape_of(problem).reduces;
+  const Contribution contribution(problem, rank);
+  for (std::size_t i = 0; i * pattern.size_ < pattern.image_.size(); ++i) {
+    auto* const element = &pattern.image_[i * pattern.size_];
+    if (reduces) {
+      encode(problem.type, contribution.at(i), element);
+    } else {
+      const auto bits = random_bits(rank, i);
+      std::memcpy(element, &bits, pattern.size_);
     }
-    const bool is_floating = type == Type::f32 || type == Type::f64;
-    switch (op) {
-      case Operator::min:
-        return convert(least);
-      case Operator::max:
-        return convert(most);
-      case Operator::average: {
-        const auto sum = convert(total);
-        using Value = std::decay_t<decltype(sum)>;
-        if (is_floating) return static_cast<Value>(sum / static_cast<Value>(ranks));
-        return static_cast<Value>(static_cast<std::int64_t>(sum) / ranks);
-      }
-      case Operator::product:
-        return is_floating ? convert(product) : convert(total);
-      case Operator::sum:
-        break;
+  }
+  return pattern;
+}
+
+Pattern Pattern::reduced(const Problem& problem, std::size_t elements) {
+  Pattern pattern(problem, elements);
+  pattern.tolerance_ = tolerance_of(problem);
+  std::vector<std::int64_t> totals(std::min(elements, period));
+  for (int rank = 0; rank < problem.ranks; ++rank) {
+    const Contribution contribution(problem, rank);
+    for (std::size_t i = 0; i < totals.size(); ++i) {
+      const auto value = contribution.at(i);
+      totals[i] = rank == 0 ? value : combined(problem, totals[i], value);
+      if (!is_float(problem.type)) totals[i] = wrapped(problem.type, totals[i]);
     }
-    return convert(total);
-  });
+  }
+  for (std::size_t i = 0; i < totals.size(); ++i) {
+    encode(problem.type, finished(problem, totals[i]), &pattern.image_[i * pattern.size_]);
+  }
+  return pattern;
+}
+
+void Pattern::fill(std::byte* to, std::size_t first, std::size_t count) const {
+  while (count > 0) {
+    const auto at = first % period;
+    const auto piece = std::min(count, image_.size() / size_ - at);
+    std::memcpy(to, &image_[at * size_], piece * size_);
+    to += piece * size_;
+    first += piece;
+    count -= piece;
+  }
+}
+
+void Pattern::compare(const std::byte* found, std::size_t first, std::size_t count,
+                      std::size_t name_of_first, Wrong& wrong) const {
+  while (count > 0) {
+    const auto at = first % period;
+    const auto piece = std::min(count, image_.size() / size_ - at);
+    if (std::memcmp(found, &image_[at * size_], piece * size_) != 0) {
+      compare_piece(found, at, piece, name_of_first, wrong);
+    }
+    found += piece * size_;
+    name_of_first += piece;
+    first += piece;
+    count -= piece;
+  }
+}
+
+void Pattern::compare_piece(const std::byte* found, std::size_t at, std::size_t count,
+                            std::size_t name_of_first, Wrong& wrong) const {
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto* const is = found + i * size_;
+    const auto* const due = &image_[(at + i) * size_];
+    if (std::memcmp(is, due, size_) == 0) continue;
+    if (tolerance_ > 0 && std::abs(value_of(type_, is) - value_of(type_, due)) <= tolerance_) {
+      continue;
+    }
+    if (wrong.elements++ == 0) {
+      wrong.first = fmt::format("element {} is {} where {} is due", name_of_first + i,
+                                value_text(type_, is), value_text(type_, due));
+    }
+  }
 }
 
 }  // namespace tutti::app

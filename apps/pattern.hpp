@@ -1,31 +1,50 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <string>
+#include <vector>
 
-#include "tutti/types.hpp"
+#include "problem.hpp"
 
-/// Data that says where it came from: a value for each rank and index, small enough to be exact in
-/// every type.
 namespace tutti::app {
 
-void fill(std::byte* buffer, std::size_t count, Type type, int rank);
-
-/// For all_reduce by `op`: values whose result can be computed exactly.
-void fill_for(Operator op, std::byte* buffer, std::size_t count, Type type, int rank);
-
+/// What a comparison found.
 struct Wrong {
   std::size_t elements = 0;
   std::string first;  ///< "element 17 is 3 where 5 is due"
 };
 
-/// Compares every element with what rank `rank` filled in; empty if all are right.
-[[nodiscard]] std::optional<Wrong> check(const std::byte* buffer, std::size_t count, Type type,
-                                         int rank);
+/// Data that says where it came from: an endless sequence of elements for each rank, or the
+/// reduction of all ranks' sequences. It repeats after a prime number of elements, so that a piece
+/// that lies a block or a chunk off does not look right.
+///
+/// Where data is only moved, all bits are used. Where it is reduced, values are such that each
+/// order of the same additions or multiplications gives the same, exact result in the type.
+class Pattern {
+ public:
+  /// What rank `rank` contributes. At most the first `elements` are asked for.
+  static Pattern of_rank(const Problem& problem, int rank, std::size_t elements);
+  /// What all ranks' contributions come to.
+  static Pattern reduced(const Problem& problem, std::size_t elements);
 
-/// The same for the result of an all_reduce over `ranks` ranks.
-[[nodiscard]] std::optional<Wrong> check_reduced(Operator op, const std::byte* buffer,
-                                                 std::size_t count, Type type, int ranks);
+  /// Writes elements first, first + 1, … of the sequence.
+  void fill(std::byte* to, std::size_t first, std::size_t count) const;
+  /// Adds to `wrong` what differs from them; element i is called `name_of_first` + i.
+  void compare(const std::byte* found, std::size_t first, std::size_t count,
+               std::size_t name_of_first, Wrong& wrong) const;
+
+  /// Elements after which it repeats.
+  static constexpr std::size_t period = 65521;
+
+ private:
+  Pattern(const Problem& problem, std::size_t elements);
+  void compare_piece(const std::byte* found, std::size_t at, std::size_t count,
+                     std::size_t name_of_first, Wrong& wrong) const;
+
+  Type type_;
+  std::size_t size_;
+  double tolerance_ = 0;  ///< accepted difference of two values
+  std::vector<std::byte> image_;
+};
 
 }  // namespace tutti::app

@@ -3,15 +3,12 @@
 #include "job.hpp"
 #include "options.hpp"
 
-/// One function a subcommand, each in the file of its name: the whole body, on one rank. Returns
-/// the exit status.
+/// One function a subcommand: the whole body, on one rank. Returns the exit status. Collective.
 namespace tutti::app {
 
-int fan_out(Job& job, const OperationOptions& options);
-int broadcast(Job& job, const OperationOptions& options);
-int all_reduce(Job& job, const OperationOptions& options);
-int send_recv(Job& job, const OperationOptions& options);
-int barrier(Job& job, const OperationOptions& options);
-int info(Job& job, const OperationOptions& options);
+/// Runs the operation, checks it, and says what each rank did.
+int perform(Job& job, Operation operation, const OperationOptions& options);
+int info(Job& job, const JobOptions& options);
+int benchmark(Job& job, const BenchOptions& options);
 
 }  // namespace tutti::app

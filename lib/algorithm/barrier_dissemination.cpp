@@ -21,7 +21,7 @@ namespace tutti::algorithm {
 namespace {
 
 Piece cell(std::int64_t index) {
-  return {.offset = {index, 0, 0}, .length = 1, .end = index + 1};
+  return {.offset = {index, 0, 0}, .length = 1, .end = {index + 1}};
 }
 
 }  // namespace
@@ -38,7 +38,7 @@ Schedule barrier_dissemination(const Problem& problem) {
          1,
          {send_to(ahead, Buffer::scratch, cell(round)),
           recv_from(behind, Buffer::scratch, cell(round + 1)),
-          local(StepKind::reduce, Buffer::scratch, Buffer::scratch, cell(round + 1), -1)}});
+          local(StepKind::reduce, Buffer::scratch, Buffer::scratch, cell(round + 1), {-1})}});
   }
   schedule.scratch_elements = round + 1;
   return schedule;

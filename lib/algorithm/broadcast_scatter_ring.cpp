@@ -38,7 +38,7 @@ struct Relay {
   [[nodiscard]] Piece each(std::int64_t first) const {
     return {.offset = {first * problem.chunk, receivers * problem.chunk, problem.chunk},
             .length = problem.chunk,
-            .end = problem.count};
+            .end = {problem.count}};
   }
   // Chunk first + i·m, and nothing but for j = 0: later ones lie behind the end.
   [[nodiscard]] Piece once(std::int64_t first) const {
@@ -88,7 +88,7 @@ Loop deal(const Problem& problem, const RankOrder& order) {
     loop.steps.push_back(send_to(order.rank_at(1 + k), Buffer::output,
                                  {.offset = {k * problem.chunk, receivers * problem.chunk, 0},
                                   .length = problem.chunk,
-                                  .end = problem.count}));
+                                  .end = {problem.count}}));
   return loop;
 }
 

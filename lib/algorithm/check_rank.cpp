@@ -6,14 +6,6 @@ namespace tutti::algorithm {
 
 namespace {
 
-bool is_local(const Step& step) {
-  return step.kind == StepKind::copy || step.kind == StepKind::reduce;
-}
-
-bool writes(const Step& step) {
-  return step.kind != StepKind::send;
-}
-
 Region address(Buffer buffer, const Region& region) {
   constexpr std::int64_t buffer_span = std::int64_t{1} << 40;
   const std::int64_t base = static_cast<std::int64_t>(buffer) * buffer_span;
@@ -31,35 +23,20 @@ std::uint64_t bit(int index) {
   return std::uint64_t{1} << index;
 }
 
-std::vector<Symbol> own_elements(std::int64_t count, ContributorSets::Id set) {
-  std::vector<Symbol> symbols(static_cast<std::size_t>(count));
-  for (std::size_t i = 0; i < symbols.size(); ++i)
-    symbols[i] = {.element = static_cast<std::int32_t>(i), .set = set, .writer = -1};
-  return symbols;
-}
-
 }  // namespace
 
-CheckedRank::CheckedRank(int rank, int size, const Schedule& schedule,
-                         const Expectation& expectation, const ContributorSets& sets, int window)
+CheckedRank::CheckedRank(int rank, int size, const Schedule& schedule, Layout layout, int window)
     : rank_(rank),
       size_(size),
       schedule_(schedule),
-      has_input_(expectation.operation == Operation::send_recv ||
-                 (expectation.operation == Operation::all_reduce && !expectation.in_place)),
+      in_place_(layout.in_place),
       window_(window),
-      cursor_(schedule) {
-  const auto own = sets.single(rank);
-  auto& [input, output, scratch] = memory_;
-  const bool rooted =
-      expectation.operation == Operation::fan_out || expectation.operation == Operation::broadcast;
-  const bool starts_in_output =
-      rooted ? rank == expectation.root
-             : expectation.operation == Operation::all_reduce && expectation.in_place;
-  if (has_input_) input = own_elements(expectation.count, own);
-  output = own_elements(expectation.count, starts_in_output ? own : 0);
+      cursor_(schedule),
+      memory_{std::move(layout.input), std::move(layout.output), {}},
+      wanted_(std::move(layout.wanted)) {
+  auto& scratch = memory_[static_cast<std::size_t>(Buffer::scratch)];
   scratch.resize(static_cast<std::size_t>(schedule.scratch_elements));
-  if (expectation.operation == Operation::barrier && !scratch.empty()) scratch[0].set = own;
+  if (!scratch.empty()) scratch[0] = layout.first_of_scratch;
 }
 
 void CheckedRank::admit(std::vector<int>& ready) {
@@ -108,29 +85,34 @@ std::uint64_t CheckedRank::blockers_of(const Slot& slot) const {
 
 void CheckedRank::note_what_it_touches(Slot& slot) {
   const Step& step = slot.step;
-  const bool sends = step.kind == StepKind::send;
-  slot.stream = is_local(step) ? -1 : 2 * step.peer + (sends ? 0 : 1);
+  slot.stream = step.peer < 0 ? -1 : 2 * step.peer + (writes_to(step.kind) ? 1 : 0);
   slot.written = slot.read = slot.also_read = {};
-  if (!sends) slot.written = address(step.to, step.region);
-  if (step.kind != StepKind::recv)
-    slot.read = address(step.from, is_local(step) ? step.from_region : step.region);
+  if (writes_to(step.kind)) slot.written = address(step.to, step.region);
+  if (reads_from(step.kind)) slot.read = address(step.from, step.from_region);
   if (step.kind == StepKind::reduce) slot.also_read = slot.written;
 }
 
 void CheckedRank::require_sound(const Slot& slot) const {
   const Step& step = slot.step;
-  if (step.kind > StepKind::reduce)
+  if (step.kind > StepKind::combine)
     throw Fault(name(slot) + ": the checker does not know steps of this kind");
-  if (!is_local(step) && (step.peer < 0 || step.peer >= size_ || step.peer == rank_))
+  const bool alone = is_local(step);
+  if (!alone && (step.peer < 0 || step.peer >= size_ || step.peer == rank_))
     throw Fault(name(slot) + ": no such peer");
-  if (writes(step)) require_inside(slot, step.to, step.region);
-  if (writes(step) && step.to == Buffer::input) throw Fault(name(slot) + ": writes into input");
-  if (step.kind != StepKind::recv)
-    require_inside(slot, step.from, is_local(step) ? step.from_region : step.region);
+  if (alone && step.peer >= 0) throw Fault(name(slot) + ": needs no peer");
+  if (writes_to(step.kind)) require_inside(slot, step.to, step.region);
+  if (writes_to(step.kind) && step.to == Buffer::input)
+    throw Fault(name(slot) + ": writes into input");
+  if (reads_from(step.kind)) require_inside(slot, step.from, step.from_region);
+  if (step.kind != StepKind::combine) return;
+  if (step.parts != size_)
+    throw Fault(name(slot) + ": there are " + std::to_string(size_) + " ranks");
+  if (step.to == step.from && step.region.overlaps(step.from_region))
+    throw Fault(name(slot) + ": the result overlaps the parts");
 }
 
 void CheckedRank::require_inside(const Slot& slot, Buffer buffer, const Region& region) const {
-  if (buffer == Buffer::input && !has_input_)
+  if (buffer == Buffer::input && in_place_)
     throw Fault(name(slot) + ": names input, but works in place");
   const auto length = static_cast<std::int64_t>(memory(buffer).size());
   if (region.begin < 0 || region.end > length)
@@ -146,9 +128,10 @@ const Symbol& CheckedRank::read(const Slot& slot, Buffer buffer, std::int64_t in
 }
 
 void CheckedRank::write(const Slot& slot, Buffer buffer, std::int64_t index, Symbol symbol) {
-  if (buffer == Buffer::output && symbol.element != index)
+  if (buffer == Buffer::output &&
+      symbol.element != wanted_[static_cast<std::size_t>(index)].element)
     throw Fault(name(slot) + ": element " + std::to_string(symbol.element) + " ends as element " +
-                std::to_string(index));
+                std::to_string(wanted_[static_cast<std::size_t>(index)].element));
   symbol.writer = slot.number;
   memory_[static_cast<std::size_t>(buffer)][static_cast<std::size_t>(index)] = symbol;
 }

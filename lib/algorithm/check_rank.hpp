@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "algorithm/check_layout.hpp"
 #include "algorithm/check_sets.hpp"
 #include "algorithm/checker.hpp"
 #include "algorithm/schedule.hpp"
@@ -18,12 +19,11 @@ class Fault : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// What one element holds: the contributions of `set` to element `element`.
-struct Symbol {
-  std::int32_t element = 0;
-  ContributorSets::Id set = 0;  // 0: nothing was ever written
-  std::int32_t writer = -1;     // number of the step that wrote it
-};
+/// Done by the rank alone, at once.
+inline bool is_local(const Step& step) {
+  return step.kind == StepKind::copy || step.kind == StepKind::reduce ||
+         step.kind == StepKind::combine;
+}
 
 /// One rank of a check: its memory, and the window of steps that it has in flight.
 class CheckedRank {
@@ -43,8 +43,7 @@ class CheckedRank {
     int stream = -1;
   };
 
-  CheckedRank(int rank, int size, const Schedule& schedule, const Expectation& expectation,
-              const ContributorSets& sets, int window);
+  CheckedRank(int rank, int size, const Schedule& schedule, Layout layout, int window);
 
   /// Takes steps into the window as long as there is room. Adds the slots of those that wait for
   /// nothing to `ready`.
@@ -65,6 +64,9 @@ class CheckedRank {
     return memory_[static_cast<std::size_t>(buffer)];
   }
 
+  /// What output shall hold in the end.
+  [[nodiscard]] const std::vector<Symbol>& wanted() const { return wanted_; }
+
   /// "rank 3, step 7 (send output[0, 4) to rank 1)"
   [[nodiscard]] std::string name(const Slot& slot) const;
   [[nodiscard]] std::string name(std::int32_t step_number) const;
@@ -78,10 +80,11 @@ class CheckedRank {
   int rank_;
   int size_;
   const Schedule& schedule_;
-  bool has_input_;
+  bool in_place_;
   int window_;
   Cursor cursor_;
   std::array<std::vector<Symbol>, 3> memory_;
+  std::vector<Symbol> wanted_;
   std::array<Slot, max_window> slots_;
   std::int32_t base_ = 0;  // number of the earliest step in the window
   std::int32_t next_ = 0;  // number of the next step to take in

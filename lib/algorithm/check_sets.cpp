@@ -6,9 +6,10 @@ namespace tutti::algorithm {
 
 ContributorSets::ContributorSets(int ranks)
     : ranks_(ranks), words_((static_cast<std::size_t>(ranks) + 63) / 64) {
-  bits_.resize((static_cast<std::size_t>(ranks) + 1) * words_);
+  bits_.resize((static_cast<std::size_t>(ranks) + 2) * words_);
   for (int rank = 0; rank < ranks; ++rank)
-    bits_[at(single(rank)) + static_cast<std::size_t>(rank) / 64] |= std::uint64_t{1} << rank % 64;
+    for (const Id set : {single(rank), everyone()})
+      bits_[at(set) + static_cast<std::size_t>(rank) / 64] |= std::uint64_t{1} << rank % 64;
 }
 
 bool ContributorSets::complete(Id set) const {

@@ -16,7 +16,12 @@ class ContributorSets {
 
   explicit ContributorSets(int ranks);
 
+  [[nodiscard]] int ranks() const { return ranks_; }
   [[nodiscard]] Id single(int rank) const { return static_cast<Id>(rank) + 1; }
+  /// All ranks; complete() knows other ids of it, too.
+  [[nodiscard]] Id everyone() const {
+    return ranks_ == 1 ? single(0) : static_cast<Id>(ranks_) + 1;
+  }
   [[nodiscard]] bool complete(Id set) const;
   /// The union; with `disjoint`, nothing where the two have a rank in common.
   [[nodiscard]] std::optional<Id> join(Id a, Id b, bool disjoint);

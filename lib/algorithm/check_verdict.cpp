@@ -15,44 +15,29 @@ std::string unmatched(std::span<const CheckedRank> ranks) {
   return {};
 }
 
-// Whom the output of one rank should come from; 0 for nobody, nothing for everybody.
-std::optional<ContributorSets::Id> expected_set(const Expectation& expectation, std::size_t rank,
-                                                const ContributorSets& sets) {
-  switch (expectation.operation) {
-    case Operation::fan_out:
-    case Operation::broadcast:
-      return sets.single(expectation.root);
-    case Operation::send_recv: {
-      const int source = expectation.source.at(rank);
-      return source < 0 ? 0 : sets.single(source);
-    }
-    default:
-      return std::nullopt;
-  }
-}
-
 std::string wrong_element(const CheckedRank& rank, const std::string& who, std::size_t index,
-                          std::optional<ContributorSets::Id> wanted, const ContributorSets& sets) {
+                          const ContributorSets& sets) {
   const Symbol& symbol = rank.memory(Buffer::output)[index];
+  const Symbol& wanted = rank.wanted()[index];
   const std::string element = ": element " + std::to_string(index) + " of output ";
   if (symbol.set == 0) return who + element + "was never written";
   const std::string by = symbol.writer < 0 ? who + " from the start" : rank.name(symbol.writer);
   return by + element + "ends with contributions of " + sets.describe(symbol.set) + " instead of " +
-         (wanted ? sets.describe(*wanted) : "all");
+         (sets.complete(wanted.set) ? "all" : sets.describe(wanted.set));
 }
 
-void require_output(const CheckedRank& rank, const std::string& who,
-                    std::optional<ContributorSets::Id> wanted, const ContributorSets& sets) {
+void require_output(const CheckedRank& rank, const std::string& who, const ContributorSets& sets) {
   const auto& output = rank.memory(Buffer::output);
-  ContributorSets::Id good = 0;  // the latest set that was found to be right
+  const auto& wanted = rank.wanted();
+  ContributorSets::Id good = 0;  // the latest set that was found to be everyone
   for (std::size_t i = 0; i < output.size(); ++i) {
-    const Symbol& symbol = output[i];
-    if (symbol.set == good && good != 0) continue;
-    if (wanted ? symbol.set == *wanted : sets.complete(symbol.set)) {
-      good = symbol.set;
+    const ContributorSets::Id set = output[i].set;
+    if (set == wanted[i].set) continue;
+    if (wanted[i].set == sets.everyone() && set != 0 && (set == good || sets.complete(set))) {
+      good = set;
       continue;
     }
-    throw Fault(wrong_element(rank, who, i, wanted, sets));
+    throw Fault(wrong_element(rank, who, i, sets));
   }
 }
 
@@ -89,10 +74,8 @@ void require_expected(std::span<const CheckedRank> ranks, ContributorSets& sets,
                       const Expectation& expectation) {
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     const std::string who = "rank " + std::to_string(i);
-    if (expectation.operation == Operation::barrier)
-      require_heard_all(ranks[i], who, sets);
-    else
-      require_output(ranks[i], who, expected_set(expectation, i, sets), sets);
+    require_output(ranks[i], who, sets);
+    if (expectation.operation == Operation::barrier) require_heard_all(ranks[i], who, sets);
   }
 }
 

@@ -38,8 +38,8 @@ class Run {
         streams_(schedules.size() * schedules.size()) {
     ranks_.reserve(schedules.size());
     for (int rank = 0; rank < size_; ++rank)
-      ranks_.emplace_back(rank, size_, schedules[static_cast<std::size_t>(rank)], expectation,
-                          sets_, options.window);
+      ranks_.emplace_back(rank, size_, schedules[static_cast<std::size_t>(rank)],
+                          layout_of(expectation, rank, sets_), options.window);
   }
 
   void to_the_end() {
@@ -82,7 +82,7 @@ class Run {
   void announce(int rank) {
     for (const int index : ready_) {
       const Step& step = at(rank).slot(index).step;
-      if (step.kind == StepKind::copy || step.kind == StepKind::reduce) {
+      if (is_local(step)) {
         events_.push_back({rank, -1, index});
         continue;
       }
@@ -117,11 +117,33 @@ class Run {
     return {.element = own.element, .set = *set, .writer = -1};
   }
 
+  // Element i of the result: part k must be what rank k contributes, alone.
+  Symbol combined(const CheckedRank& rank, const CheckedRank::Slot& slot, std::int64_t i) const {
+    const Step& step = slot.step;
+    const auto part = [&](int k) -> const Symbol& {
+      return rank.read(slot, step.from, step.from_region.begin + i + k * step.stride);
+    };
+    const std::int32_t element = part(0).element;
+    for (int k = 0; k < step.parts; ++k) {
+      if (part(k).set != sets_.single(k))
+        throw Fault(rank.name(slot) + ": part " + std::to_string(k) + " has contributions of " +
+                    sets_.describe(part(k).set));
+      if (part(k).element != element)
+        throw Fault(rank.name(slot) + ": part " + std::to_string(k) + " has element " +
+                    std::to_string(part(k).element) + " beside element " + std::to_string(element));
+    }
+    return {.element = element, .set = sets_.everyone(), .writer = -1};
+  }
+
   void local(const Event& event) {
     CheckedRank& rank = at(event.rank);
     const auto& slot = rank.slot(event.slot);
     const Step& step = slot.step;
     for (std::int64_t i = 0; i < step.region.length(); ++i) {
+      if (step.kind == StepKind::combine) {
+        rank.write(slot, step.to, step.region.begin + i, combined(rank, slot, i));
+        continue;
+      }
       Symbol symbol = rank.read(slot, step.from, step.from_region.begin + i);
       if (step.kind == StepKind::reduce)
         symbol = joined(rank, slot, rank.read(slot, step.to, step.region.begin + i), symbol);
@@ -142,11 +164,13 @@ class Run {
                                     ? 1 + static_cast<std::int64_t>(random_()) % most
                                     : most;
     for (std::int64_t i = 0; i < amount; ++i) {
-      const std::int64_t index = taken.step.region.begin + taken.moved + i;
+      const std::int64_t at = taken.moved + i;
       Symbol symbol = sender.read(sent, sent.step.from, sent.step.region.begin + sent.moved + i);
       if (taken.step.kind == StepKind::recv_reduce)
-        symbol = joined(receiver, taken, receiver.read(taken, taken.step.from, index), symbol);
-      receiver.write(taken, taken.step.to, index, symbol);
+        symbol = joined(receiver, taken,
+                        receiver.read(taken, taken.step.from, taken.step.from_region.begin + at),
+                        symbol);
+      receiver.write(taken, taken.step.to, taken.step.region.begin + at, symbol);
     }
     sent.moved += amount;
     taken.moved += amount;

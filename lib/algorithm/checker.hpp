@@ -14,15 +14,21 @@
 /// once, and that nothing deadlocks or stays unmatched.
 namespace tutti::algorithm {
 
-/// What the buffers hold when all ranks are through. `input` and `output` have `count` elements;
-/// `input` exists only out of place and for send_recv, and only fan_out, broadcast and in-place
-/// calls start with something in `output`.
+/// What the buffers hold at the start and shall hold in the end: as algorithms.hpp says of the
+/// operation. Out of place, output starts with nothing; a rank that shall have no such buffer has
+/// one of no elements. Of send_recv, input and output have `count` elements.
 struct Expectation {
   Operation operation = Operation::broadcast;
-  std::int64_t count = 0;
+  std::int64_t count = 0;  ///< as Problem::count
   int root = 0;
-  bool in_place = true;     ///< all_reduce
+  bool in_place = true;     ///< operations that have an input
   std::vector<int> source;  ///< send_recv: whose input ends in each rank's output; -1: nobody's
+  /// Of each rank, where ranks differ in it.
+  std::vector<bool> in_place_of;
+  /// v-forms: the elements of each rank's block.
+  std::vector<std::int64_t> counts;
+  /// all_to_all_v: sent[r][q] elements go from rank r to rank q.
+  std::vector<std::vector<std::int64_t>> sent;
 };
 
 struct CheckOptions {
@@ -37,10 +43,11 @@ struct CheckOptions {
 /// Nothing if all is right, else one line that names the rank, the step and the element.
 ///
 /// Found are: contributions that are missing or counted twice, elements that end in the wrong
-/// place, reads of memory that nothing has written, regions outside of their buffer, deadlocks, and
-/// sends or recvs whose peer has no step for them. Sends complete when they are received. publish,
-/// await, read_from and reduce_from are not known here and reported as faults. Throws
-/// std::invalid_argument for a window out of range.
+/// place, reads of memory that nothing has written, writes to input, changes to what shall stay as
+/// it is, regions outside of their buffer, deadlocks, and sends or recvs whose peer has no step for
+/// them. What combine takes for the part of a rank must be the contribution of this rank, and of no
+/// other. Sends complete when they are received. publish, await, read_from and reduce_from are not
+/// known here and reported as faults. Throws std::invalid_argument for a window out of range.
 [[nodiscard]] std::optional<std::string> check(std::span<const Schedule> all_ranks,
                                                const Expectation& expectation,
                                                const CheckOptions& options = {});

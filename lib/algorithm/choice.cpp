@@ -1,6 +1,7 @@
 #include "algorithm/choice.hpp"
 
 #include <array>
+#include <iterator>
 #include <stdexcept>
 #include <string>
 
@@ -10,6 +11,80 @@ namespace tutti::algorithm {
 
 namespace {
 
+struct Row {
+  std::string_view name;
+  Schedule (*make)(const Problem&);
+  Operation operation;
+  bool in_rank_order;  // combines so, or nothing at all
+};
+
+// An operation's rows stand together, those that are in rank order last.
+constexpr Row rows[]{
+    {"dissemination", barrier_dissemination, Operation::barrier, true},
+    {"direct", fan_out_direct, Operation::fan_out, true},
+    {"binomial", broadcast_binomial, Operation::broadcast, true},
+    {"chain", broadcast_chain, Operation::broadcast, true},
+    {"scatter_ring", broadcast_scatter_ring, Operation::broadcast, true},
+    {"direct", fan_out_direct, Operation::broadcast, true},
+    {"recursive_doubling", all_reduce_recursive_doubling, Operation::all_reduce, false},
+    {"ring", all_reduce_ring, Operation::all_reduce, false},
+    {"rabenseifner", all_reduce_rabenseifner, Operation::all_reduce, false},
+    {"gathered", all_reduce_gathered, Operation::all_reduce, true},
+    {"slices", all_reduce_slices, Operation::all_reduce, true},
+    {"binomial", reduce_binomial, Operation::reduce, false},
+    {"chain", reduce_chain, Operation::reduce, false},
+    {"gathered", reduce_gathered, Operation::reduce, true},
+    {"slices", reduce_slices, Operation::reduce, true},
+    {"bruck", all_gather_bruck, Operation::all_gather, true},
+    {"ring", all_gather_ring, Operation::all_gather, true},
+    {"recursive_halving", reduce_scatter_recursive_halving, Operation::reduce_scatter, false},
+    {"ring", reduce_scatter_ring, Operation::reduce_scatter, false},
+    {"pairwise", reduce_scatter_pairwise, Operation::reduce_scatter, true},
+    {"binomial", gather_binomial, Operation::gather, true},
+    {"direct", gather_direct, Operation::gather, true},
+    {"binomial", scatter_binomial, Operation::scatter, true},
+    {"direct", scatter_direct, Operation::scatter, true},
+    {"bruck", all_to_all_bruck, Operation::all_to_all, true},
+    {"pairwise", all_to_all_pairwise, Operation::all_to_all, true},
+    {"ring", all_gather_ring, Operation::all_gather_v, true},
+    {"ring", reduce_scatter_ring, Operation::reduce_scatter_v, false},
+    {"pairwise", reduce_scatter_pairwise, Operation::reduce_scatter_v, true},
+    {"direct", gather_direct, Operation::gather_v, true},
+    {"direct", scatter_direct, Operation::scatter_v, true},
+    {"pairwise", all_to_all_pairwise, Operation::all_to_all_v, true},
+};
+constexpr std::size_t row_count = std::size(rows);
+static_assert([] {
+  for (std::size_t i = 1; i < row_count; ++i)
+    if (rows[i].operation == rows[i - 1].operation && rows[i - 1].in_rank_order &&
+        !rows[i].in_rank_order)
+      return false;
+  return true;
+}());
+
+constexpr auto names = [] {
+  std::array<std::string_view, row_count> result;
+  for (std::size_t i = 0; i < row_count; ++i) result[i] = rows[i].name;
+  return result;
+}();
+
+// The end of a communicator and its division meet as a barrier does.
+constexpr Operation in_table(Operation operation) {
+  return operation == Operation::finalize || operation == Operation::split ? Operation::barrier
+                                                                           : operation;
+}
+
+std::span<const Row> rows_of(Operation operation, bool in_rank_order) {
+  const Operation wanted = in_table(operation);
+  std::size_t first = 0;
+  while (first < row_count &&
+         (rows[first].operation != wanted || (in_rank_order && !rows[first].in_rank_order)))
+    ++first;
+  std::size_t last = first;
+  while (last < row_count && rows[last].operation == wanted) ++last;
+  return std::span(rows).subspan(first, last - first);
+}
+
 // Up to here a message costs more for its start than for its bytes on every transport that was
 // measured (5 to 60 µs to wake a peer, 1 to 5 GB/s), so the fewest rounds win.
 constexpr std::int64_t fewest_rounds_bytes = std::int64_t{64} << 10;
@@ -18,129 +93,88 @@ constexpr std::int64_t fewest_rounds_bytes = std::int64_t{64} << 10;
 // link carries in the time that a message takes to start.
 constexpr std::int64_t bytes_worth_a_hop = std::int64_t{8} << 10;
 
+// Bruck's all-to-all sends each block log2(p)/2 times and copies it twice as often, to make
+// log2(p) messages of p - 1. Those p - 1 are all on their way at once, so there must be many of
+// them, each nearly nothing but its start.
+constexpr std::int64_t bytes_worth_a_message = std::int64_t{1} << 10;
+constexpr int ranks_worth_packing = 8;
+
 bool worth_a_pipeline(int size, std::int64_t bytes) {
   return bytes > fewest_rounds_bytes && bytes / size >= bytes_worth_a_hop;
 }
 
-using Names = std::span<const std::string_view>;
-using Make = Schedule (*)(const Problem&);
+std::string_view choose_all_reduce(int size, std::int64_t bytes) {
+  if (bytes <= fewest_rounds_bytes) return "recursive_doubling";
+  // Both send 2n(p - 1)/p bytes. The ring works in chunks and enters each host once, but has
+  // 2(p - 1) rounds.
+  return worth_a_pipeline(size, bytes) ? "ring" : "rabenseifner";
+}
 
-constexpr std::array<std::string_view, 1> fan_out_names{"direct"};
-constexpr std::array<Make, 1> fan_outs{fan_out_direct};
+// In rank order, whole contributions go to all, p·n bytes, as long as these are few.
+std::string_view choose_in_rank_order(int size, std::int64_t bytes) {
+  return bytes * size <= fewest_rounds_bytes ? "gathered" : "slices";
+}
 
-constexpr std::array<std::string_view, 4> broadcast_names{"binomial", "chain", "scatter_ring",
-                                                          "direct"};
-constexpr std::array<Make, 4> broadcasts{broadcast_binomial, broadcast_chain,
-                                         broadcast_scatter_ring, fan_out_direct};
-
-constexpr std::array<std::string_view, 2> all_reduce_names{"recursive_doubling", "ring"};
-constexpr std::array<Make, 2> all_reduces{all_reduce_recursive_doubling, all_reduce_ring};
-
-constexpr std::array<std::string_view, 1> barrier_names{"dissemination"};
-constexpr std::array<Make, 1> barriers{barrier_dissemination};
-
-Schedule make(std::string_view operation, Names names, std::span<const Make> functions,
-              std::string_view algorithm, const Problem& problem) {
-  for (std::size_t i = 0; i < names.size(); ++i)
-    if (names[i] == algorithm) return functions[i](problem);
-  std::string text =
-      std::string(operation) + " has no algorithm \"" + std::string(algorithm) + "\"; it has";
-  for (std::size_t i = 0; i < names.size(); ++i)
-    text += (i == 0 ? " " : ", ") + std::string(names[i]);
-  throw std::invalid_argument(text);
+// A tree hands a block on up to log2(p) times; with up to two others there is nothing to save.
+std::string_view choose_rooted_blocks(int size, std::int64_t block_bytes) {
+  return size > 3 && block_bytes < bytes_worth_a_hop ? "binomial" : "direct";
 }
 
 }  // namespace
 
-std::string_view choose_fan_out(int, std::int64_t) {
-  return "direct";
-}
-
-std::string_view choose_broadcast(int size, std::int64_t bytes) {
-  // With one peer there is nothing to pass on.
-  if (size <= 2) return "direct";
-  return worth_a_pipeline(size, bytes) ? "chain" : "binomial";
-}
-
-std::string_view choose_all_reduce(int size, std::int64_t bytes) {
-  return worth_a_pipeline(size, bytes) ? "ring" : "recursive_doubling";
-}
-
-std::string_view choose_barrier(int) {
-  return "dissemination";
-}
-
-Names fan_out_algorithms() {
-  return fan_out_names;
-}
-Names broadcast_algorithms() {
-  return broadcast_names;
-}
-Names all_reduce_algorithms() {
-  return all_reduce_names;
-}
-Names barrier_algorithms() {
-  return barrier_names;
-}
-
-Schedule make_fan_out(std::string_view algorithm, const Problem& problem) {
-  return make("fan_out", fan_out_names, fan_outs, algorithm, problem);
-}
-
-Schedule make_broadcast(std::string_view algorithm, const Problem& problem) {
-  return make("broadcast", broadcast_names, broadcasts, algorithm, problem);
-}
-
-Schedule make_all_reduce(std::string_view algorithm, const Problem& problem) {
-  return make("all_reduce", all_reduce_names, all_reduces, algorithm, problem);
-}
-
-Schedule make_barrier(std::string_view algorithm, const Problem& problem) {
-  return make("barrier", barrier_names, barriers, algorithm, problem);
-}
-
-Names algorithms_of(Operation operation, bool in_rank_order) {
-  if (in_rank_order) return {};
-  switch (operation) {
-    case Operation::fan_out:
-      return fan_out_names;
-    case Operation::broadcast:
-      return broadcast_names;
-    case Operation::all_reduce:
-      return all_reduce_names;
-    case Operation::barrier:
-    case Operation::finalize:
-      return barrier_names;
-    default:
-      return {};
-  }
+std::span<const std::string_view> algorithms_of(Operation operation, bool in_rank_order) {
+  const auto found = rows_of(operation, in_rank_order);
+  return std::span(names).subspan(static_cast<std::size_t>(found.data() - rows), found.size());
 }
 
 std::string_view choose(Operation operation, const Problem& problem, const Traits& traits) {
-  const auto bytes = problem.count * traits.element_bytes;
+  const int size = problem.size;
+  const std::int64_t bytes = problem.count * traits.element_bytes;
   switch (operation) {
-    case Operation::fan_out:
-      return choose_fan_out(problem.size, bytes);
     case Operation::broadcast:
-      return choose_broadcast(problem.size, bytes);
+      // With one peer there is nothing to pass on.
+      if (size <= 2) return "direct";
+      return worth_a_pipeline(size, bytes) ? "chain" : "binomial";
     case Operation::all_reduce:
-      return choose_all_reduce(problem.size, bytes);
+      return traits.in_rank_order ? choose_in_rank_order(size, bytes)
+                                  : choose_all_reduce(size, bytes);
+    case Operation::reduce:
+      if (traits.in_rank_order) return choose_in_rank_order(size, bytes);
+      return worth_a_pipeline(size, bytes) ? "chain" : "binomial";
+    case Operation::all_gather:
+      return worth_a_pipeline(size, bytes * size) ? "ring" : "bruck";
+    case Operation::reduce_scatter:
+      if (traits.in_rank_order) return "pairwise";
+      return worth_a_pipeline(size, bytes * size) ? "ring" : "recursive_halving";
+    case Operation::gather:
+    case Operation::scatter:
+      return choose_rooted_blocks(size, bytes);
+    case Operation::all_to_all:
+      return size >= ranks_worth_packing && bytes < bytes_worth_a_message ? "bruck" : "pairwise";
     default:
-      return choose_barrier(problem.size);
+      break;
   }
+  // What is left has one algorithm, and perhaps one in rank order.
+  const auto left = rows_of(operation, traits.in_rank_order);
+  if (left.empty())
+    throw std::invalid_argument(std::string(name(operation)) + " takes no algorithm");
+  return left.front().name;
 }
 
 Schedule make(Operation operation, std::string_view algorithm, const Problem& problem) {
-  switch (operation) {
-    case Operation::fan_out:
-      return make_fan_out(algorithm, problem);
-    case Operation::broadcast:
-      return make_broadcast(algorithm, problem);
-    case Operation::all_reduce:
-      return make_all_reduce(algorithm, problem);
-    default:
-      return make_barrier(algorithm, problem);
-  }
+  const auto known = rows_of(operation, false);
+  for (const Row& row : known)
+    if (row.name == algorithm) return row.make(problem);
+  std::string text =
+      std::string(name(operation)) + " has no algorithm \"" + std::string(algorithm) + "\"; it has";
+  for (std::size_t i = 0; i < known.size(); ++i)
+    text += (i == 0 ? " " : ", ") + std::string(known[i].name);
+  if (known.empty()) text += " none";
+  throw std::invalid_argument(text);
+}
+
+std::span<const std::string_view> barrier_algorithms() {
+  return algorithms_of(Operation::barrier);
 }
 
 }  // namespace tutti::algorithm

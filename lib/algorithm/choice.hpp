@@ -18,9 +18,12 @@ struct Traits {
   bool in_rank_order = false;
 };
 
-/// All names that make() knows for the operation; with `in_rank_order`, those that combine so.
+/// All names that make() knows for the operation; with `in_rank_order`, those that combine so, or
+/// nothing at all. None for operations that take no algorithm: send, recv and send_recv.
 [[nodiscard]] std::span<const std::string_view> algorithms_of(Operation operation,
                                                               bool in_rank_order = false);
+/// The same on all ranks; one of algorithms_of(operation, traits.in_rank_order). Throws
+/// std::invalid_argument for operations that take no algorithm.
 [[nodiscard]] std::string_view choose(Operation operation, const Problem& problem,
                                       const Traits& traits);
 /// Throws std::invalid_argument for a name that the operation does not know; the text lists those
@@ -28,23 +31,7 @@ struct Traits {
 [[nodiscard]] Schedule make(Operation operation, std::string_view algorithm,
                             const Problem& problem);
 
-/// The choice looks only at what all ranks know alike. `bytes` is the size of the whole buffer.
-[[nodiscard]] std::string_view choose_fan_out(int size, std::int64_t bytes);
-[[nodiscard]] std::string_view choose_broadcast(int size, std::int64_t bytes);
-[[nodiscard]] std::string_view choose_all_reduce(int size, std::int64_t bytes);
-[[nodiscard]] std::string_view choose_barrier(int size);
-
-/// All names that the make_ functions below know.
-[[nodiscard]] std::span<const std::string_view> fan_out_algorithms();
-[[nodiscard]] std::span<const std::string_view> broadcast_algorithms();
-[[nodiscard]] std::span<const std::string_view> all_reduce_algorithms();
+// A shorter spelling of algorithms_of(Operation::barrier).
 [[nodiscard]] std::span<const std::string_view> barrier_algorithms();
-
-/// Throw std::invalid_argument for a name that the operation does not know; the text lists those it
-/// does.
-[[nodiscard]] Schedule make_fan_out(std::string_view algorithm, const Problem& problem);
-[[nodiscard]] Schedule make_broadcast(std::string_view algorithm, const Problem& problem);
-[[nodiscard]] Schedule make_all_reduce(std::string_view algorithm, const Problem& problem);
-[[nodiscard]] Schedule make_barrier(std::string_view algorithm, const Problem& problem);
 
 }  // namespace tutti::algorithm

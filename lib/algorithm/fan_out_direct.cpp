@@ -8,23 +8,21 @@
 // several fan-outs with different roots from all meeting at one receiver.
 #include "algorithm/algorithms.hpp"
 #include "algorithm/patterns.hpp"
+#include "algorithm/rounds.hpp"
 
 namespace tutti::algorithm {
 
 Schedule fan_out_direct(const Problem& problem) {
   Schedule schedule{.algorithm = "direct", .loops = {}, .scratch_elements = 0};
   if (problem.size == 1 || problem.count == 0) return schedule;
-  Loop loop;
-  if (problem.rank == problem.root) {
-    loop.steps.reserve(static_cast<std::size_t>(problem.size - 1));
-    for (int distance = 1; distance < problem.size; ++distance) {
-      const int peer = (problem.root + distance) % problem.size;
-      loop.steps.push_back(send_to(peer, Buffer::output, whole(problem.count)));
-    }
-  } else {
-    loop.steps.push_back(recv_from(problem.root, Buffer::output, whole(problem.count)));
+  if (problem.rank != problem.root) {
+    append_round(schedule, {1, 1, {recv_from(problem.root, Buffer::output, whole(problem.count))}});
+    return schedule;
   }
-  schedule.loops.push_back(std::move(loop));
+  for (int distance = 1; distance < problem.size; ++distance) {
+    const int peer = (problem.root + distance) % problem.size;
+    append_round(schedule, {1, 1, {send_to(peer, Buffer::output, whole(problem.count))}});
+  }
   return schedule;
 }
 

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <string>
+#include <utility>
+
 #include "algorithm/schedule.hpp"
 
 namespace tutti::algorithm {
@@ -8,24 +11,42 @@ namespace tutti::algorithm {
 struct Piece {
   Affine offset;
   std::int64_t length = 0;
-  std::int64_t end = 0;
+  Affine end;
 };
-
-inline Piece whole(std::int64_t count) {
-  return {.offset = {}, .length = count, .end = count};
-}
-
-/// Chunk j of the whole buffer in iteration (0, j).
-inline Piece chunk_of(const Problem& problem) {
-  return {.offset = {0, 0, problem.chunk}, .length = problem.chunk, .end = problem.count};
-}
 
 inline std::int64_t divide_up(std::int64_t value, std::int64_t by) {
   return (value + by - 1) / by;
 }
 
+inline Piece whole(const Region& region) {
+  return {.offset = {region.begin}, .length = region.length(), .end = {region.end}};
+}
+
+inline Piece whole(std::int64_t count) {
+  return whole({0, count});
+}
+
+/// Chunk j of the region in iteration (i, j) of a loop.
+inline Piece chunk_of(const Region& region, std::int64_t chunk) {
+  return {.offset = {region.begin, 0, chunk}, .length = chunk, .end = {region.end}};
+}
+
+inline Piece chunk_of(const Problem& problem) {
+  return chunk_of({0, problem.count}, problem.chunk);
+}
+
 inline std::int64_t chunk_count(const Problem& problem) {
   return divide_up(problem.count, problem.chunk);
+}
+
+/// The longest chunk that is not above the problem's and cuts `length` into nearly equal parts.
+inline std::int64_t even_chunk(const Problem& problem, std::int64_t length) {
+  return length == 0 ? 1 : divide_up(length, divide_up(length, problem.chunk));
+}
+
+/// Where a rank's own contribution is.
+inline Buffer own_buffer(const Problem& problem) {
+  return problem.in_place ? Buffer::output : Buffer::input;
 }
 
 inline StepPattern make_pattern(StepKind kind, int peer, Buffer to, Buffer from, const Piece& p) {
@@ -35,7 +56,7 @@ inline StepPattern make_pattern(StepKind kind, int peer, Buffer to, Buffer from,
           .from = from,
           .offset = p.offset,
           .length = p.length,
-          .end = {p.end, 0, 0}};
+          .end = p.end};
 }
 
 inline StepPattern send_to(int peer, Buffer from, const Piece& piece) {
@@ -46,15 +67,48 @@ inline StepPattern recv_from(int peer, Buffer to, const Piece& piece) {
   return make_pattern(StepKind::recv, peer, to, to, piece);
 }
 
-inline StepPattern recv_reduce_from(int peer, Buffer to, Buffer from, const Piece& piece) {
-  return make_pattern(StepKind::recv_reduce, peer, to, from, piece);
+/// `to`[offset] = `from`[offset + shift] ⊕ what comes.
+inline StepPattern recv_reduce_from(int peer, Buffer to, Buffer from, const Piece& piece,
+                                    const Affine& shift = {}) {
+  StepPattern pattern = make_pattern(StepKind::recv_reduce, peer, to, from, piece);
+  pattern.from_shift = shift;
+  return pattern;
 }
 
 /// `to`[offset] ⊕= or = `from`[offset + shift].
 inline StepPattern local(StepKind kind, Buffer to, Buffer from, const Piece& piece,
-                         std::int64_t shift = 0) {
+                         const Affine& shift = {}) {
   StepPattern pattern = make_pattern(kind, -1, to, from, piece);
   pattern.from_shift = shift;
+  return pattern;
+}
+
+/// `to`[to.begin, to.end) = as much of `from` from `from_begin` on.
+inline StepPattern copy_of(Buffer to, const Region& region, Buffer from, std::int64_t from_begin) {
+  return local(StepKind::copy, to, from, whole(region), {from_begin - region.begin});
+}
+
+/// The schedule of the only rank: out of place, what is in `input` is the result.
+inline Schedule alone(std::string algorithm, const Problem& problem) {
+  Schedule schedule{.algorithm = std::move(algorithm), .loops = {}, .scratch_elements = 0};
+  const std::int64_t count = problem.counts.empty() ? problem.count : problem.counts.front();
+  if (!problem.in_place && count > 0)
+    schedule.loops.push_back({1, 1, {copy_of(Buffer::output, {0, count}, Buffer::input, 0)}});
+  return schedule;
+}
+
+/// Of rooted operations: in place is only for the root. The others have no output.
+inline Problem in_place_at_root(Problem problem) {
+  problem.in_place = problem.in_place && problem.rank == problem.root;
+  return problem;
+}
+
+/// `to`[offset] = all `parts` that begin at `from`[offset + shift + k·stride], in order.
+inline StepPattern combine_from(Buffer to, const Piece& piece, Buffer from, const Affine& shift,
+                                int parts, std::int64_t stride) {
+  StepPattern pattern = local(StepKind::combine, to, from, piece, shift);
+  pattern.parts = parts;
+  pattern.stride = stride;
   return pattern;
 }
 

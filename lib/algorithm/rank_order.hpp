@@ -12,6 +12,10 @@ namespace tutti::algorithm {
 class RankOrder {
  public:
   RankOrder(const Problem& problem, int first);
+  /// 0, 1, 2, …, whatever the hosts: for those whose blocks must lie in one piece.
+  [[nodiscard]] static RankOrder by_rank(const Problem& problem) {
+    return {problem.size, 0, problem.rank};
+  }
 
   [[nodiscard]] int size() const noexcept { return size_; }
   /// Where the own rank stands.
@@ -20,6 +24,8 @@ class RankOrder {
   [[nodiscard]] int rank_at(int position) const;
 
  private:
+  RankOrder(int size, int first, int position) : size_(size), first_(first), position_(position) {}
+
   int size_;
   int first_;
   int position_;

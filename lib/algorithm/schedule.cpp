@@ -11,20 +11,25 @@ bool names_a_slot(StepKind kind) {
 }
 
 bool has_own_source(StepKind kind) {
-  return kind == StepKind::copy || kind == StepKind::reduce;
+  return kind == StepKind::recv_reduce || kind == StepKind::copy || kind == StepKind::reduce ||
+         kind == StepKind::combine;
 }
 
-Step expand(const StepPattern& pattern, std::int64_t i, std::int64_t j) {
-  const std::int64_t begin = pattern.offset.at(i, j);
-  const std::int64_t end =
-      names_a_slot(pattern.kind) ? begin : std::min(begin + pattern.length, pattern.end.at(i, j));
-  const std::int64_t shift = has_own_source(pattern.kind) ? pattern.from_shift : 0;
+Step expand(const StepPattern& pattern, std::int64_t pass, std::int64_t i, std::int64_t j) {
+  const std::int64_t begin = pattern.offset.at(i, j, pass);
+  const std::int64_t end = names_a_slot(pattern.kind)
+                               ? begin
+                               : std::min(begin + pattern.length, pattern.end.at(i, j, pass));
+  const std::int64_t shift = has_own_source(pattern.kind) ? pattern.from_shift.at(i, j, pass) : 0;
+  const std::int64_t last_part = pattern.parts > 1 ? (pattern.parts - 1) * pattern.stride : 0;
   return {.kind = pattern.kind,
-          .peer = pattern.peer,
+          .peer = pattern.peer + static_cast<int>(i) * pattern.peer_step,
           .to = pattern.to,
           .from = pattern.from,
           .region = {begin, end},
-          .from_region = {begin + shift, end + shift}};
+          .from_region = {begin + shift, end + shift + last_part},
+          .parts = pattern.parts,
+          .stride = pattern.stride};
 }
 
 const char* name_of(Buffer buffer) {
@@ -46,13 +51,27 @@ std::string place(Buffer buffer, const Region& region) {
 
 }  // namespace
 
+bool reads_from(StepKind kind) noexcept {
+  return kind == StepKind::send || has_own_source(kind);
+}
+
+bool writes_to(StepKind kind) noexcept {
+  return kind != StepKind::send && !names_a_slot(kind);
+}
+
 bool Cursor::next(Step& step) {
+  for (; pass_ < schedule_->passes; ++pass_, loop_ = 0)
+    if (next_of_pass(step)) return true;
+  return false;
+}
+
+bool Cursor::next_of_pass(Step& step) {
   for (; loop_ < schedule_->loops.size(); ++loop_, outer_ = 0) {
     const Loop& loop = schedule_->loops[loop_];
     for (; outer_ < loop.outer_count; ++outer_, inner_ = 0) {
       for (; inner_ < loop.inner_count; ++inner_, pattern_ = 0) {
         while (pattern_ < loop.steps.size()) {
-          const Step candidate = expand(loop.steps[pattern_++], outer_, inner_);
+          const Step candidate = expand(loop.steps[pattern_++], pass_, outer_, inner_);
           if (candidate.region.empty() && !names_a_slot(candidate.kind)) continue;
           step = candidate;
           return true;
@@ -67,6 +86,7 @@ std::string describe(const Step& step) {
   const std::string peer = "rank " + std::to_string(step.peer);
   const std::string to = place(step.to, step.region);
   const std::string from = place(step.from, step.region);
+  const std::string own = place(step.from, step.from_region);
   const std::string slot = "slot " + std::to_string(step.region.begin);
   switch (step.kind) {
     case StepKind::send:
@@ -74,11 +94,14 @@ std::string describe(const Step& step) {
     case StepKind::recv:
       return "recv " + to + " from " + peer;
     case StepKind::recv_reduce:
-      return "recv_reduce " + to + " = " + from + " + data from " + peer;
+      return "recv_reduce " + to + " = " + own + " + data from " + peer;
     case StepKind::copy:
-      return "copy " + to + " = " + place(step.from, step.from_region);
+      return "copy " + to + " = " + own;
     case StepKind::reduce:
-      return "reduce " + to + " += " + place(step.from, step.from_region);
+      return "reduce " + to + " += " + own;
+    case StepKind::combine:
+      return "combine " + to + " = " + std::to_string(step.parts) + " parts of " + own +
+             ", one each " + std::to_string(step.stride);
     case StepKind::publish:
       return "publish " + slot;
     case StepKind::await:

@@ -20,9 +20,15 @@ namespace tutti::algorithm {
 enum class StepKind : std::uint8_t {
   send,         ///< `from`[region] to `peer`
   recv,         ///< `to`[region] = what `peer` sends
-  recv_reduce,  ///< `to`[region] = `from`[region] ⊕ what `peer` sends
-  copy,         ///< `to`[region] = `from`[region]
-  reduce,       ///< `to`[region] = `to`[region] ⊕ `from`[region]
+  recv_reduce,  ///< `to`[region] = `from`[from_region] ⊕ what `peer` sends
+  copy,         ///< `to`[region] = `from`[from_region]
+  reduce,       ///< `to`[region] = `to`[region] ⊕ `from`[from_region]
+  /// `to`[region] = part 0 ⊕ part 1 ⊕ … ⊕ part `parts` - 1, combined in this order, all at once:
+  /// a type that is accumulated in a wider one is rounded at the end, once. Part k is the
+  /// region.length() elements of `from` that begin at from_region.begin + k·`stride`. There are as
+  /// many parts as ranks, and part k is what rank k contributes. `region` does not overlap
+  /// `from_region`.
+  combine,
   // Inside a host, through shared memory or single-copy reads.
   publish,      ///< tell the host's ranks that slot `offset` is ready
   await,        ///< wait until `peer` has published slot `offset`
@@ -31,7 +37,7 @@ enum class StepKind : std::uint8_t {
 };
 
 /// Which memory a step means. In an in-place call `input` and `output` are the same memory, and a
-/// schedule for it names only `output`.
+/// schedule for it names only `output`. `input` is never written.
 enum class Buffer : std::uint8_t { input, output, scratch };
 
 /// Offsets and lengths count elements of the call's type.
@@ -46,23 +52,39 @@ struct Region {
   }
 };
 
+/// What a step writes of `to` is `region`; what it reads of `from` is `from_region`. Of publish and
+/// await, `region.begin` is the slot.
 struct Step {
   StepKind kind = StepKind::copy;
   int peer = -1;
   Buffer to = Buffer::output;
   Buffer from = Buffer::output;
-  Region region;       ///< where in `to` and, but for copy and reduce, in `from`
-  Region from_region;  ///< copy and reduce: where in `from`; same length as `region`
+  Region region;
+  /// As long as `region`, and the same as `region` for send, read_from and reduce_from. Of combine:
+  /// all from the first element of part 0 to the last of the last part.
+  Region from_region;
+  int parts = 0;            ///< combine
+  std::int64_t stride = 0;  ///< combine: from the begin of one part to that of the next
 };
 
-/// start + i·outer + j·inner for iteration (i, j) of a loop nest.
+/// Whether a step of this kind reads `from`[from_region] of the own memory.
+[[nodiscard]] bool reads_from(StepKind kind) noexcept;
+/// Whether it writes `to`[region]; reduce and reduce_from also read it.
+[[nodiscard]] bool writes_to(StepKind kind) noexcept;
+
+/// start + pass·`pass` + i·outer + j·inner, for iteration (i, j) of a loop nest in one pass.
 struct Affine {
   std::int64_t start = 0;
   std::int64_t outer = 0;
   std::int64_t inner = 0;
+  std::int64_t pass = 0;
 
-  [[nodiscard]] std::int64_t at(std::int64_t i, std::int64_t j) const noexcept {
-    return start + i * outer + j * inner;
+  [[nodiscard]] std::int64_t at(std::int64_t i, std::int64_t j, std::int64_t k) const noexcept {
+    return start + i * outer + j * inner + k * pass;
+  }
+  friend bool operator==(const Affine&, const Affine&) = default;
+  friend Affine operator-(const Affine& a, const Affine& b) noexcept {
+    return {a.start - b.start, a.outer - b.outer, a.inner - b.inner, a.pass - b.pass};
   }
 };
 
@@ -76,7 +98,10 @@ struct StepPattern {
   Affine offset;
   std::int64_t length = 0;
   Affine end;
-  std::int64_t from_shift = 0;  ///< copy and reduce: `from` offset minus `to` offset
+  Affine from_shift;        ///< `from` offset minus `to` offset, where the two differ
+  int peer_step = 0;        ///< iteration (i, j) has peer + i·peer_step
+  int parts = 0;            ///< combine
+  std::int64_t stride = 0;  ///< combine
 };
 
 /// for i in 0..outer_count: for j in 0..inner_count: all steps, in order.
@@ -90,6 +115,8 @@ struct Schedule {
   std::string algorithm;              ///< name as `TUTTI_ALGORITHM` and the documentation spell it
   std::vector<Loop> loops;            ///< executed one after the other
   std::int64_t scratch_elements = 0;  ///< size of Buffer::scratch
+  /// All loops are executed so many times, each time on the next segment of the data.
+  std::int64_t passes = 1;
 };
 
 /// Walks through a schedule, one step at a time, in constant memory.
@@ -102,7 +129,10 @@ class Cursor {
   bool next(Step& step);
 
  private:
+  bool next_of_pass(Step& step);
+
   const Schedule* schedule_;
+  std::int64_t pass_ = 0;
   std::size_t loop_ = 0;
   std::int64_t outer_ = 0;
   std::int64_t inner_ = 0;

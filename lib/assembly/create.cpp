@@ -1,18 +1,38 @@
+#include <fmt/format.h>
+
 #include "communicator/state.hpp"
 #include "device/provider.hpp"
 
 // Where the pieces are put together: the only place that knows both the communicator and the
 // devices.
 namespace tutti {
+namespace {
+
+/// The device path's own log: it speaks from threads of its own, and before there is a job.
+device::Provider::Settings device_settings(const Options& options, const Environment& environment) {
+  auto log = std::make_shared<Log>(environment.log_level, options.log);
+  return {.log = log, .on_stuck = [log](const Error& error) {
+            log->warning(
+                fmt::format("NCCL does not come back although it was ended; this process "
+                            "can only be killed: {}",
+                            error.sentence()));
+          }};
+}
+
+}  // namespace
 
 Communicator Communicator::create(Bootstrap& bootstrap, const Options& options) {
-  const auto environment = current_environment();
-  if (settings_for(options, environment).backend == BackendChoice::host) {
-    NoDevices none;
-    return Communicator(std::make_unique<State>(bootstrap, options, environment, none));
+  const auto map = current_environment();
+  const auto environment = settings_for(options, map);
+  std::shared_ptr<DeviceProvider> devices;
+  if (environment.backend == BackendChoice::host) {
+    devices = std::make_shared<NoDevices>();
+  } else {
+    devices = std::make_shared<device::Provider>(device::load_cuda(), device::load_nccl(),
+                                                 device_settings(options, environment));
   }
-  device::Provider devices(device::load_cuda(), device::load_nccl());
-  return Communicator(std::make_unique<State>(bootstrap, options, environment, devices));
+  return Communicator(
+      std::make_unique<State>(std::make_shared<Job>(bootstrap, options, map, std::move(devices))));
 }
 
 std::chrono::nanoseconds setup_timeout(const Options& options) {

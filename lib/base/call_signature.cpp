@@ -23,8 +23,13 @@ std::string_view name(Operation operation) noexcept {
 namespace {
 
 constexpr std::array<std::string_view, algorithm_id_count> algorithm_names{
-    "none", "direct",        "binomial", "chain", "scatter_ring", "recursive_doubling",
-    "ring", "dissemination",
+    "none",         "direct",
+    "binomial",     "chain",
+    "scatter_ring", "recursive_doubling",
+    "ring",         "dissemination",
+    "bruck",        "recursive_halving",
+    "pairwise",     "rabenseifner",
+    "gathered",     "slices",
 };
 
 }  // namespace

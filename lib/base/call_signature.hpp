@@ -4,37 +4,10 @@
 #include <string>
 #include <string_view>
 
+#include "tutti/operation.hpp"
 #include "tutti/types.hpp"
 
 namespace tutti {
-
-/// The values travel between ranks: never renumber.
-enum class Operation : std::uint8_t {
-  none,
-  barrier,
-  broadcast,
-  fan_out,
-  all_reduce,
-  send,
-  recv,
-  send_recv,
-  finalize,
-  reduce,
-  all_gather,
-  reduce_scatter,
-  gather,
-  scatter,
-  all_to_all,
-  all_gather_v,
-  reduce_scatter_v,
-  gather_v,
-  scatter_v,
-  all_to_all_v,
-  split,
-};
-inline constexpr int operation_count = 21;
-
-[[nodiscard]] std::string_view name(Operation operation) noexcept;
 
 /// What ranks of one call must agree on, and what a person needs to recognise a call.
 struct CallSignature {
@@ -49,7 +22,7 @@ struct CallSignature {
 };
 
 /// Ids of algorithm names travel between ranks: never renumber. 0 for a name that is not known.
-inline constexpr int algorithm_id_count = 8;
+inline constexpr int algorithm_id_count = 14;
 [[nodiscard]] std::uint8_t algorithm_id(std::string_view name) noexcept;
 [[nodiscard]] std::string_view algorithm_name(std::uint8_t id) noexcept;
 

@@ -142,6 +142,11 @@ Environment Environment::from(const EnvironmentMap& map) {
     }
     result.eager_bytes = *bytes;
   }
+  if (const auto* value = value_of("TUTTI_DETERMINISTIC")) {
+    if (*value != "0" && *value != "1")
+      throw bad_value("TUTTI_DETERMINISTIC", *value, "give 0 or 1");
+    result.deterministic = *value == "1";
+  }
   if (const auto* value = value_of("TUTTI_CONGESTION")) result.congestion = *value;
   return result;
 }
@@ -151,6 +156,7 @@ std::map<std::string, std::string> Environment::agreed_settings() const {
   return {{"TUTTI_ALGORITHM", algorithm},
           {"TUTTI_BACKEND", backends.at(static_cast<std::size_t>(backend))},
           {"TUTTI_CHUNK", std::to_string(chunk_bytes)},
+          {"TUTTI_DETERMINISTIC", deterministic ? "1" : "0"},
           {"TUTTI_EAGER", std::to_string(eager_bytes)}};
 }
 

@@ -41,6 +41,9 @@ struct Environment {
   /// TUTTI_EAGER: messages up to this many bytes are sent before the receiver asks; must be the
   /// same on all ranks.
   std::size_t eager_bytes = std::size_t{16} << 10;
+  /// TUTTI_DETERMINISTIC: 1: results of reductions do not depend on chunking or on how data is cut
+  /// into calls; must be the same on all ranks.
+  bool deterministic = false;
   /// TUTTI_CONGESTION: TCP congestion control of data links ("cubic"); empty: the system's.
   std::string congestion;
 

@@ -3,9 +3,13 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 
-#include "tutti/types.hpp"
+#include "base/shape.hpp"
+#include "communicator/pending.hpp"
+#include "tutti/collective.hpp"
 
 namespace tutti {
 
@@ -13,14 +17,31 @@ namespace tutti {
 struct CallSettings {
   std::chrono::nanoseconds timeout{};
   std::uint32_t tag = 0;
-  std::string algorithm;   ///< empty: the backend chooses; an unknown name is an error
-  std::string preferred;   ///< the same, but passed over by operations that do not have it
-  void* stream = nullptr;  ///< CUDA stream, for buffers in device memory
+  std::string algorithm = {};  ///< empty: the backend chooses; an unknown name is an error
+  std::string preferred = {};  ///< the same, but passed over by operations that do not have it
+  void* stream = nullptr;      ///< CUDA stream, for buffers in device memory
+};
+
+/// A collective call whose arguments fit the operation and this rank.
+struct CheckedCollective {
+  Operation operation = Operation::none;
+  Type type = Type::u8;
+  Operator op = Operator::sum;
+  int root = -1;
+  /// Elements of the whole buffer, or of one block where a buffer has a block a rank. v-forms: of
+  /// the own block.
+  std::size_t count = 0;
+  /// In an in-place call `send` and `recv` are equal, or the smaller is the own block within the
+  /// larger. A buffer that this rank does not have is null.
+  const void* send = nullptr;
+  void* recv = nullptr;
+  bool in_place = false;
+  std::span<const std::size_t> counts = {};
+  std::span<const std::size_t> recv_counts = {};
 };
 
 /// The seam between what a user calls and who moves the data: the host path here, the device path
-/// in lib/device. Arguments have been checked. Counts are elements; `send` and `recv` are equal in
-/// an in-place call.
+/// in lib/device. Arguments have been checked.
 class Backend {
  public:
   Backend() = default;
@@ -29,21 +50,12 @@ class Backend {
   virtual ~Backend() = default;
 
   [[nodiscard]] virtual const char* name() const = 0;
-  virtual void fan_out(void* buffer, std::size_t count, Type type, int root,
-                       const CallSettings& settings) = 0;
-  virtual void broadcast(void* buffer, std::size_t count, Type type, int root,
-                         const CallSettings& settings) = 0;
-  virtual void all_reduce(const void* send, void* recv, std::size_t count, Type type, Operator op,
-                          const CallSettings& settings) = 0;
-  virtual void send(const void* buffer, std::size_t count, Type type, int to,
-                    const CallSettings& settings) = 0;
-  virtual void recv(void* buffer, std::size_t count, Type type, int from,
-                    const CallSettings& settings) = 0;
-  virtual void send_recv(const void* send, std::size_t send_count, int to, void* recv,
-                         std::size_t recv_count, int from, Type type,
-                         const CallSettings& settings) = 0;
-  virtual void barrier(const CallSettings& settings) = 0;
-  virtual void finalize(const CallSettings& settings) = 0;
+  /// Host: returns when done. Device: when queued.
+  virtual void run(const CheckedCollective& call, const CallSettings& settings) = 0;
+  virtual void run(const Message& message, const CallSettings& settings) = 0;
+  virtual std::unique_ptr<Pending> start(const CheckedCollective& call,
+                                         const CallSettings& settings) = 0;
+  virtual std::unique_ptr<Pending> start(const Message& message, const CallSettings& settings) = 0;
   /// Waits until what was queued on the stream is done.
   virtual void synchronize(const CallSettings& settings) = 0;
 

@@ -6,22 +6,32 @@
 #include <vector>
 
 #include "communicator/backend.hpp"
+#include "control/group.hpp"
 #include "control/plane.hpp"
 #include "rendezvous/card.hpp"
 
 namespace tutti {
 
+/// A rank's device.
+struct DeviceInfo {
+  std::string name;    ///< "NVIDIA H100 80GB HBM3"
+  std::string bus_id;  ///< "0000:18:00.0"
+  std::string uuid;    ///< "5d1c9c3e-…"
+};
+
 /// The device path, or why there is none.
 struct DevicePath {
   std::unique_ptr<Backend> backend;  ///< null on the host path
   int device = -1;                   ///< index among the devices that this process sees
-  std::vector<std::string>
-      device_of_rank;  ///< "NVIDIA H100 …, 0000:18:00.0", a rank each; empty on the host path
-  std::string reason;  ///< for people: why this path
-  std::string phases;  ///< how long its set-up took
+  /// Buffers in device memory go through host memory, since NCCL can't serve.
+  bool staged = false;
+  std::vector<DeviceInfo> device_of_rank;  ///< empty on the host path
+  std::string reason;                      ///< for people: why this path
+  std::string phases;                      ///< how long its set-up took
 };
 
-/// The seam to lib/device, which this folder may not include.
+/// The seam to lib/device, which this folder may not include. One for a job; it outlives all
+/// backends that it has made.
 class DeviceProvider {
  public:
   DeviceProvider() = default;
@@ -31,10 +41,14 @@ class DeviceProvider {
 
   /// Fills in what this rank tells the others of its devices.
   virtual void describe(rendezvous::Card& card) = 0;
-  /// Collective: all ranks come to the same path. With `required`, Error{usage} where the device
-  /// path can't be.
+  /// Collective over the job: all ranks come to the same path. With `required`, Error{usage} or
+  /// Error{system} on all ranks where NCCL can't serve.
   virtual DevicePath open(control::Plane& plane, Backend& host, bool required,
                           std::chrono::nanoseconds timeout) = 0;
+  /// Collective over the group, whose host path is `host`: the same path on the same device for a
+  /// communicator of its own. Only where open() has made a device path.
+  virtual std::unique_ptr<Backend> open_group(control::Plane& plane, const control::Group& group,
+                                              Backend& host, std::chrono::nanoseconds timeout) = 0;
 };
 
 /// For a communicator that is to use host memory only.
@@ -43,6 +57,10 @@ class NoDevices final : public DeviceProvider {
   void describe(rendezvous::Card& card) override { card.no_device_because = "not looked for"; }
   DevicePath open(control::Plane&, Backend&, bool, std::chrono::nanoseconds) override {
     return {.reason = "asked for"};
+  }
+  std::unique_ptr<Backend> open_group(control::Plane&, const control::Group&, Backend&,
+                                      std::chrono::nanoseconds) override {
+    return nullptr;
   }
 };
 

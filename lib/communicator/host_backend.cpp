@@ -1,13 +1,15 @@
 #include "communicator/host_backend.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 #include <span>
-#include <stdexcept>
 
 #include "algorithm/algorithms.hpp"
 #include "algorithm/choice.hpp"
+#include "communicator/host_pending.hpp"
 #include "engine/reduce.hpp"
 
 namespace tutti {
@@ -17,240 +19,260 @@ using algorithm::Problem;
 using algorithm::Schedule;
 using transport::CallContext;
 
-// Sub-communicators will have others.
-constexpr std::uint32_t world = 0;
+constexpr std::chrono::seconds leave_limit{1};
 
-/// Marks the end of a call for whoever asks what this rank is doing, also when it throws.
-class CallScope {
- public:
-  explicit CallScope(control::CallHistory& history) : history_(history) {}
-  CallScope(const CallScope&) = delete;
-  CallScope& operator=(const CallScope&) = delete;
-  ~CallScope() { history_.end(); }
+std::int64_t signed_count(std::size_t count) {
+  return static_cast<std::int64_t>(count);
+}
 
- private:
-  control::CallHistory& history_;
-};
+std::vector<std::int64_t> signed_counts(std::span<const std::size_t> counts) {
+  return {counts.begin(), counts.end()};
+}
 
-using Names = std::span<const std::string_view>;
+bool is_16_bit_float(Type type) {
+  return type == Type::f16 || type == Type::bf16;
+}
 
-/// The schedule by the name that the call asks for, else by the preferred one if the operation has
-/// it, else by `chosen`.
-Schedule make(Schedule (*make)(std::string_view, const Problem&), Names known,
-              std::string_view chosen, const Problem& problem, const CallSettings& settings) {
-  std::string_view name = chosen;
-  if (!settings.algorithm.empty()) {
-    name = settings.algorithm;
-  } else if (std::find(known.begin(), known.end(), settings.preferred) != known.end()) {
-    name = settings.preferred;
+/// What ranks of a call must agree on. Of v-forms whose counts all ranks know alike that is all
+/// counts; of the others, none.
+CallSignature signature_of(const CheckedCollective& call) {
+  CallSignature signature{.operation = call.operation,
+                          .type = call.type,
+                          .op = call.op,
+                          .root = call.root,
+                          .count = call.count};
+  const auto& shape = shape_of(call.operation);
+  if (!shape.counts_differ) return signature;
+  signature.count = 0;
+  if (shape.rooted || call.operation == Operation::all_to_all_v) return signature;
+  std::uint64_t mixed = 0;
+  for (const auto count : call.counts) {
+    signature.count += count;
+    mixed = fingerprint(mixed, {.count = count});
   }
-  try {
-    return make(name, problem);
-  } catch (const std::invalid_argument& error) {
-    throw Error(ErrorCode::usage, error.what());
-  }
-}
-
-bool sends(const CallContext& call) {
-  return call.signature.operation == Operation::send;
-}
-bool receives(const CallContext& call) {
-  return call.signature.operation == Operation::recv;
-}
-
-std::int64_t signed_bytes(std::size_t count, Type type) {
-  return static_cast<std::int64_t>(count * size_of(type));
+  signature.root = static_cast<std::int32_t>(mixed >> 33);
+  return signature;
 }
 
 }  // namespace
 
-HostBackend::HostBackend(control::Plane& plane, transport::Links& links,
-                         engine::CallChecker& checker, std::size_t chunk_bytes)
+HostBackend::HostBackend(control::Plane& plane, engine::Driver& driver, control::Group group,
+                         Settings settings)
     : plane_(plane),
-      links_(links),
-      checker_(checker),
-      runner_(plane, links),
-      chunk_bytes_(chunk_bytes) {
-  const auto& peers = plane.peers();
-  for (int rank = 0; rank < peers.size(); ++rank) {
-    host_of_rank_.push_back(peers.place_of(rank).host_index);
+      driver_(driver),
+      group_(std::move(group)),
+      settings_(settings),
+      history_(plane.open_history(group_)) {
+  for (const int rank : group_.world) {
+    host_of_rank_.push_back(plane.peers().place_of(rank).host_index);
   }
 }
 
-Problem HostBackend::problem(std::size_t count, Type type, int root) const {
-  return {
-      .rank = plane_.peers().rank(),
-      .size = plane_.peers().size(),
-      .root = root,
-      .count = static_cast<std::int64_t>(count),
-      .chunk = static_cast<std::int64_t>(std::max<std::size_t>(1, chunk_bytes_ / size_of(type))),
-      .host = host_of_rank_};
-}
-
-void HostBackend::run_collective(CallSignature call, const Schedule& schedule,
-                                 engine::Memory memory, const CallSettings& settings) {
-  latest_algorithm_ = schedule.algorithm;
-  call.algorithm = algorithm_id(schedule.algorithm);
-  const auto past = plane_.history().begin_collective(call);
-  const CallScope scope(plane_.history());
-  const CallContext context{.key = {.communicator = world, .sequence = past.sequence},
-                            .signature = call,
-                            .fingerprint = past.before};
-  const auto scratch_bytes =
-      static_cast<std::size_t>(schedule.scratch_elements) * memory.element_bytes;
-  if (scratch_.size() < scratch_bytes) scratch_.resize(scratch_bytes);
-  memory.scratch = scratch_.data();
-
-  engine::Execution execution(schedule, memory, context, context, links_);
-  run(execution, call, settings);
-  links_.finish_collective(context.key);
-}
-
-void HostBackend::run(engine::Execution& execution, const CallSignature& call,
-                      const CallSettings& settings) {
+HostBackend::~HostBackend() {
   try {
-    runner_.run(execution, call, Deadline::after(settings.timeout), settings.timeout);
-  } catch (...) {
-    // Whatever it was: the links must not touch this call's memory again.
-    checker_.set_messages({});
-    links_.abandon();
-    throw;
+    driver_.leave(group_, leave_limit);
+  } catch (const std::exception&) {
+    // Without memory for a message the peers find out at their deadlines.
   }
+  plane_.close_history(group_.id);
+}
+
+Problem HostBackend::problem_of(const CheckedCollective& call) const {
+  const auto chunk = std::max<std::size_t>(1, settings_.chunk_bytes / size_of(call.type));
+  return {.rank = group_.rank,
+          .size = group_.size(),
+          .root = std::max(call.root, 0),
+          .count = signed_count(call.count),
+          .chunk = signed_count(chunk),
+          .in_place = call.in_place || shape_of(call.operation).send == Extent::none,
+          .counts = signed_counts(call.counts),
+          .recv_counts = signed_counts(call.recv_counts),
+          .host = host_of_rank_};
+}
+
+/// By the name that the call asks for, else by the preferred one if the operation has it, else as
+/// chosen.
+Schedule HostBackend::choose_schedule(const CheckedCollective& call,
+                                      const CallSettings& settings) const {
+  const bool in_rank_order =
+      shape_of(call.operation).reduces && (settings_.deterministic || is_16_bit_float(call.type));
+  const auto problem = problem_of(call);
+  const auto known = algorithm::algorithms_of(call.operation, in_rank_order);
+  const auto has = [&](std::string_view name) {
+    return std::find(known.begin(), known.end(), name) != known.end();
+  };
+  if (!settings.algorithm.empty() && !has(settings.algorithm)) {
+    throw Error(ErrorCode::usage,
+                fmt::format("{} has no algorithm \"{}\"{}; it has {}", tutti::name(call.operation),
+                            settings.algorithm,
+                            in_rank_order ? " that combines in the order of ranks, as 16-bit "
+                                            "floats and deterministic calls need"
+                                          : "",
+                            fmt::join(known, ", ")));
+  }
+  std::string_view name = settings.algorithm;
+  if (name.empty() && has(settings.preferred)) name = settings.preferred;
+  if (name.empty()) {
+    name = algorithm::choose(
+        call.operation, problem,
+        {.element_bytes = signed_count(size_of(call.type)), .in_rank_order = in_rank_order});
+  }
+  return algorithm::make(call.operation, name, problem);
+}
+
+void HostBackend::prepare(engine::Task& task, const CheckedCollective& call,
+                          const CallSettings& settings) {
+  const auto& shape = shape_of(call.operation);
+  if (shape.reduces && !reducible(call.type, call.op)) {
+    throw Error(
+        ErrorCode::usage,
+        fmt::format("{} of {} by {} is not supported in host memory{}", tutti::name(call.operation),
+                    tutti::name(call.type), tutti::name(call.op),
+                    call.op >= Operator::bit_and ? ": bitwise operators are for integers"
+                                                 : ": convert to a wider type"));
+  }
+  task.schedule = choose_schedule(call, settings);
+  latest_algorithm_ = task.schedule.algorithm;
+  auto* output = static_cast<std::byte*>(call.recv);
+  if (call.in_place && shape.send == Extent::all && shape.recv == Extent::one) {
+    // Schedules work in the larger buffer, which the caller let us write to.
+    output = static_cast<std::byte*>(const_cast<void*>(call.send));
+  }
+  const bool one_buffer = call.in_place || shape.send == Extent::none;
+  const bool is_barrier = shape.recv == Extent::none;
+  task.memory = {.input = one_buffer ? output : static_cast<const std::byte*>(call.send),
+                 .output = output,
+                 .element_bytes = size_of(call.type),
+                 .reduce = engine::reduce_function(call.type, is_barrier ? Operator::max : call.op),
+                 .combine = engine::combine_function(call.type, call.op)};
+  prepare_division(task, call);
+
+  auto signature = signature_of(call);
+  signature.algorithm = algorithm_id(task.schedule.algorithm);
+  const auto past = history_->begin_collective(signature);
+  task.send_call = {.key = {.communicator = group_.id, .sequence = past.sequence},
+                    .signature = signature,
+                    .fingerprint = past.before};
+  task.recv_call = task.send_call;
+  task.late.call = signature;
+  task.late.sequence = past.sequence;
+  task.late.timeout = settings.timeout;
+  task.deadline = Deadline::after(settings.timeout);
+}
+
+void HostBackend::prepare_division(engine::Task& task, const CheckedCollective& call) const {
+  if (call.op != Operator::average || call.recv == nullptr || engine::divides_itself(call.type)) {
+    return;
+  }
+  task.division = {.buffer = static_cast<std::byte*>(call.recv),
+                   .count = call.count,
+                   .type = call.type,
+                   .ranks = group_.size()};
 }
 
 void HostBackend::require_no_verdict(const CallSignature& call) const {
   if (!plane_.failed()) return;
-  throw plane_.verdict_error().in(describe(call), plane_.history().activity().sequence);
+  throw plane_.verdict_error().in(describe(call), history_->activity().sequence);
 }
 
-void HostBackend::fan_out(void* buffer, std::size_t count, Type type, int root,
-                          const CallSettings& settings) {
-  const auto schedule =
-      make(algorithm::make_fan_out, algorithm::fan_out_algorithms(),
-           algorithm::choose_fan_out(plane_.peers().size(), signed_bytes(count, type)),
-           problem(count, type, root), settings);
-  auto* const bytes = static_cast<std::byte*>(buffer);
-  run_collective({Operation::fan_out, type, Operator::sum, root, count}, schedule,
-                 {.input = bytes, .output = bytes, .element_bytes = size_of(type)}, settings);
-}
-
-void HostBackend::broadcast(void* buffer, std::size_t count, Type type, int root,
-                            const CallSettings& settings) {
-  const auto schedule =
-      make(algorithm::make_broadcast, algorithm::broadcast_algorithms(),
-           algorithm::choose_broadcast(plane_.peers().size(), signed_bytes(count, type)),
-           problem(count, type, root), settings);
-  auto* const bytes = static_cast<std::byte*>(buffer);
-  run_collective({Operation::broadcast, type, Operator::sum, root, count}, schedule,
-                 {.input = bytes, .output = bytes, .element_bytes = size_of(type)}, settings);
-}
-
-void HostBackend::all_reduce(const void* send, void* recv, std::size_t count, Type type,
-                             Operator op, const CallSettings& settings) {
-  const auto reduce = engine::reduce_function(type, op);
-  if (reduce == nullptr) {
-    throw Error(ErrorCode::usage, fmt::format("all_reduce of {} by {} is not supported on the host "
-                                              "path: convert to f32",
-                                              tutti::name(type), tutti::name(op)));
-  }
-  auto what = problem(count, type, 0);
-  what.in_place = send == recv;
-  const auto schedule =
-      make(algorithm::make_all_reduce, algorithm::all_reduce_algorithms(),
-           algorithm::choose_all_reduce(what.size, signed_bytes(count, type)), what, settings);
-  auto* const output = static_cast<std::byte*>(recv);
-  run_collective({Operation::all_reduce, type, op, -1, count}, schedule,
-                 {.input = static_cast<const std::byte*>(send),
-                  .output = output,
-                  .element_bytes = size_of(type),
-                  .reduce = reduce},
-                 settings);
-  if (op == Operator::average) engine::divide(output, count, type, what.size);
-}
-
-void HostBackend::run_barrier(const CallSignature& call, const CallSettings& settings) {
-  const auto schedule =
-      make(algorithm::make_barrier, algorithm::barrier_algorithms(),
-           algorithm::choose_barrier(plane_.peers().size()), problem(0, Type::u8, 0), settings);
-  run_collective(call, schedule, {.reduce = engine::reduce_function(Type::u8, Operator::max)},
-                 settings);
-}
-
-void HostBackend::barrier(const CallSettings& settings) {
-  run_barrier({.operation = Operation::barrier}, settings);
-}
-
-void HostBackend::finalize(const CallSettings& settings) {
-  // Twice: a rank that finds different calls in the first never comes to the second, so nobody ends
-  // without the error.
-  run_barrier({.operation = Operation::finalize}, settings);
-  run_barrier({.operation = Operation::finalize}, settings);
-}
-
-CallContext HostBackend::next_message(std::map<Message, std::uint64_t>& sequences,
+CallContext HostBackend::next_message(std::map<Peer, std::uint64_t>& sequences,
                                       const CallSignature& call, std::uint32_t tag) const {
-  return {.key = {.communicator = world,
+  return {.key = {.communicator = group_.id,
                   .kind = transport::StreamKind::message,
                   .tag = tag,
                   .sequence = ++sequences[{call.root, tag}]},
           .signature = call};
 }
 
-void HostBackend::run_messages(const CallSignature& call, const Schedule& schedule,
-                               const engine::Memory& memory, const CallContext& send_call,
-                               const CallContext& recv_call, const CallSettings& settings) {
-  plane_.history().begin_other(call);
-  const CallScope scope(plane_.history());
-  checker_.set_messages({&send_call, &recv_call});
-  engine::Execution execution(schedule, memory, send_call, recv_call, links_);
-  const int self = plane_.peers().rank();
-  if (receives(recv_call) && recv_call.signature.count == 0 && recv_call.signature.root != self) {
-    execution.await_empty_message();
+void HostBackend::prepare(engine::Task& task, const Message& message,
+                          const CallSettings& settings) {
+  const bool sends = message.operation != Operation::recv;
+  const bool receives = message.operation != Operation::send;
+  const bool to_self = sends && receives && message.to == group_.rank;
+  const CallSignature call{.operation = message.operation,
+                           .type = message.type,
+                           .root = sends ? message.to : message.from,
+                           .count = sends ? message.send_count : message.recv_count};
+  if (sends) require_no_verdict(call);
+  Problem problem{.rank = group_.rank, .size = group_.size()};
+  problem.count = signed_count(call.count);
+  if (sends && receives) {
+    task.schedule = algorithm::send_recv(problem, message.to, signed_count(message.send_count),
+                                         message.from, signed_count(message.recv_count));
+  } else if (sends) {
+    task.schedule = algorithm::send(problem, message.to);
+  } else {
+    task.schedule = algorithm::recv(problem, message.from);
   }
-  run(execution, call, settings);
-  checker_.set_messages({});
-  if (sends(send_call)) links_.finish_sent(send_call.key, send_call.signature.root);
-  if (receives(recv_call)) links_.finish_received(recv_call.key, recv_call.signature.root);
+  task.memory = {.input = static_cast<const std::byte*>(message.send),
+                 .output = static_cast<std::byte*>(message.recv),
+                 .element_bytes = size_of(message.type)};
+  task.is_message = true;
+  task.sends = sends && !to_self;
+  task.receives = receives && !to_self;
+  if (task.sends) {
+    task.send_call = next_message(sent_,
+                                  {.operation = Operation::send,
+                                   .type = message.type,
+                                   .root = message.to,
+                                   .count = message.send_count},
+                                  settings.tag);
+  }
+  if (task.receives) {
+    task.recv_call = next_message(received_,
+                                  {.operation = Operation::recv,
+                                   .type = message.type,
+                                   .root = message.from,
+                                   .count = message.recv_count},
+                                  settings.tag);
+  }
+  history_->begin_other(call);
+  task.late.call = call;
+  task.late.sequence = history_->activity().sequence;
+  task.late.timeout = settings.timeout;
+  task.deadline = Deadline::after(settings.timeout);
 }
 
-void HostBackend::send(const void* buffer, std::size_t count, Type type, int to,
-                       const CallSettings& settings) {
-  const CallSignature call{Operation::send, type, Operator::sum, to, count};
-  require_no_verdict(call);
-  const auto context = next_message(sent_, call, settings.tag);
-  if (count == 0) return links_.announce(to, context);
-  run_messages(call, algorithm::send(problem(count, type, 0), to),
-               {.input = static_cast<const std::byte*>(buffer), .element_bytes = size_of(type)},
-               context, context, settings);
+void HostBackend::run(const CheckedCollective& call, const CallSettings& settings) {
+  // A rank that finds different calls in the first round of the end never comes to the second, so
+  // nobody ends without the error.
+  const int rounds = call.operation == Operation::finalize ? 2 : 1;
+  if (call.operation == Operation::finalize) driver_.finish(group_);
+  for (int round = 0; round < rounds; ++round) {
+    engine::Task task(group_, history_);
+    prepare(task, call, settings);
+    const auto bytes =
+        static_cast<std::size_t>(task.schedule.scratch_elements) * task.memory.element_bytes;
+    if (scratch_.size() < bytes) scratch_.resize(bytes);
+    task.memory.scratch = scratch_.data();
+    driver_.run(task);
+  }
 }
 
-void HostBackend::recv(void* buffer, std::size_t count, Type type, int from,
-                       const CallSettings& settings) {
-  const CallSignature call{Operation::recv, type, Operator::sum, from, count};
-  const auto context = next_message(received_, call, settings.tag);
-  run_messages(call, algorithm::recv(problem(count, type, 0), from),
-               {.output = static_cast<std::byte*>(buffer), .element_bytes = size_of(type)}, context,
-               context, settings);
+void HostBackend::run(const Message& message, const CallSettings& settings) {
+  engine::Task task(group_, history_);
+  prepare(task, message, settings);
+  driver_.run(task);
 }
 
-void HostBackend::send_recv(const void* send, std::size_t send_count, int to, void* recv,
-                            std::size_t recv_count, int from, Type type,
-                            const CallSettings& settings) {
-  require_no_verdict({Operation::send_recv, type, Operator::sum, to, send_count});
-  const auto send_call =
-      next_message(sent_, {Operation::send, type, Operator::sum, to, send_count}, settings.tag);
-  const auto recv_call = next_message(
-      received_, {Operation::recv, type, Operator::sum, from, recv_count}, settings.tag);
-  const int self = plane_.peers().rank();
-  if (send_count == 0 && to != self) links_.announce(to, send_call);
-  run_messages(
-      {Operation::send_recv, type, Operator::sum, to, send_count},
-      algorithm::send_recv(problem(send_count, type, 0), to, static_cast<std::int64_t>(send_count),
-                           from, static_cast<std::int64_t>(recv_count)),
-      {.input = static_cast<const std::byte*>(send),
-       .output = static_cast<std::byte*>(recv),
-       .element_bytes = size_of(type)},
-      send_call, recv_call, settings);
+template <class Call>
+std::unique_ptr<Pending> HostBackend::start_task(const Call& call, const CallSettings& settings) {
+  auto task = std::make_shared<engine::Task>(group_, history_);
+  prepare(*task, call, settings);
+  task->scratch.resize(static_cast<std::size_t>(task->schedule.scratch_elements) *
+                       task->memory.element_bytes);
+  task->memory.scratch = task->scratch.data();
+  driver_.start(task);
+  return std::make_unique<HostPending>(driver_, std::move(task));
+}
+
+std::unique_ptr<Pending> HostBackend::start(const CheckedCollective& call,
+                                            const CallSettings& settings) {
+  return start_task(call, settings);
+}
+
+std::unique_ptr<Pending> HostBackend::start(const Message& message, const CallSettings& settings) {
+  return start_task(message, settings);
 }
 
 }  // namespace tutti

@@ -1,71 +1,71 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "algorithm/schedule.hpp"
 #include "communicator/backend.hpp"
 #include "control/plane.hpp"
-#include "engine/call_checker.hpp"
-#include "engine/execution.hpp"
-#include "engine/runner.hpp"
-#include "transport/links.hpp"
-#include "tutti/deadline.hpp"
+#include "engine/driver.hpp"
 
 namespace tutti {
 
-/// Moves buffers in host memory: picks a schedule and runs it over the links.
+/// Moves buffers in host memory: picks a schedule, and has the job's driver run it over the links.
 class HostBackend final : public Backend {
  public:
-  HostBackend(control::Plane& plane, transport::Links& links, engine::CallChecker& checker,
-              std::size_t chunk_bytes);
+  struct Settings {
+    std::size_t chunk_bytes = 0;
+    /// Results do not depend on chunking or on how buffers are cut into calls.
+    bool deterministic = false;
+  };
+
+  /// For one communicator, whose calls are told apart by the group's id.
+  HostBackend(control::Plane& plane, engine::Driver& driver, control::Group group,
+              Settings settings);
+  /// Waits up to a second for calls that were started; past it the job's communication is over.
+  ~HostBackend() override;
 
   [[nodiscard]] const char* name() const override { return "cpu"; }
-  void fan_out(void* buffer, std::size_t count, Type type, int root,
-               const CallSettings& settings) override;
-  void broadcast(void* buffer, std::size_t count, Type type, int root,
-                 const CallSettings& settings) override;
-  void all_reduce(const void* send, void* recv, std::size_t count, Type type, Operator op,
-                  const CallSettings& settings) override;
-  void send(const void* buffer, std::size_t count, Type type, int to,
-            const CallSettings& settings) override;
-  void recv(void* buffer, std::size_t count, Type type, int from,
-            const CallSettings& settings) override;
-  void send_recv(const void* send, std::size_t send_count, int to, void* recv,
-                 std::size_t recv_count, int from, Type type,
-                 const CallSettings& settings) override;
-  void barrier(const CallSettings& settings) override;
-  void finalize(const CallSettings& settings) override;
+  void run(const CheckedCollective& call, const CallSettings& settings) override;
+  void run(const Message& message, const CallSettings& settings) override;
+  std::unique_ptr<Pending> start(const CheckedCollective& call,
+                                 const CallSettings& settings) override;
+  std::unique_ptr<Pending> start(const Message& message, const CallSettings& settings) override;
   /// Calls on host memory are done when they return.
   void synchronize(const CallSettings&) override {}
   [[nodiscard]] const std::string& latest_algorithm() const override { return latest_algorithm_; }
 
- private:
-  using Message = std::pair<int, std::uint32_t>;  ///< peer, tag
+  [[nodiscard]] const control::Group& group() const { return group_; }
+  [[nodiscard]] control::CallHistory& history() const { return *history_; }
 
-  [[nodiscard]] algorithm::Problem problem(std::size_t count, Type type, int root) const;
-  void run_collective(CallSignature call, const algorithm::Schedule& schedule,
-                      engine::Memory memory, const CallSettings& settings);
-  void run(engine::Execution& execution, const CallSignature& call, const CallSettings& settings);
+ private:
+  using Peer = std::pair<int, std::uint32_t>;  ///< rank, tag
+
+  [[nodiscard]] algorithm::Problem problem_of(const CheckedCollective& call) const;
+  [[nodiscard]] algorithm::Schedule choose_schedule(const CheckedCollective& call,
+                                                    const CallSettings& settings) const;
+  void prepare(engine::Task& task, const CheckedCollective& call, const CallSettings& settings);
+  void prepare(engine::Task& task, const Message& message, const CallSettings& settings);
+  void prepare_division(engine::Task& task, const CheckedCollective& call) const;
   void require_no_verdict(const CallSignature& call) const;
-  void run_barrier(const CallSignature& call, const CallSettings& settings);
-  void run_messages(const CallSignature& call, const algorithm::Schedule& schedule,
-                    const engine::Memory& memory, const transport::CallContext& send_call,
-                    const transport::CallContext& recv_call, const CallSettings& settings);
-  [[nodiscard]] transport::CallContext next_message(std::map<Message, std::uint64_t>& sequences,
+  [[nodiscard]] transport::CallContext next_message(std::map<Peer, std::uint64_t>& sequences,
                                                     const CallSignature& call,
                                                     std::uint32_t tag) const;
+  template <class Call>
+  std::unique_ptr<Pending> start_task(const Call& call, const CallSettings& settings);
 
   control::Plane& plane_;
-  transport::Links& links_;
-  engine::CallChecker& checker_;
-  engine::Runner runner_;
-  std::size_t chunk_bytes_;
+  engine::Driver& driver_;
+  control::Group group_;
+  Settings settings_;
+  std::shared_ptr<control::CallHistory> history_;
   std::vector<int> host_of_rank_;
-  std::map<Message, std::uint64_t> sent_;
-  std::map<Message, std::uint64_t> received_;
-  std::vector<std::byte> scratch_;
+  std::map<Peer, std::uint64_t> sent_;
+  std::map<Peer, std::uint64_t> received_;
+  std::vector<std::byte> scratch_;  ///< of calls that block: one at a time
   std::string latest_algorithm_;
 };
 

@@ -57,35 +57,39 @@ Environment settings_for(const Options& options, const EnvironmentMap& map) {
     environment.timeout = *options.timeout;
   }
   if (options.backend) environment.backend = *options.backend;
+  if (options.deterministic) environment.deterministic = *options.deterministic;
   if (options.log_level) environment.log_level = *options.log_level;
   return environment;
 }
 
 namespace {
 
-void require_known_algorithm(const std::string& name) {
-  if (name.empty()) return;
+void require_known_algorithm(const std::string& wanted) {
+  if (wanted.empty()) return;
   std::vector<std::string_view> all;
-  for (const auto names : {algorithm::fan_out_algorithms(), algorithm::broadcast_algorithms(),
-                           algorithm::all_reduce_algorithms(), algorithm::barrier_algorithms()}) {
-    all.insert(all.end(), names.begin(), names.end());
+  for (int i = 0; i < operation_count; ++i) {
+    for (const auto known : algorithm::algorithms_of(static_cast<Operation>(i))) {
+      if (known == wanted) return;
+      if (std::find(all.begin(), all.end(), known) == all.end()) all.push_back(known);
+    }
   }
-  if (std::find(all.begin(), all.end(), name) != all.end()) return;
-  throw Error(ErrorCode::usage, fmt::format("TUTTI_ALGORITHM={} is unknown: there are {}", name,
+  throw Error(ErrorCode::usage, fmt::format("TUTTI_ALGORITHM={} is unknown: there are {}", wanted,
                                             fmt::join(all, ", ")));
 }
 
 }  // namespace
 
-Communicator::State::State(Bootstrap& bootstrap, const Options& options, const EnvironmentMap& map,
-                           DeviceProvider& devices)
-    : environment(settings_for(options, map)), log(environment.log_level, options.log) {
+Job::Job(Bootstrap& bootstrap, const Options& options, const EnvironmentMap& map,
+         std::shared_ptr<DeviceProvider> device_provider)
+    : environment(settings_for(options, map)),
+      log(environment.log_level, options.log),
+      devices(std::move(device_provider)) {
   require_known_algorithm(environment.algorithm);
   const auto deadline = Deadline::after(environment.timeout);
   const auto start = Clock::now();
   log.set_rank(bootstrap.rank());
   auto card = rendezvous::make_card(environment);
-  devices.describe(card);
+  devices->describe(card);
   auto meeting = rendezvous::meet(bootstrap, std::move(card), environment,
                                   launch::read_launcher(map), log, deadline);
   control::require_descriptors(meeting.peers);
@@ -105,19 +109,54 @@ Communicator::State::State(Bootstrap& bootstrap, const Options& options, const E
           .congestion = environment.congestion,
           .shares_cores = static_cast<std::uint32_t>(place.local_size) > cores,
           .connect_timeout = environment.timeout});
-  host = std::make_unique<HostBackend>(*plane, *links, *checker, environment.chunk_bytes);
+  driver = std::make_unique<engine::Driver>(*plane, *links, *checker);
   phases = fmt::format("cards {:.1f} ms, control links {:.1f} ms", milliseconds(met - start),
                        milliseconds(linked - met));
-  device_path = devices.open(*plane, *host, environment.backend == BackendChoice::device,
-                             deadline.remaining());
-  if (!device_path.phases.empty()) phases += ", " + device_path.phases;
+}
+
+namespace {
+
+std::unique_ptr<HostBackend> make_host(const Job& job, control::Group group) {
+  return std::make_unique<HostBackend>(
+      *job.plane, *job.driver, std::move(group),
+      HostBackend::Settings{.chunk_bytes = job.environment.chunk_bytes,
+                            .deterministic = job.environment.deterministic});
+}
+
+}  // namespace
+
+Communicator::State::State(std::shared_ptr<Job> the_job)
+    : job(std::move(the_job)), ranks(job->ranks) {
+  const auto& peers = job->plane->peers();
+  host = make_host(*job, control::Group::whole_job(peers.rank(), peers.size()));
+  device_path =
+      job->devices->open(*job->plane, *host, job->environment.backend == BackendChoice::device,
+                         job->environment.timeout);
+  has_device_path = static_cast<bool>(device_path.backend);
+  if (!device_path.phases.empty()) job->phases += ", " + device_path.phases;
   for (std::size_t rank = 0; rank < device_path.device_of_rank.size(); ++rank) {
-    ranks[rank].device = device_path.device_of_rank[rank];
+    const auto& device = device_path.device_of_rank[rank];
+    ranks[rank].device = fmt::format("{}, {}", device.name, device.bus_id);
+    ranks[rank].device_uuid = device.uuid;
   }
-  if (place.rank == 0) {
-    log.info(
-        fmt::format("path: {} ({})", device_path.backend ? "device" : "host", device_path.reason));
+  job->ranks = ranks;
+  if (peers.rank() == 0) {
+    job->log.info(
+        fmt::format("path: {} ({})", has_device_path ? "device" : "host", device_path.reason));
   }
+}
+
+Communicator::State::State(const State& parent, control::Group group)
+    : job(parent.job),
+      has_device_path(parent.has_device_path),
+      device_path{.device = parent.device_path.device,
+                  .staged = parent.device_path.staged,
+                  .reason = parent.device_path.reason} {
+  for (int member = 0; member < group.size(); ++member) {
+    ranks.push_back(job->ranks[static_cast<std::size_t>(group.world_of(member))]);
+    ranks.back().rank = member;
+  }
+  host = make_host(*job, std::move(group));
 }
 
 CallSettings Communicator::State::settings_of(const Call& call) const {
@@ -125,32 +164,40 @@ CallSettings Communicator::State::settings_of(const Call& call) const {
     throw Error(ErrorCode::usage,
                 fmt::format("Call::timeout is {} ns: it must be above 0", call.timeout->count()));
   }
-  return {.timeout = call.timeout.value_or(environment.timeout),
+  if (call.tag == internal_tag) {
+    throw Error(ErrorCode::usage,
+                fmt::format("Call::tag {} is the library's own: use a smaller one", call.tag));
+  }
+  return {.timeout = call.timeout.value_or(job->environment.timeout),
           .tag = call.tag,
           .algorithm = call.algorithm};
 }
 
 CallSettings Communicator::State::collective_settings_of(const Call& call) const {
   auto settings = settings_of(call);
-  settings.preferred = environment.algorithm;
+  settings.preferred = job->environment.algorithm;
   return settings;
 }
 
-void Communicator::State::require_rank(const char* what, int rank) const {
-  const int size = plane->peers().size();
-  if (rank >= 0 && rank < size) return;
-  throw Error(ErrorCode::usage,
-              fmt::format("{} {} is out of range: the communicator has ranks 0 to {}", what, rank,
-                          size - 1));
+CallSettings Communicator::State::device_settings_of(const Call& call, Stream stream) const {
+  auto settings = settings_of(call);
+  settings.stream = stream.handle;
+  return settings;
 }
 
-Backend& Communicator::State::device() const {
-  if (device_path.backend) return *device_path.backend;
-  throw Error(
-      ErrorCode::usage,
-      fmt::format("a buffer in device memory needs the device path, which this job does not "
-                  "have: {}",
-                  device_path.reason));
+Backend& Communicator::State::device() {
+  if (!has_device_path) {
+    throw Error(
+        ErrorCode::usage,
+        fmt::format("a buffer in device memory needs the device path, which this job does not "
+                    "have: {}",
+                    device_path.reason));
+  }
+  if (!device_path.backend) {
+    device_path.backend =
+        job->devices->open_group(*job->plane, group(), *host, job->environment.timeout);
+  }
+  return *device_path.backend;
 }
 
 }  // namespace tutti

@@ -7,40 +7,63 @@
 #include "base/environment.hpp"
 #include "base/log.hpp"
 #include "communicator/device_provider.hpp"
+#include "communicator/host_backend.hpp"
 #include "control/plane.hpp"
 #include "engine/call_checker.hpp"
+#include "engine/driver.hpp"
 #include "transport/links.hpp"
 #include "tutti/communicator.hpp"
 
 namespace tutti {
 
-/// What a communicator owns. Members go in the reverse order of their making: the device path
-/// before the host path that carries its agreements, the links before the control plane that says
-/// goodbye.
-struct Communicator::State {
+/// What all communicators of a process share: who is there, and the links to them. Members go in
+/// the reverse order of their making: the driver before the links that it moves, the links before
+/// the control plane that says goodbye.
+struct Job {
   /// Set-up, collective over `bootstrap`.
-  State(Bootstrap& bootstrap, const Options& options, const EnvironmentMap& map,
-        DeviceProvider& devices);
-
-  [[nodiscard]] CallSettings settings_of(const Call& call) const;
-  /// The same for collectives, where TUTTI_ALGORITHM counts too.
-  [[nodiscard]] CallSettings collective_settings_of(const Call& call) const;
-  void require_rank(const char* what, int rank) const;
-  /// The device path; Error{usage} that says why where there is none.
-  [[nodiscard]] Backend& device() const;
+  Job(Bootstrap& bootstrap, const Options& options, const EnvironmentMap& map,
+      std::shared_ptr<DeviceProvider> device_provider);
 
   Environment environment;
   Log log;
+  std::shared_ptr<DeviceProvider> devices;
   std::vector<RankInfo> ranks;
   std::unique_ptr<control::Plane> plane;
   std::unique_ptr<engine::CallChecker> checker;
   std::unique_ptr<transport::Links> links;
-  std::unique_ptr<Backend> host;
-  DevicePath device_path;
+  std::unique_ptr<engine::Driver> driver;
   std::string phases;
+  std::uint32_t next_communicator = 1;  ///< no communicator that this rank is in has it or more
+};
+
+/// What one communicator owns: the device path goes before the host path that carries its
+/// agreements.
+struct Communicator::State {
+  /// The job's own communicator; collective.
+  explicit State(std::shared_ptr<Job> the_job);
+  /// A communicator of some of `parent`'s ranks.
+  State(const State& parent, control::Group group);
+
+  [[nodiscard]] CallSettings settings_of(const Call& call) const;
+  /// The same for collectives, where TUTTI_ALGORITHM counts too.
+  [[nodiscard]] CallSettings collective_settings_of(const Call& call) const;
+  [[nodiscard]] CallSettings device_settings_of(const Call& call, Stream stream) const;
+  [[nodiscard]] const control::Group& group() const { return host->group(); }
+  /// The device path, made at the first use in a communicator that was split off; Error{usage} that
+  /// says why where there is none.
+  [[nodiscard]] Backend& device();
+
+  std::shared_ptr<Job> job;
+  std::vector<RankInfo> ranks;
+  std::unique_ptr<HostBackend> host;
+  bool has_device_path = false;
+  DevicePath device_path;
 };
 
 /// The environment, with what the program asks for in its place. Throws Error{usage}.
 [[nodiscard]] Environment settings_for(const Options& options, const EnvironmentMap& map);
+
+/// Of messages that make groups; users' tags are below.
+inline constexpr std::uint32_t internal_tag = UINT32_MAX;
 
 }  // namespace tutti

@@ -12,17 +12,20 @@ PastCall CallHistory::begin_collective(const CallSignature& call) {
   const PastCall past{sequence_, call, fingerprint_, before};
   ring_[sequence_ % kept] = past;
   activity_ = {true, sequence_, call, std::chrono::steady_clock::now()};
+  ++unfinished_;
   return past;
 }
 
 void CallHistory::begin_other(const CallSignature& call) {
   const std::lock_guard lock(mutex_);
   activity_ = {true, sequence_, call, std::chrono::steady_clock::now()};
+  ++unfinished_;
 }
 
 void CallHistory::end() {
   const std::lock_guard lock(mutex_);
-  activity_.in_call = false;
+  if (unfinished_ > 0) --unfinished_;
+  activity_.in_call = unfinished_ > 0;
   activity_.since = std::chrono::steady_clock::now();
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/call_signature.hpp"
+#include "control/group.hpp"
 
 namespace tutti::control {
 
@@ -19,13 +20,13 @@ struct PastCall {
   std::uint64_t before = 0;       ///< of all calls before it; own calls only
 };
 
-/// What a rank is doing.
+/// What a rank is doing, as seen from one communicator.
 struct Activity {
   bool in_call = false;
-  std::uint64_t sequence =
-      0;               ///< of the collective call in progress or, outside one, of the latest
-  CallSignature call;  ///< the call in progress (collective or not), else the latest
+  std::uint64_t sequence = 0;  ///< of the communicator's latest collective call, in progress or not
+  CallSignature call;          ///< the call in progress (collective or not), else the latest
   std::chrono::steady_clock::time_point since{};
+  bool elsewhere = false;  ///< `call` is in progress in another communicator
 };
 
 /// The collective calls of one communicator on one rank. Written by the caller's thread, read by
@@ -34,10 +35,14 @@ class CallHistory {
  public:
   static constexpr std::size_t kept = 256;
 
+  explicit CallHistory(Group group = {}) : group_(std::move(group)) {}
+  [[nodiscard]] const Group& group() const { return group_; }
+
   /// Starts the next collective call and returns it.
   PastCall begin_collective(const CallSignature& call);
   /// A send or receive: part of what the rank is doing, not of what all ranks must do alike.
   void begin_other(const CallSignature& call);
+  /// One of the calls begun is over.
   void end();
 
   [[nodiscard]] Activity activity() const;
@@ -51,6 +56,8 @@ class CallHistory {
   std::uint64_t sequence_ = 0;
   std::uint64_t fingerprint_ = 0;
   Activity activity_;
+  std::uint64_t unfinished_ = 0;
+  Group group_;
 };
 
 /// The first call in which two histories differ.

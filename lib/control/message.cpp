@@ -61,9 +61,9 @@ std::optional<CallSignature> decode_signature(ByteReader& reader) {
   return call;
 }
 
-Bytes encode_calls(const std::vector<PastCall>& calls) {
+Bytes encode_calls(std::uint32_t communicator, const std::vector<PastCall>& calls) {
   ByteWriter writer;
-  writer.put(static_cast<std::uint16_t>(calls.size()));
+  writer.put(communicator).put(static_cast<std::uint16_t>(calls.size()));
   for (const auto& past : calls) {
     writer.put(past.sequence).put(past.fingerprint);
     encode_signature(writer, past.call);
@@ -71,11 +71,12 @@ Bytes encode_calls(const std::vector<PastCall>& calls) {
   return std::move(writer).bytes();
 }
 
-std::optional<std::vector<PastCall>> decode_calls(std::span<const std::byte> bytes) {
+std::optional<CallsTold> decode_calls(std::span<const std::byte> bytes) {
   ByteReader reader(bytes);
+  CallsTold told;
+  told.communicator = reader.get<std::uint32_t>();
   const auto count = reader.get<std::uint16_t>();
   if (!reader.ok() || count > most_calls) return std::nullopt;
-  std::vector<PastCall> calls;
   for (int i = 0; i < count; ++i) {
     PastCall past;
     past.sequence = reader.get<std::uint64_t>();
@@ -83,9 +84,38 @@ std::optional<std::vector<PastCall>> decode_calls(std::span<const std::byte> byt
     const auto call = decode_signature(reader);
     if (!call) return std::nullopt;
     past.call = *call;
-    calls.push_back(past);
+    told.calls.push_back(past);
   }
-  return calls;
+  return told;
+}
+
+Bytes encode_status(const StatusTold& status) {
+  const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::steady_clock::now() - status.activity.since);
+  ByteWriter writer;
+  writer.put(status.communicator)
+      .put(static_cast<std::uint8_t>(status.activity.in_call))
+      .put(static_cast<std::uint8_t>(status.activity.elsewhere))
+      .put(status.activity.sequence)
+      .put(static_cast<std::uint64_t>(age.count()));
+  encode_signature(writer, status.activity.call);
+  return std::move(writer).bytes();
+}
+
+std::optional<StatusTold> decode_status(std::span<const std::byte> bytes) {
+  ByteReader reader(bytes);
+  StatusTold status;
+  status.communicator = reader.get<std::uint32_t>();
+  status.activity.in_call = reader.get<std::uint8_t>() != 0;
+  status.activity.elsewhere = reader.get<std::uint8_t>() != 0;
+  status.activity.sequence = reader.get<std::uint64_t>();
+  // Whatever a peer claims: no longer than the clock can take.
+  const auto age = reader.get<std::uint64_t>() % 1'000'000'000'000U;
+  status.activity.since = std::chrono::steady_clock::now() - std::chrono::milliseconds(age);
+  const auto call = decode_signature(reader);
+  if (!call) return std::nullopt;
+  status.activity.call = *call;
+  return status;
 }
 
 }  // namespace tutti::control

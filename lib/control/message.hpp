@@ -40,8 +40,21 @@ struct Message {
 /// A message on a link is this many bytes at most, without its 4-byte length.
 inline constexpr std::size_t most_message_bytes = std::size_t{64} << 10;
 
-[[nodiscard]] Bytes encode_calls(const std::vector<PastCall>& calls);
-[[nodiscard]] std::optional<std::vector<PastCall>> decode_calls(std::span<const std::byte> bytes);
+/// A rank's latest calls in one communicator.
+struct CallsTold {
+  std::uint32_t communicator = 0;
+  std::vector<PastCall> calls;
+};
+[[nodiscard]] Bytes encode_calls(std::uint32_t communicator, const std::vector<PastCall>& calls);
+[[nodiscard]] std::optional<CallsTold> decode_calls(std::span<const std::byte> bytes);
+
+/// What a rank is doing, as seen from one communicator.
+struct StatusTold {
+  std::uint32_t communicator = 0;
+  Activity activity;
+};
+[[nodiscard]] Bytes encode_status(const StatusTold& status);
+[[nodiscard]] std::optional<StatusTold> decode_status(std::span<const std::byte> bytes);
 
 void encode_signature(ByteWriter& writer, const CallSignature& call);
 [[nodiscard]] std::optional<CallSignature> decode_signature(ByteReader& reader);

@@ -121,8 +121,53 @@ Error Plane::report_and_wait(const Finding& finding, std::chrono::milliseconds l
   return verdict_error();
 }
 
-void Plane::compare_calls_with(int peer) {
-  worker_->post([this, peer] { worker_->send_calls_to(peer); });
+std::shared_ptr<CallHistory> Plane::open_history(Group group) {
+  const auto id = group.id;
+  auto history = std::make_shared<CallHistory>(std::move(group));
+  const std::lock_guard lock(mutex_);
+  histories_[id] = history;
+  return history;
+}
+
+void Plane::close_history(std::uint32_t communicator) {
+  const std::lock_guard lock(mutex_);
+  histories_.erase(communicator);
+}
+
+std::shared_ptr<CallHistory> Plane::history(std::uint32_t communicator) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = histories_.find(communicator);
+  return found == histories_.end() ? nullptr : found->second;
+}
+
+std::vector<std::shared_ptr<CallHistory>> Plane::histories() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<CallHistory>> all;
+  for (const auto& [id, history] : histories_) all.push_back(history);
+  return all;
+}
+
+Activity Plane::activity_seen_from(std::uint32_t communicator) const {
+  const auto own = history(communicator);
+  auto activity = own ? own->activity() : Activity{};
+  if (activity.in_call) return activity;
+  for (const auto& other : histories()) {
+    const auto theirs = other->activity();
+    if (!theirs.in_call && theirs.since <= activity.since) continue;
+    // What the rank is doing elsewhere, with where it is in this communicator.
+    const auto sequence = activity.sequence;
+    activity = theirs;
+    activity.sequence = sequence;
+    activity.elsewhere = other != own;
+    if (theirs.in_call) break;
+  }
+  return activity;
+}
+
+void Plane::compare_calls_with(int peer, std::uint32_t communicator) {
+  worker_->post([this, peer, communicator] {
+    if (const auto calls = history(communicator)) worker_->send_calls_to(peer, *calls);
+  });
 }
 
 bool Plane::has_departed(int rank) const {
@@ -130,10 +175,12 @@ bool Plane::has_departed(int rank) const {
   return departed_.contains(rank);
 }
 
-std::map<int, Activity> Plane::ask_activities(std::chrono::milliseconds limit) {
+std::map<int, Activity> Plane::ask_activities(std::uint32_t communicator,
+                                              std::chrono::milliseconds limit) {
   std::unique_lock lock(mutex_);
   activities_.clear();
-  worker_->post([this] { worker_->ask_activities(); });
+  activities_of_ = communicator;
+  worker_->post([this, communicator] { worker_->ask_activities(communicator); });
   changed_.wait_for(lock, limit, [this] {
     return activities_.size() + departed_.size() + 1 >= static_cast<std::size_t>(peers().size()) ||
            verdict_;

@@ -47,7 +47,12 @@ class Plane {
   void wait_until_linked(Deadline deadline);
 
   [[nodiscard]] const rendezvous::Peers& peers() const;
-  [[nodiscard]] CallHistory& history() { return history_; }
+  /// Starts to remember the calls of a communicator; close_history() ends it. Calls of
+  /// communicators that are not open are not compared.
+  std::shared_ptr<CallHistory> open_history(Group group);
+  void close_history(std::uint32_t communicator);
+  /// Null where that communicator is not open.
+  [[nodiscard]] std::shared_ptr<CallHistory> history(std::uint32_t communicator) const;
 
   /// True once there is a verdict. Costs one load.
   [[nodiscard]] bool failed() const noexcept { return failed_.load(std::memory_order_acquire); }
@@ -59,13 +64,15 @@ class Plane {
   /// report(), then waits for the verdict, `limit` at most, and returns it as an error; without
   /// one, the finding itself.
   [[nodiscard]] Error report_and_wait(const Finding& finding, std::chrono::milliseconds limit);
-  /// Sends the own latest calls to `peer`, which will report where they differ from its own.
-  void compare_calls_with(int peer);
+  /// Sends the own latest calls in a communicator to `peer`, which will report where they differ
+  /// from its own.
+  void compare_calls_with(int peer, std::uint32_t communicator);
 
   [[nodiscard]] bool has_departed(int rank) const;
-  /// What every other rank is doing, by its own word; ranks that do not answer within `limit` are
-  /// missing.
-  [[nodiscard]] std::map<int, Activity> ask_activities(std::chrono::milliseconds limit);
+  /// What every other rank is doing, by its own word and as seen from that communicator; ranks that
+  /// do not answer within `limit` are missing.
+  [[nodiscard]] std::map<int, Activity> ask_activities(std::uint32_t communicator,
+                                                       std::chrono::milliseconds limit);
 
   /// Asks for a data connection to `peer`; it arrives at take_data_connections().
   void request_data_connection(int peer, Deadline deadline);
@@ -74,12 +81,16 @@ class Plane {
   /// Readable when there is a verdict, a departure or a data connection to take.
   [[nodiscard]] int wakeup_fd() const { return wakeup_.fd(); }
   void clear_wakeup() const { wakeup_.clear(); }
+  /// Makes wakeup_fd() readable: whoever waits for it is to look around.
+  void poke() const { wakeup_.signal(); }
 
  private:
   class Worker;
   friend class Worker;
 
-  CallHistory history_;
+  [[nodiscard]] std::vector<std::shared_ptr<CallHistory>> histories() const;
+  [[nodiscard]] Activity activity_seen_from(std::uint32_t communicator) const;
+
   Wakeup wakeup_;
   std::atomic<bool> failed_{false};
 
@@ -91,6 +102,8 @@ class Plane {
   std::optional<Finding> verdict_;
   std::set<int> departed_;
   std::map<int, Activity> activities_;
+  std::uint32_t activities_of_ = 0;  ///< the communicator that they are seen from
+  std::map<std::uint32_t, std::shared_ptr<CallHistory>> histories_;
   std::vector<DataConnection> data_connections_;
 
   std::unique_ptr<Worker> worker_;

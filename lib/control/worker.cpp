@@ -234,48 +234,71 @@ void Plane::Worker::on_message(const Message& message) {
     case MessageKind::goodbye:
       return on_goodbye(message.origin);
     case MessageKind::calls:
-      if (auto calls = decode_calls(message.body)) on_calls(message.origin, std::move(*calls));
+      if (auto told = decode_calls(message.body)) on_calls(message.origin, std::move(*told));
       return;
-    case MessageKind::status_request:
-      return send_status_to(message.origin);
+    case MessageKind::status_request: {
+      const auto communicator = reader.get<std::uint32_t>();
+      if (reader.ok()) send_status_to(message.origin, communicator);
+      return;
+    }
     case MessageKind::status:
-      return on_status(message.origin, reader);
+      if (const auto status = decode_status(message.body)) on_status(message.origin, *status);
+      return;
   }
 }
 
-void Plane::Worker::send_calls_to(int peer) {
-  router_.send(MessageKind::calls, peer, encode_calls(plane_.history_.latest(calls_told)));
+void Plane::Worker::send_calls_to(int peer, const CallHistory& history) {
+  router_.send(MessageKind::calls, peer,
+               encode_calls(history.group().id, history.latest(calls_told)));
 }
 
-void Plane::Worker::on_calls(int origin, std::vector<PastCall> calls) {
-  claims_[origin] = std::move(calls);
-  compare_with(origin);
+void Plane::Worker::on_calls(int origin, CallsTold told) {
+  claims_[{origin, told.communicator}] = std::move(told.calls);
+  compare_with(origin, told.communicator);
 }
 
-void Plane::Worker::compare_with(int peer) {
-  const auto claim = claims_.find(peer);
+void Plane::Worker::compare_with(int peer, std::uint32_t communicator) {
+  const auto claim = claims_.find({peer, communicator});
   if (claim == claims_.end()) return;
-  const auto difference = compare(plane_.history_, claim->second);
+  const auto history = plane_.history(communicator);
+  if (!history || !history->group().has(peer)) {
+    // Not made here yet, or gone already.
+    claims_.erase(claim);
+    return;
+  }
+  const auto difference = compare(*history, claim->second);
   if (difference) {
     consensus_.found(mismatch(peers_, difference->sequence, peers_.rank(), difference->mine, peer,
                               difference->theirs));
   }
   // Kept as long as it tells of calls that this rank has still to make.
   const auto latest = claim->second.empty() ? 0 : claim->second.back().sequence;
-  if (difference || plane_.history_.activity().sequence >= latest) claims_.erase(claim);
+  if (difference || history->activity().sequence >= latest) claims_.erase(claim);
+}
+
+void Plane::Worker::tell_neighbours(const CallHistory& history) {
+  const auto activity = history.activity();
+  const auto& group = history.group();
+  const auto now = std::chrono::steady_clock::now();
+  if (!activity.in_call || now - activity.since < tick_time) return;
+  auto& sent_for = calls_sent_for_[group.id];
+  if (activity.sequence == sent_for) return;
+  sent_for = activity.sequence;
+  for (const int member : neighbours(group.rank, group.size())) {
+    send_calls_to(group.world_of(member), history);
+  }
 }
 
 void Plane::Worker::tick() {
-  const auto activity = plane_.history_.activity();
-  const auto now = std::chrono::steady_clock::now();
-  if (activity.in_call && activity.sequence != calls_sent_for_ &&
-      now - activity.since >= tick_time) {
-    calls_sent_for_ = activity.sequence;
-    for (const int peer : neighbours_) send_calls_to(peer);
+  std::set<std::uint32_t> open;
+  for (const auto& history : plane_.histories()) {
+    open.insert(history->group().id);
+    tell_neighbours(*history);
   }
-  std::vector<int> claimants;
-  for (const auto& [peer, calls] : claims_) claimants.push_back(peer);
-  for (const int peer : claimants) compare_with(peer);
+  std::erase_if(calls_sent_for_, [&](const auto& entry) { return !open.contains(entry.first); });
+  std::vector<std::pair<int, std::uint32_t>> claimants;
+  for (const auto& [claimant, calls] : claims_) claimants.push_back(claimant);
+  for (const auto& [peer, communicator] : claimants) compare_with(peer, communicator);
   consensus_.remind();
   reactor_.after(tick_time, [this] { tick(); });
 }
@@ -318,33 +341,21 @@ void Plane::Worker::check_all_gone() {
   plane_.changed_.notify_all();
 }
 
-void Plane::Worker::ask_activities() {
-  router_.send(MessageKind::status_request, everybody, {});
-}
-
-void Plane::Worker::send_status_to(int origin) {
-  const auto activity = plane_.history_.activity();
-  const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(
-      std::chrono::steady_clock::now() - activity.since);
+void Plane::Worker::ask_activities(std::uint32_t communicator) {
   ByteWriter writer;
-  writer.put(static_cast<std::uint8_t>(activity.in_call))
-      .put(activity.sequence)
-      .put(static_cast<std::uint64_t>(age.count()));
-  encode_signature(writer, activity.call);
-  router_.send(MessageKind::status, origin, std::move(writer).bytes());
+  writer.put(communicator);
+  router_.send(MessageKind::status_request, everybody, std::move(writer).bytes());
 }
 
-void Plane::Worker::on_status(int origin, ByteReader reader) {
-  Activity activity;
-  activity.in_call = reader.get<std::uint8_t>() != 0;
-  activity.sequence = reader.get<std::uint64_t>();
-  const auto age = reader.get<std::uint64_t>() % 1'000'000'000'000U;
-  activity.since = std::chrono::steady_clock::now() - std::chrono::milliseconds(age);
-  const auto call = decode_signature(reader);
-  if (!call) return;
-  activity.call = *call;
+void Plane::Worker::send_status_to(int origin, std::uint32_t communicator) {
+  router_.send(MessageKind::status, origin,
+               encode_status({communicator, plane_.activity_seen_from(communicator)}));
+}
+
+void Plane::Worker::on_status(int origin, const StatusTold& status) {
   const std::lock_guard lock(plane_.mutex_);
-  plane_.activities_[origin] = activity;
+  if (status.communicator != plane_.activities_of_) return;  // an answer that came too late
+  plane_.activities_[origin] = status.activity;
   plane_.changed_.notify_all();
 }
 

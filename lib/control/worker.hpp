@@ -8,6 +8,7 @@
 #include "base/reactor.hpp"
 #include "control/consensus.hpp"
 #include "control/control_link.hpp"
+#include "control/message.hpp"
 #include "control/plane.hpp"
 #include "control/router.hpp"
 #include "rendezvous/acceptor.hpp"
@@ -31,8 +32,8 @@ class Plane::Worker {
 
   // In the control thread.
   void found(const Finding& finding) { consensus_.found(finding); }
-  void send_calls_to(int peer);
-  void ask_activities();
+  void send_calls_to(int peer, const CallHistory& history);
+  void ask_activities(std::uint32_t communicator);
   void dial_data(int peer, Deadline deadline);
   void say_goodbye();
 
@@ -45,12 +46,13 @@ class Plane::Worker {
   void watch_processes();
   void on_process_ended(int peer);
   void on_message(const Message& message);
-  void on_calls(int origin, std::vector<PastCall> calls);
+  void on_calls(int origin, CallsTold told);
   void on_goodbye(int origin);
-  void on_status(int origin, ByteReader reader);
-  void send_status_to(int origin);
+  void on_status(int origin, const StatusTold& status);
+  void send_status_to(int origin, std::uint32_t communicator);
   void decided(const Finding& finding);
-  void compare_with(int peer);
+  void tell_neighbours(const CallHistory& history);
+  void compare_with(int peer, std::uint32_t communicator);
   void tick();
   void give_up(const std::string& reason);
   void lost(int peer, LossReason reason);
@@ -68,10 +70,11 @@ class Plane::Worker {
   Consensus consensus_;
   std::vector<int> neighbours_;
   std::map<int, std::unique_ptr<ControlLink>> links_;
-  std::map<int, Descriptor> processes_;          ///< pidfds of the host's other ranks
-  std::map<int, std::vector<PastCall>> claims_;  ///< what peers said of their latest calls
+  std::map<int, Descriptor> processes_;  ///< pidfds of the host's other ranks
+  /// What peers said of their latest calls in a communicator.
+  std::map<std::pair<int, std::uint32_t>, std::vector<PastCall>> claims_;
   std::set<int> departed_;
-  std::uint64_t calls_sent_for_ = 0;
+  std::map<std::uint32_t, std::uint64_t> calls_sent_for_;  ///< communicator → sequence
   bool leaving_ = false;
 };
 

@@ -64,8 +64,7 @@ std::string shared_devices(const Peers& peers, const std::vector<int>& device_of
     if (device.is_slice) {
       return fmt::format(
           "{} uses a MIG slice ({}, {}), which NCCL does not serve: switch MIG off, or use the "
-          "host "
-          "path",
+          "cpu backend",
           peers.describe(rank), device.name, device.uuid);
     }
     users[{card.host.identity, device.uuid}].push_back(rank);
@@ -80,8 +79,7 @@ std::string shared_devices(const Peers& peers, const std::vector<int>& device_of
         static_cast<std::size_t>(device_of_rank[static_cast<std::size_t>(ranks.front())]);
     return fmt::format(
         "host {}: {} local ranks, {} device{} visible to each; {} share {} ({}): give each rank a "
-        "device "
-        "of its own by CUDA_VISIBLE_DEVICES, or start fewer ranks",
+        "device of its own by CUDA_VISIBLE_DEVICES, or start fewer ranks",
         card.host.name, local_size, card.devices.size(), card.devices.size() == 1 ? "" : "s",
         fmt::join(names, " and "), card.devices[index].name, card.devices[index].bus_id);
   }
@@ -92,19 +90,21 @@ std::string shared_devices(const Peers& peers, const std::vector<int>& device_of
 
 Agreement agree(const Peers& peers) {
   Agreement agreement;
-  for (auto* check : {ranks_without_device, ranks_without_nccl, too_few_devices}) {
+  agreement.reason = ranks_without_device(peers);
+  if (!agreement.reason.empty()) return agreement;
+  for (int rank = 0; rank < peers.size(); ++rank) {
+    // More ranks than devices share them in turn; NCCL does not serve them then.
+    const auto visible = static_cast<int>(peers.card(rank).devices.size());
+    agreement.device_of_rank.push_back(peers.place_of(rank).local_rank % visible);
+  }
+  agreement.path = Path::staged;
+  for (auto* check : {ranks_without_nccl, too_few_devices}) {
     agreement.reason = check(peers);
     if (!agreement.reason.empty()) return agreement;
   }
-  std::vector<int> device_of_rank;
-  for (int rank = 0; rank < peers.size(); ++rank) {
-    const bool sees_one = peers.card(rank).devices.size() == 1;
-    device_of_rank.push_back(sees_one ? 0 : peers.place_of(rank).local_rank);
-  }
-  agreement.reason = shared_devices(peers, device_of_rank);
+  agreement.reason = shared_devices(peers, agreement.device_of_rank);
   if (!agreement.reason.empty()) return agreement;
-  agreement.on_devices = true;
-  agreement.device_of_rank = std::move(device_of_rank);
+  agreement.path = Path::nccl;
   agreement.reason = "every rank has a device of its own";
   return agreement;
 }

@@ -2,54 +2,88 @@
 
 #include <array>
 #include <cstddef>
-#include <functional>
-#include <optional>
-#include <string>
-#include <vector>
 
 /// All that touches silicon: the calls of the CUDA driver and of NCCL that we use, as tables that
 /// are filled at run time (library.hpp) or by a test. Declared here and not by their headers, so
-/// that one build serves nodes with and without them.
+/// that one build serves nodes with and without them; a test holds these declarations against the
+/// headers where it finds them. Plain pointers: what a call costs beyond NCCL's own counts.
 namespace tutti::device {
 
 using CudaResult = int;  ///< CUresult; 0 is success
 using CudaDevice = int;
 using CudaContext = void*;
 using CudaStream = void*;
+using CudaEvent = void*;
 using DeviceAddress = unsigned long long;  ///< CUdeviceptr
 
 inline constexpr CudaResult cuda_success = 0;
 inline constexpr CudaResult cuda_not_ready = 600;
 
+// Streams and events.
+inline constexpr unsigned non_blocking_stream = 1;  ///< does not wait for the default stream
+inline constexpr unsigned event_without_timing = 2;
+inline constexpr int not_capturing = 0;
+// What cuPointerGetAttributes is asked.
+inline constexpr int attribute_memory_type = 2;
+inline constexpr int attribute_is_managed = 8;
+inline constexpr int attribute_device_ordinal = 9;
+inline constexpr unsigned memory_unknown = 0;  ///< neither of the others: not CUDA's
+inline constexpr unsigned memory_host = 1;
+inline constexpr unsigned memory_device = 2;
+// What cuDeviceGetAttribute is asked.
+inline constexpr int attribute_compute_major = 75;
+
 using CudaUuid = std::array<char, 16>;
 
-/// The CUDA driver's calls (libcuda.so.1). An optional one may be empty.
+/// The CUDA driver's calls (libcuda.so.1). An optional one may be null.
 struct CudaCalls {
-  std::function<CudaResult(unsigned flags)> init;
-  std::function<CudaResult(int* count)> device_count;
-  std::function<CudaResult(CudaDevice* device, int ordinal)> device_get;
-  std::function<CudaResult(char* name, int length, CudaDevice device)> device_name;
-  std::function<CudaResult(CudaUuid* uuid, CudaDevice device)>
-      device_uuid;  ///< a MIG slice has its own
-  std::function<CudaResult(CudaUuid* uuid, CudaDevice device)>
-      card_uuid;  ///< optional: the whole card's
-  std::function<CudaResult(char* bus_id, int length, CudaDevice device)> device_bus_id;
-  std::function<CudaResult(CudaContext* context, CudaDevice device)> retain_primary_context;
-  std::function<CudaResult(CudaDevice device)> release_primary_context;
-  std::function<CudaResult(CudaContext context)> set_context;
-  std::function<CudaResult(CudaContext* context)> get_context;
-  std::function<CudaResult(DeviceAddress* address, std::size_t bytes)> allocate;
-  std::function<CudaResult(DeviceAddress address)> free;
-  std::function<CudaResult(DeviceAddress to, const void* from, std::size_t bytes,
-                           CudaStream stream)>
-      copy_to_device;
-  std::function<CudaResult(void* to, DeviceAddress from, std::size_t bytes, CudaStream stream)>
-      copy_to_host;
-  std::function<CudaResult(CudaStream* stream, unsigned flags)> create_stream;
-  std::function<CudaResult(CudaStream stream)> destroy_stream;
-  std::function<CudaResult(CudaStream stream)> query_stream;
-  std::function<CudaResult(CudaStream stream)> synchronize_stream;
-  std::function<CudaResult(CudaResult result, const char** text)> error_text;
+  CudaResult (*init)(unsigned flags) = nullptr;
+  CudaResult (*driver_version)(int* version) = nullptr;  ///< optional
+  CudaResult (*device_count)(int* count) = nullptr;
+  CudaResult (*device_get)(CudaDevice* device, int ordinal) = nullptr;
+  CudaResult (*device_name)(char* name, int length, CudaDevice device) = nullptr;
+  /// A MIG slice has its own.
+  CudaResult (*device_uuid)(CudaUuid* uuid, CudaDevice device) = nullptr;
+  CudaResult (*card_uuid)(CudaUuid* uuid, CudaDevice device) = nullptr;  ///< optional: the card's
+  CudaResult (*device_bus_id)(char* bus_id, int length, CudaDevice device) = nullptr;
+  CudaResult (*device_attribute)(int* value, int attribute, CudaDevice device) = nullptr;
+  CudaResult (*retain_primary_context)(CudaContext* context, CudaDevice device) = nullptr;
+  CudaResult (*release_primary_context)(CudaDevice device) = nullptr;
+  CudaResult (*set_context)(CudaContext context) = nullptr;
+  CudaResult (*get_context)(CudaContext* context) = nullptr;
+
+  CudaResult (*allocate)(DeviceAddress* address, std::size_t bytes) = nullptr;
+  CudaResult (*free)(DeviceAddress address) = nullptr;
+  /// In the order of a stream, also while it is captured; optional (CUDA 11.2).
+  CudaResult (*allocate_async)(DeviceAddress* address, std::size_t bytes,
+                               CudaStream stream) = nullptr;
+  CudaResult (*free_async)(DeviceAddress address, CudaStream stream) = nullptr;
+  CudaResult (*allocate_pinned)(void** address, std::size_t bytes, unsigned flags) = nullptr;
+  CudaResult (*free_pinned)(void* address) = nullptr;
+  /// Unlike its singular form it succeeds, with zeroes, for memory that is not CUDA's.
+  CudaResult (*pointer_attributes)(unsigned count, int* attributes, void** values,
+                                   DeviceAddress address) = nullptr;
+  CudaResult (*copy_to_device)(DeviceAddress to, const void* from, std::size_t bytes,
+                               CudaStream stream) = nullptr;
+  CudaResult (*copy_to_host)(void* to, DeviceAddress from, std::size_t bytes,
+                             CudaStream stream) = nullptr;
+  CudaResult (*copy_on_device)(DeviceAddress to, DeviceAddress from, std::size_t bytes,
+                               CudaStream stream) = nullptr;
+  CudaResult (*fill)(DeviceAddress to, unsigned char value, std::size_t bytes,
+                     CudaStream stream) = nullptr;
+
+  CudaResult (*create_stream)(CudaStream* stream, unsigned flags) = nullptr;
+  CudaResult (*destroy_stream)(CudaStream stream) = nullptr;
+  CudaResult (*query_stream)(CudaStream stream) = nullptr;
+  CudaResult (*synchronize_stream)(CudaStream stream) = nullptr;
+  CudaResult (*stream_is_capturing)(CudaStream stream, int* status) = nullptr;
+  CudaResult (*stream_wait_event)(CudaStream stream, CudaEvent event, unsigned flags) = nullptr;
+  CudaResult (*create_event)(CudaEvent* event, unsigned flags) = nullptr;
+  CudaResult (*destroy_event)(CudaEvent event) = nullptr;
+  CudaResult (*record_event)(CudaEvent event, CudaStream stream) = nullptr;
+  CudaResult (*query_event)(CudaEvent event) = nullptr;
+  CudaResult (*synchronize_event)(CudaEvent event) = nullptr;
+  CudaResult (*error_text)(CudaResult result, const char** text) = nullptr;
 };
 
 using NcclResult = int;
@@ -67,29 +101,32 @@ struct NcclUniqueId {
 /// NCCL's calls (libnccl.so.2). Types and operators are NCCL's numbers (nccl_numbers.hpp). Optional
 /// ones came after 2.18.
 struct NcclCalls {
-  std::function<NcclResult(int* version)> get_version;
-  std::function<NcclResult(NcclUniqueId* id)> get_unique_id;
-  std::function<NcclResult(NcclComm* comm, int ranks, NcclUniqueId id, int rank)> init_rank;
-  std::function<NcclResult(NcclComm comm)> finalize;
-  std::function<NcclResult(NcclComm comm)> destroy;
-  std::function<NcclResult(NcclComm comm)> abort;
-  std::function<NcclResult(NcclComm comm, NcclResult* result)> get_async_error;
-  std::function<const char*(NcclResult result)> error_text;
-  std::function<const char*(NcclComm comm)> last_error;
-  std::function<NcclResult()> group_start;
-  std::function<NcclResult()> group_end;
-  std::function<NcclResult(const void* from, std::size_t count, int type, int peer, NcclComm comm,
-                           CudaStream stream)>
-      send;
-  std::function<NcclResult(void* to, std::size_t count, int type, int peer, NcclComm comm,
-                           CudaStream stream)>
-      recv;
-  std::function<NcclResult(const void* from, void* to, std::size_t count, int type, int root,
-                           NcclComm comm, CudaStream stream)>
-      broadcast;
-  std::function<NcclResult(const void* from, void* to, std::size_t count, int type, int op,
-                           NcclComm comm, CudaStream stream)>
-      all_reduce;
+  NcclResult (*get_version)(int* version) = nullptr;
+  NcclResult (*get_unique_id)(NcclUniqueId* id) = nullptr;
+  NcclResult (*init_rank)(NcclComm* comm, int ranks, NcclUniqueId id, int rank) = nullptr;
+  NcclResult (*finalize)(NcclComm comm) = nullptr;  ///< optional
+  NcclResult (*destroy)(NcclComm comm) = nullptr;
+  NcclResult (*abort)(NcclComm comm) = nullptr;
+  NcclResult (*get_async_error)(NcclComm comm, NcclResult* result) = nullptr;
+  const char* (*error_text)(NcclResult result) = nullptr;
+  const char* (*last_error)(NcclComm comm) = nullptr;  ///< optional
+  NcclResult (*group_start)() = nullptr;
+  NcclResult (*group_end)() = nullptr;
+  NcclResult (*send)(const void* from, std::size_t count, int type, int peer, NcclComm comm,
+                     CudaStream stream) = nullptr;
+  NcclResult (*recv)(void* to, std::size_t count, int type, int peer, NcclComm comm,
+                     CudaStream stream) = nullptr;
+  NcclResult (*broadcast)(const void* from, void* to, std::size_t count, int type, int root,
+                          NcclComm comm, CudaStream stream) = nullptr;
+  NcclResult (*reduce)(const void* from, void* to, std::size_t count, int type, int op, int root,
+                       NcclComm comm, CudaStream stream) = nullptr;
+  NcclResult (*all_reduce)(const void* from, void* to, std::size_t count, int type, int op,
+                           NcclComm comm, CudaStream stream) = nullptr;
+  /// `count`: elements of one block.
+  NcclResult (*all_gather)(const void* from, void* to, std::size_t count, int type, NcclComm comm,
+                           CudaStream stream) = nullptr;
+  NcclResult (*reduce_scatter)(const void* from, void* to, std::size_t count, int type, int op,
+                               NcclComm comm, CudaStream stream) = nullptr;
 };
 
 }  // namespace tutti::device

@@ -1,185 +1,308 @@
 #include "device/device_backend.hpp"
 
 #include <fmt/format.h>
-#include <sched.h>
 
-#include <thread>
-
+#include "device/backoff.hpp"
 #include "device/inventory.hpp"
 #include "device/nccl_numbers.hpp"
+#include "device/signature.hpp"
 #include "engine/lateness.hpp"
 
 namespace tutti::device {
 namespace {
 
 constexpr std::chrono::milliseconds late_verdict_limit{500};
-// As long as a kernel launch and a short transfer take; then the thread sleeps between looks.
-constexpr std::chrono::microseconds spin_time{200};
-constexpr std::chrono::microseconds look_again{50};
+
+void require_settings(const CallSettings& settings) {
+  if (settings.tag == 0 && settings.algorithm.empty()) return;
+  throw Error(ErrorCode::usage,
+              "on device memory calls take no tag and no algorithm: NCCL matches by order and "
+              "chooses itself");
+}
 
 }  // namespace
 
-DeviceBackend::DeviceBackend(control::Plane& plane, std::unique_ptr<Session> session)
-    : plane_(plane), session_(std::move(session)) {}
+/// A call that was started: an event after it.
+class DeviceBackend::Started final : public Pending {
+ public:
+  Started(DeviceBackend& backend, const CallSettings& settings, bool captured)
+      : owner_(backend.self_),
+        event_(backend.events_, backend.session_->faults()),
+        ordinal_(backend.begun_),
+        timeout_(settings.timeout),
+        deadline_(Deadline::after(settings.timeout)),
+        captured_(captured) {}
 
-void DeviceBackend::require_usable(const CallSettings& settings) const {
-  if (plane_.failed()) throw plane_.verdict_error();
-  if (settings.tag != 0 || !settings.algorithm.empty()) {
-    throw Error(
-        ErrorCode::usage,
-        "on device memory calls take no tag and no algorithm: NCCL matches by order and chooses "
-        "itself");
+  [[nodiscard]] CudaEvent event() const { return event_.handle(); }
+
+  bool wait_for(std::chrono::nanoseconds limit) override {
+    auto& backend = owner();
+    if (captured_) {
+      throw Error(ErrorCode::usage,
+                  "this call is part of a captured graph: wait for the stream that the graph runs "
+                  "on");
+    }
+    const auto& context = backend.session_->context();
+    const Context::Current current(context, backend.session_->faults());
+    const bool done = backend.wait([&] { return context.cuda().query_event(event()); },
+                                   Deadline::after(limit), deadline_, timeout_);
+    if (done) backend.finished(ordinal_);
+    return done;
+  }
+
+  void order_before(void* stream) override {
+    auto& backend = owner();
+    const auto& session = *backend.session_;
+    const Context::Current current(session.context(), session.faults());
+    session.faults().check(session.context().cuda().stream_wait_event(stream, event(), 0),
+                           "ordering a stream after a call");
+  }
+
+ private:
+  [[nodiscard]] DeviceBackend& owner() const {
+    if (*owner_ != nullptr) return **owner_;
+    throw Error(ErrorCode::aborted, "the communicator of this call has been destroyed");
+  }
+
+  std::shared_ptr<DeviceBackend*> owner_;
+  EventPool::Event event_;
+  std::uint64_t ordinal_;
+  std::chrono::nanoseconds timeout_;
+  Deadline deadline_;
+  bool captured_;
+};
+
+DeviceBackend::DeviceBackend(Parts parts)
+    : plane_(parts.plane),
+      history_(std::move(parts.history)),
+      session_(std::move(parts.session)),
+      nccl_(session_->nccl(), {.comm = session_->comm(),
+                               .rank = session_->group().rank,
+                               .size = session_->group().size(),
+                               .token = session_->token()}),
+      pointers_(session_->context()),
+      self_(std::make_shared<DeviceBackend*>(this)),
+      algorithm_id_(algorithm_id(algorithm_)),
+      watch_({.failed = [this] { return plane_.failed(); },
+              .late =
+                  [this](std::chrono::nanoseconds timeout) {
+                    static_cast<void>(
+                        plane_.report_and_wait(find_late(timeout), late_verdict_limit));
+                  },
+              .abort = [this] { session_->abort(); },
+              .stuck =
+                  [this, tell = std::move(parts.stuck)] {
+                    if (tell) tell(verdict());
+                  }}) {
+  // The pool keeps the context as long as there are events.
+  events_ = std::make_shared<EventPool>(session_->shared_context());
+}
+
+DeviceBackend::~DeviceBackend() {
+  *self_ = nullptr;
+}
+
+Error DeviceBackend::verdict() const {
+  const auto activity = history_->activity();
+  return plane_.verdict_error().in(describe(activity.call), activity.sequence);
+}
+
+void DeviceBackend::require_arithmetic(const CheckedCollective& call) const {
+  if (!nccl_operator(call.op)) {
+    throw Error(ErrorCode::usage,
+                fmt::format("{} by {} is not available on device memory: NCCL has no bitwise "
+                            "operators; use host memory (a std::span)",
+                            tutti::name(call.operation), tutti::name(call.op)));
+  }
+  if (session_->version() < nccl_version_of_8_bit_floats) {
+    throw Error(ErrorCode::usage,
+                fmt::format("{} of {} needs NCCL {} or later, and this is {}: install a later one, "
+                            "or convert to f16",
+                            tutti::name(call.operation), tutti::name(call.type),
+                            nccl_version_text(nccl_version_of_8_bit_floats),
+                            nccl_version_text(session_->version())));
+  }
+  const int major = session_->context().compute_major();
+  if (major != 0 && major < compute_major_of_8_bit_floats) {
+    throw Error(ErrorCode::usage,
+                fmt::format("{} of {} needs a device of compute capability {}.0 or later, and this "
+                            "one has {}: convert to f16",
+                            tutti::name(call.operation), tutti::name(call.type),
+                            compute_major_of_8_bit_floats, major));
   }
 }
 
-void DeviceBackend::begin_collective(const CallSignature& call, const CallSettings& settings) {
-  require_usable(settings);
-  plane_.history().begin_collective(call);
-  plane_.history().end();  // queued; what is waited for shows in synchronize()
-}
-
 template <class Action>
-void DeviceBackend::in_group(const char* doing, Action action) {
-  const auto& nccl = session_->nccl();
-  session_->check(nccl.group_start(), doing);
-  const NcclResult result = action();
-  // The group must be closed in any case, or every later call would wait for its end.
-  const NcclResult end = nccl.group_end();
-  session_->check(result, doing);
-  session_->check(end, doing);
+void DeviceBackend::queue(const CallSignature& call, bool collective, const CallSettings& settings,
+                          Action action) {
+  if (plane_.failed()) throw verdict();
+  NcclResult result = nccl_success;
+  {
+    const Context::Current current(session_->context(), session_->faults());
+    const Watch::Inside inside(watch_, settings.timeout);
+    if (!inside.open()) throw verdict();
+    if (collective) {
+      history_->begin_collective(call);
+    } else {
+      history_->begin_other(call);
+    }
+    ++begun_;
+    latest_stream_ = settings.stream;
+    result = action();
+  }
+  if (result == nccl_success || result == nccl_in_progress) return;
+  if (plane_.failed()) throw verdict();
+  session_->fail(result, std::string(tutti::name(call.operation)));
 }
 
-void DeviceBackend::fan_out(void* buffer, std::size_t count, Type type, int root,
-                            const CallSettings& settings) {
-  begin_collective({Operation::fan_out, type, Operator::sum, root, count}, settings);
-  const auto& peers = plane_.peers();
-  const Session::Current current(*session_);
-  // All sends in one group run at once; one after another each would wait for the one before.
-  in_group("fan_out", [&] {
-    const auto& nccl = session_->nccl();
-    if (peers.rank() != root) {
-      return nccl.recv(buffer, count, nccl_type(type), root, session_->comm(), settings.stream);
-    }
-    for (int peer = 0; peer < peers.size(); ++peer) {
-      if (peer == root) continue;
-      const auto result =
-          nccl.send(buffer, count, nccl_type(type), peer, session_->comm(), settings.stream);
-      if (result != nccl_success) return result;
-    }
-    return nccl_success;
+void DeviceBackend::run(const CheckedCollective& call, const CallSettings& settings) {
+  const auto& shape = shape_of(call.operation);
+  require_settings(settings);
+  if (shape.reduces && (call.op >= Operator::bit_and || is_8_bit_float(call.type))) {
+    require_arithmetic(call);
+  }
+  pointers_.require(call, shape);
+  if (call.in_place && call.operation == Operation::all_to_all) {
+    return all_to_all_in_place(call, settings);
+  }
+  queue(signature_of(call, shape, algorithm_id_), true, settings,
+        [&] { return nccl_.collective(call, settings.stream); });
+}
+
+/// Every block is read and overwritten by one call, so it reads from a copy.
+void DeviceBackend::all_to_all_in_place(const CheckedCollective& call,
+                                        const CallSettings& settings) {
+  const auto& session = *session_;
+  const auto& cuda = session.context().cuda();
+  if (cuda.allocate_async == nullptr || cuda.free_async == nullptr) {
+    throw Error(ErrorCode::usage,
+                "all_to_all in place on device memory needs a driver of CUDA 11.2 or later: pass a "
+                "receive buffer of its own");
+  }
+  const auto bytes =
+      call.count * size_of(call.type) * static_cast<std::size_t>(session.group().size());
+  DeviceAddress copy = 0;
+  auto apart = call;
+  apart.in_place = false;
+  if (bytes > 0) {
+    const Context::Current current(session.context(), session.faults());
+    session.faults().check(cuda.allocate_async(&copy, bytes, settings.stream),
+                           "allocating memory for all_to_all in place");
+    session.faults().check(cuda.copy_on_device(copy, reinterpret_cast<DeviceAddress>(call.send),
+                                               bytes, settings.stream),
+                           "copying for all_to_all in place");
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): CUDA gives a number
+    apart.send = reinterpret_cast<const void*>(copy);
+  }
+  queue(signature_of(call, shape_of(call.operation), algorithm_id_), true, settings, [&] {
+    const auto result = nccl_.collective(apart, settings.stream);
+    if (copy != 0) cuda.free_async(copy, settings.stream);
+    return result;
   });
 }
 
-void DeviceBackend::broadcast(void* buffer, std::size_t count, Type type, int root,
-                              const CallSettings& settings) {
-  begin_collective({Operation::broadcast, type, Operator::sum, root, count}, settings);
-  const Session::Current current(*session_);
-  session_->check(session_->nccl().broadcast(buffer, buffer, count, nccl_type(type), root,
-                                             session_->comm(), settings.stream),
-                  "broadcast");
+void DeviceBackend::run(const Message& message, const CallSettings& settings) {
+  require_settings(settings);
+  pointers_.require(message);
+  if (message.operation == Operation::send_recv) {
+    latest_sender_.store(message.from, std::memory_order_relaxed);
+  }
+  queue(signature_of(message), false, settings,
+        [&] { return nccl_.message(message, settings.stream); });
 }
 
-void DeviceBackend::all_reduce(const void* send, void* recv, std::size_t count, Type type,
-                               Operator op, const CallSettings& settings) {
-  begin_collective({Operation::all_reduce, type, op, -1, count}, settings);
-  const Session::Current current(*session_);
-  session_->check(session_->nccl().all_reduce(send, recv, count, nccl_type(type), nccl_operator(op),
-                                              session_->comm(), settings.stream),
-                  "all_reduce");
+std::unique_ptr<Pending> DeviceBackend::start(const CheckedCollective& call,
+                                              const CallSettings& settings) {
+  run(call, settings);
+  return record(settings);
 }
 
-void DeviceBackend::send(const void* buffer, std::size_t count, Type type, int to,
-                         const CallSettings& settings) {
-  require_usable(settings);
-  const Session::Current current(*session_);
-  session_->check(
-      session_->nccl().send(buffer, count, nccl_type(type), to, session_->comm(), settings.stream),
-      "send");
+std::unique_ptr<Pending> DeviceBackend::start(const Message& message,
+                                              const CallSettings& settings) {
+  run(message, settings);
+  return record(settings);
 }
 
-void DeviceBackend::recv(void* buffer, std::size_t count, Type type, int from,
-                         const CallSettings& settings) {
-  require_usable(settings);
-  const Session::Current current(*session_);
-  session_->check(session_->nccl().recv(buffer, count, nccl_type(type), from, session_->comm(),
-                                        settings.stream),
-                  "recv");
+std::unique_ptr<Pending> DeviceBackend::record(const CallSettings& settings) {
+  const auto& session = *session_;
+  const Context::Current current(session.context(), session.faults());
+  auto started = std::make_unique<Started>(*this, settings, is_capturing(settings.stream));
+  session.faults().check(session.context().cuda().record_event(started->event(), settings.stream),
+                         "recording an event");
+  return started;
 }
 
-void DeviceBackend::send_recv(const void* send, std::size_t send_count, int to, void* recv,
-                              std::size_t recv_count, int from, Type type,
-                              const CallSettings& settings) {
-  require_usable(settings);
-  const Session::Current current(*session_);
-  in_group("send_recv", [&] {
-    const auto& nccl = session_->nccl();
-    const auto sent =
-        nccl.send(send, send_count, nccl_type(type), to, session_->comm(), settings.stream);
-    const auto received =
-        nccl.recv(recv, recv_count, nccl_type(type), from, session_->comm(), settings.stream);
-    return sent != nccl_success ? sent : received;
-  });
-}
-
-void DeviceBackend::barrier(const CallSettings& settings) {
-  begin_collective({.operation = Operation::barrier}, settings);
-  const Session::Current current(*session_);
-  void* const token = session_->token();
-  session_->check(
-      session_->nccl().all_reduce(token, token, 1, nccl_type(Type::u8),
-                                  nccl_operator(Operator::max), session_->comm(), settings.stream),
-      "barrier");
-}
-
-void DeviceBackend::finalize(const CallSettings& settings) {
-  synchronize(settings);
+bool DeviceBackend::is_capturing(CudaStream stream) const {
+  int status = not_capturing;
+  const auto result = session_->context().cuda().stream_is_capturing(stream, &status);
+  return result == cuda_success && status != not_capturing;
 }
 
 void DeviceBackend::synchronize(const CallSettings& settings) {
-  require_usable(settings);
-  const auto latest = plane_.history().activity().call;
-  plane_.history().begin_other(latest);
+  require_settings(settings);
+  if (plane_.failed()) throw verdict();
+  const auto& context = session_->context();
+  const Context::Current current(context, session_->faults());
+  if (is_capturing(settings.stream)) {
+    throw Error(ErrorCode::usage,
+                "a stream can't be waited for while it is captured: end the capture, and launch "
+                "the graph");
+  }
+  const auto ordinal = begun_;
+  const auto deadline = Deadline::after(settings.timeout);
+  history_->begin_other(history_->activity().call);
+  static_cast<void>(wait([&] { return context.cuda().query_stream(settings.stream); },
+                         Deadline::never(), deadline, settings.timeout));
+  history_->end();
+  // Calls on another stream may still be on their way.
+  if (settings.stream == latest_stream_) finished(ordinal);
+}
+
+template <class Look>
+bool DeviceBackend::wait(Look look, Deadline limit, Deadline deadline,
+                         std::chrono::nanoseconds timeout) {
   try {
-    wait_for_stream(latest, settings);
+    for (const Backoff backoff;; backoff.pause()) {
+      const auto result = look();
+      if (result == cuda_success) return true;
+      if (result != cuda_not_ready) session_->faults().check(result, "work on the stream");
+      if (plane_.failed()) throw verdict();
+      session_->check_async();
+      if (deadline.expired()) {
+        throw plane_.report_and_wait(find_late(timeout), late_verdict_limit);
+      }
+      if (limit.expired()) return false;
+    }
   } catch (...) {
     // NCCL's kernels may still wait for a rank that is gone, and whatever the program frees next
     // would wait for them.
     session_->abort();
-    plane_.history().end();
     throw;
   }
-  plane_.history().end();
 }
 
-void DeviceBackend::wait_for_stream(const CallSignature& latest, const CallSettings& settings) {
-  const auto& cuda = session_->cuda();
-  const auto deadline = Deadline::after(settings.timeout);
-  const auto start = std::chrono::steady_clock::now();
-  const Session::Current current(*session_);
-  while (true) {
-    const auto result = cuda.query_stream(settings.stream);
-    if (result == cuda_success) return;
-    if (result != cuda_not_ready) session_->check_cuda(result, "work on the stream");
-    if (plane_.failed()) {
-      throw plane_.verdict_error().in(describe(latest), plane_.history().activity().sequence);
-    }
-    NcclResult trouble = nccl_success;
-    session_->check(session_->nccl().get_async_error(session_->comm(), &trouble),
-                    "looking for errors");
-    session_->check(trouble, "work on the stream");
-    if (deadline.expired()) time_out(latest, settings);
-    if (std::chrono::steady_clock::now() - start < spin_time) {
-      ::sched_yield();
-    } else {
-      std::this_thread::sleep_for(look_again);
-    }
+void DeviceBackend::finished(std::uint64_t ordinal) {
+  for (; finished_ < ordinal; ++finished_) history_->end();
+  if (finished_ == begun_) watch_.rest();
+}
+
+control::Finding DeviceBackend::find_late(std::chrono::nanoseconds timeout) const {
+  const auto activity = history_->activity();
+  const auto& group = session_->group();
+  std::vector<engine::Awaited> awaited;
+  const auto operation = activity.call.operation;
+  if (operation == Operation::send || operation == Operation::send_recv) {
+    awaited.push_back({group.world_of(activity.call.root), false});
   }
-}
-
-void DeviceBackend::time_out(const CallSignature& latest, const CallSettings& settings) {
-  const auto finding = engine::find_late(plane_, latest, settings.timeout, {});
-  throw plane_.report_and_wait(finding, late_verdict_limit)
-      .in(describe(latest), plane_.history().activity().sequence);
+  if (operation == Operation::recv) awaited.push_back({group.world_of(activity.call.root), true});
+  const int sender = latest_sender_.load(std::memory_order_relaxed);
+  if (operation == Operation::send_recv && sender >= 0) {
+    awaited.push_back({group.world_of(sender), true});
+  }
+  return engine::find_late(
+      plane_,
+      {.group = &group, .call = activity.call, .sequence = activity.sequence, .timeout = timeout},
+      awaited);
 }
 
 }  // namespace tutti::device

@@ -1,52 +1,83 @@
 #pragma once
 
+#include <atomic>
+#include <functional>
+#include <memory>
 #include <string>
 
 #include "communicator/backend.hpp"
 #include "control/plane.hpp"
+#include "device/event_pool.hpp"
+#include "device/nccl_queue.hpp"
+#include "device/pointer_check.hpp"
 #include "device/session.hpp"
+#include "device/watch.hpp"
+#include "tutti/deadline.hpp"
 
 namespace tutti::device {
 
 /// Moves buffers in device memory through NCCL: each call is NCCL's own, put on the caller's stream
-/// (CallSettings::stream). A call returns when it is queued; synchronize() waits for it under a
-/// deadline.
+/// (CallSettings::stream), also while that is captured in a graph. A call returns when it is
+/// queued. What is queued counts as a call in progress until synchronize() or a Pending has seen it
+/// done, so that different calls are found by the control plane whoever waits, and how.
 class DeviceBackend final : public Backend {
  public:
-  DeviceBackend(control::Plane& plane, std::unique_ptr<Session> session);
+  struct Parts {
+    control::Plane& plane;
+    std::shared_ptr<control::CallHistory> history;
+    std::unique_ptr<Session> session;
+    /// A call is stuck inside NCCL and can't be ended: this says so for people. From a thread of
+    /// the backend's own.
+    std::function<void(const Error&)> stuck;
+  };
+  explicit DeviceBackend(Parts parts);
+  ~DeviceBackend() override;
 
   [[nodiscard]] const char* name() const override { return "nccl"; }
-  void fan_out(void* buffer, std::size_t count, Type type, int root,
-               const CallSettings& settings) override;
-  void broadcast(void* buffer, std::size_t count, Type type, int root,
-                 const CallSettings& settings) override;
-  void all_reduce(const void* send, void* recv, std::size_t count, Type type, Operator op,
-                  const CallSettings& settings) override;
-  void send(const void* buffer, std::size_t count, Type type, int to,
-            const CallSettings& settings) override;
-  void recv(void* buffer, std::size_t count, Type type, int from,
-            const CallSettings& settings) override;
-  void send_recv(const void* send, std::size_t send_count, int to, void* recv,
-                 std::size_t recv_count, int from, Type type,
-                 const CallSettings& settings) override;
-  void barrier(const CallSettings& settings) override;
-  void finalize(const CallSettings& settings) override;
+  void run(const CheckedCollective& call, const CallSettings& settings) override;
+  void run(const Message& message, const CallSettings& settings) override;
+  std::unique_ptr<Pending> start(const CheckedCollective& call,
+                                 const CallSettings& settings) override;
+  std::unique_ptr<Pending> start(const Message& message, const CallSettings& settings) override;
   void synchronize(const CallSettings& settings) override;
   [[nodiscard]] const std::string& latest_algorithm() const override { return algorithm_; }
-  [[nodiscard]] const std::string& phases() const { return session_->phases(); }
 
  private:
-  /// Throws the verdict, if there is one, or Error{usage} for settings that NCCL has not.
-  void require_usable(const CallSettings& settings) const;
-  void begin_collective(const CallSignature& call, const CallSettings& settings);
-  void wait_for_stream(const CallSignature& latest, const CallSettings& settings);
+  class Started;
+
+  /// Error{usage} where NCCL, or this one, has no such arithmetic.
+  void require_arithmetic(const CheckedCollective& call) const;
   template <class Action>
-  void in_group(const char* doing, Action action);
-  [[noreturn]] void time_out(const CallSignature& latest, const CallSettings& settings);
+  void queue(const CallSignature& call, bool collective, const CallSettings& settings,
+             Action action);
+  void all_to_all_in_place(const CheckedCollective& call, const CallSettings& settings);
+  [[nodiscard]] std::unique_ptr<Pending> record(const CallSettings& settings);
+  [[nodiscard]] bool is_capturing(CudaStream stream) const;
+
+  /// True when `look` says cuda_success, false at `limit`; throws the verdict, what NCCL has met,
+  /// and past `deadline` who is late. After a throw NCCL's work is ended.
+  template <class Look>
+  bool wait(Look look, Deadline limit, Deadline deadline, std::chrono::nanoseconds timeout);
+  /// The calls up to number `ordinal` are done: NCCL runs a communicator's calls in their order.
+  void finished(std::uint64_t ordinal);
+  [[nodiscard]] Error verdict() const;
+  [[nodiscard]] control::Finding find_late(std::chrono::nanoseconds timeout) const;
 
   control::Plane& plane_;
+  std::shared_ptr<control::CallHistory> history_;
   std::unique_ptr<Session> session_;
+  NcclQueue nccl_;
+  PointerCheck pointers_;
+  std::shared_ptr<EventPool> events_;
+  /// Null once this is gone: calls that were started outlive it.
+  std::shared_ptr<DeviceBackend*> self_;
   std::string algorithm_ = "nccl";
+  std::uint8_t algorithm_id_;
+  std::uint64_t begun_ = 0;     ///< calls queued
+  std::uint64_t finished_ = 0;  ///< of these, known to be done
+  CudaStream latest_stream_ = nullptr;
+  std::atomic<int> latest_sender_{-1};  ///< of the latest send_recv
+  Watch watch_;                         ///< last: it ends before what it looks after
 };
 
 }  // namespace tutti::device

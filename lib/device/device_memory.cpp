@@ -12,9 +12,6 @@ DeviceAddress number(const void* address) {
   return reinterpret_cast<DeviceAddress>(address);
 }
 
-// Does not wait for the default stream, which other parts of a program may use.
-constexpr unsigned non_blocking_stream = 1;
-
 }  // namespace
 
 DeviceMemory::DeviceMemory(int device_index) : cuda_(load_cuda()) {

@@ -32,8 +32,8 @@ std::optional<rendezvous::DeviceCard> describe(const CudaCalls& cuda, int ordina
   rendezvous::DeviceCard card{
       .uuid = uuid_text(uuid), .name = name.data(), .bus_id = bus_id.data()};
   CudaUuid card_uuid{};
-  const bool differs =
-      cuda.card_uuid && cuda.card_uuid(&card_uuid, device) == cuda_success && card_uuid != uuid;
+  const bool differs = cuda.card_uuid != nullptr &&
+                       cuda.card_uuid(&card_uuid, device) == cuda_success && card_uuid != uuid;
   card.is_slice = differs || card.name.find(" MIG ") != std::string::npos;
   return card;
 }
@@ -42,7 +42,8 @@ std::optional<rendezvous::DeviceCard> describe(const CudaCalls& cuda, int ordina
 
 std::string cuda_error_text(const CudaCalls& cuda, CudaResult result) {
   const char* text = nullptr;
-  if (cuda.error_text && cuda.error_text(result, &text) == cuda_success && text != nullptr) {
+  if (cuda.error_text != nullptr && cuda.error_text(result, &text) == cuda_success &&
+      text != nullptr) {
     return fmt::format("CUDA driver: {} ({})", text, result);
   }
   return fmt::format("CUDA driver: error {}", result);

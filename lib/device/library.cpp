@@ -3,17 +3,10 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <type_traits>
+#include <initializer_list>
 
 namespace tutti::device {
 namespace {
-
-template <class Signature>
-struct PlainFunction;
-template <class Result, class... Arguments>
-struct PlainFunction<std::function<Result(Arguments...)>> {
-  using Type = Result (*)(Arguments...);
-};
 
 class Loader {
  public:
@@ -45,7 +38,7 @@ class Loader {
     if (!handle_) return false;
     void* const address = ::dlsym(handle_.get(), symbol);
     if (address == nullptr) return false;
-    function = reinterpret_cast<typename PlainFunction<Function>::Type>(address);
+    function = reinterpret_cast<Function>(address);
     return true;
   }
   [[nodiscard]] std::shared_ptr<void> handle() const { return handle_; }
@@ -63,24 +56,40 @@ Library<CudaCalls> load_cuda() {
   Loader loader({"libcuda.so.1"}, library.missing);
   auto& calls = library.calls;
   loader.require(calls.init, "cuInit");
+  loader.look_up(calls.driver_version, "cuDriverGetVersion");
   loader.require(calls.device_count, "cuDeviceGetCount");
   loader.require(calls.device_get, "cuDeviceGet");
   loader.require(calls.device_name, "cuDeviceGetName");
   loader.require(calls.device_uuid, "cuDeviceGetUuid_v2");
   loader.look_up(calls.card_uuid, "cuDeviceGetUuid");
   loader.require(calls.device_bus_id, "cuDeviceGetPCIBusId");
+  loader.require(calls.device_attribute, "cuDeviceGetAttribute");
   loader.require(calls.retain_primary_context, "cuDevicePrimaryCtxRetain");
   loader.require(calls.release_primary_context, "cuDevicePrimaryCtxRelease_v2");
   loader.require(calls.set_context, "cuCtxSetCurrent");
   loader.require(calls.get_context, "cuCtxGetCurrent");
   loader.require(calls.allocate, "cuMemAlloc_v2");
   loader.require(calls.free, "cuMemFree_v2");
+  loader.look_up(calls.allocate_async, "cuMemAllocAsync");
+  loader.look_up(calls.free_async, "cuMemFreeAsync");
+  loader.require(calls.allocate_pinned, "cuMemHostAlloc");
+  loader.require(calls.free_pinned, "cuMemFreeHost");
+  loader.require(calls.pointer_attributes, "cuPointerGetAttributes");
   loader.require(calls.copy_to_device, "cuMemcpyHtoDAsync_v2");
   loader.require(calls.copy_to_host, "cuMemcpyDtoHAsync_v2");
+  loader.require(calls.copy_on_device, "cuMemcpyDtoDAsync_v2");
+  loader.require(calls.fill, "cuMemsetD8Async");
   loader.require(calls.create_stream, "cuStreamCreate");
   loader.require(calls.destroy_stream, "cuStreamDestroy_v2");
   loader.require(calls.query_stream, "cuStreamQuery");
   loader.require(calls.synchronize_stream, "cuStreamSynchronize");
+  loader.require(calls.stream_is_capturing, "cuStreamIsCapturing");
+  loader.require(calls.stream_wait_event, "cuStreamWaitEvent");
+  loader.require(calls.create_event, "cuEventCreate");
+  loader.require(calls.destroy_event, "cuEventDestroy_v2");
+  loader.require(calls.record_event, "cuEventRecord");
+  loader.require(calls.query_event, "cuEventQuery");
+  loader.require(calls.synchronize_event, "cuEventSynchronize");
   loader.require(calls.error_text, "cuGetErrorString");
   library.handle = loader.handle();
   return library;
@@ -104,7 +113,10 @@ Library<NcclCalls> load_nccl() {
   loader.require(calls.send, "ncclSend");
   loader.require(calls.recv, "ncclRecv");
   loader.require(calls.broadcast, "ncclBroadcast");
+  loader.require(calls.reduce, "ncclReduce");
   loader.require(calls.all_reduce, "ncclAllReduce");
+  loader.require(calls.all_gather, "ncclAllGather");
+  loader.require(calls.reduce_scatter, "ncclReduceScatter");
   library.handle = loader.handle();
   return library;
 }

@@ -2,13 +2,12 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <string>
-#include <thread>
+
+#include "device/quiet_thread.hpp"
 
 namespace tutti::device {
 
@@ -19,7 +18,7 @@ template <class Result>
 class LimitedCall {
  public:
   explicit LimitedCall(std::function<Result()> action) : state_(std::make_shared<State>()) {
-    std::thread([state = state_, action = std::move(action)] {
+    start_quiet_thread([state = state_, action = std::move(action)] {
       auto result = action();
       const std::lock_guard lock(state->mutex);
       state->result = std::move(result);

@@ -12,16 +12,31 @@ constexpr std::array<const char*, 8> result_names{
 
 }  // namespace
 
-int nccl_type(Type type) {
-  // i8 u8 i32 u32 i64 u64 f16 bf16 f32 f64, as in tutti/types.hpp
-  constexpr std::array<int, 10> numbers{0, 1, 2, 3, 4, 5, 6, 9, 7, 8};
-  return numbers.at(static_cast<std::size_t>(type));
+int nccl_type(Type type) noexcept {
+  // i8 u8 i32 u32 i64 u64 f16 bf16 f32 f64 f8e4m3 f8e5m2, as in tutti/types.hpp
+  constexpr std::array<int, type_count> numbers{0, 1, 2, 3, 4, 5, 6, 9, 7, 8, 10, 11};
+  return numbers[static_cast<std::size_t>(type)];
 }
 
-int nccl_operator(Operator op) {
-  // sum product min max average; NCCL: sum 0, prod 1, max 2, min 3, avg 4
-  constexpr std::array<int, 5> numbers{0, 1, 3, 2, 4};
-  return numbers.at(static_cast<std::size_t>(op));
+int nccl_moved_type(Type type) noexcept {
+  return nccl_type(is_8_bit_float(type) ? Type::u8 : type);
+}
+
+std::optional<int> nccl_operator(Operator op) noexcept {
+  switch (op) {
+    case Operator::sum:
+      return 0;
+    case Operator::product:
+      return 1;
+    case Operator::max:
+      return 2;
+    case Operator::min:
+      return 3;
+    case Operator::average:
+      return 4;
+    default:
+      return std::nullopt;
+  }
 }
 
 std::string nccl_version_text(int version) {
@@ -33,7 +48,7 @@ std::string nccl_error_text(const NcclCalls& nccl, NcclComm comm, NcclResult res
   auto text = result >= 0 && index < result_names.size()
                   ? fmt::format("NCCL: {} ({})", result_names[index], result)
                   : fmt::format("NCCL: unknown result {}", result);
-  if (comm != nullptr && nccl.last_error) {
+  if (comm != nullptr && nccl.last_error != nullptr) {
     const char* last = nccl.last_error(comm);
     if (last != nullptr && *last != '\0') text += fmt::format("; its last message: {}", last);
   }

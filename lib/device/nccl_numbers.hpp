@@ -8,9 +8,19 @@
 
 namespace tutti::device {
 
-/// NCCL's number of an element type or operator (nccl.h, ncclDataType_t and ncclRedOp_t).
-[[nodiscard]] int nccl_type(Type type);
-[[nodiscard]] int nccl_operator(Operator op);
+/// NCCL's number of an element type (nccl.h, ncclDataType_t).
+[[nodiscard]] int nccl_type(Type type) noexcept;
+/// The number of a type of the same size that every NCCL moves: for operations without arithmetic.
+[[nodiscard]] int nccl_moved_type(Type type) noexcept;
+/// NCCL's number of an operator (ncclRedOp_t); empty for bitwise ones, which it has not.
+[[nodiscard]] std::optional<int> nccl_operator(Operator op) noexcept;
+[[nodiscard]] inline bool is_8_bit_float(Type type) noexcept {
+  return type == Type::f8e4m3 || type == Type::f8e5m2;
+}
+
+/// 8-bit floats are reduced since this version, on devices of this compute capability and later.
+inline constexpr int nccl_version_of_8_bit_floats = 22400;
+inline constexpr int compute_major_of_8_bit_floats = 9;
 
 /// "2.28.3"
 [[nodiscard]] std::string nccl_version_text(int version);

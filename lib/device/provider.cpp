@@ -2,15 +2,19 @@
 
 #include <fmt/format.h>
 
-#include "device/agreement.hpp"
+#include <utility>
+
 #include "device/device_backend.hpp"
 #include "device/inventory.hpp"
+#include "device/session.hpp"
+#include "device/staged_backend.hpp"
 
 namespace tutti::device {
 
-Provider::Provider(Library<CudaCalls> cuda, Library<NcclCalls> nccl)
+Provider::Provider(Library<CudaCalls> cuda, Library<NcclCalls> nccl, Settings settings)
     : cuda_(std::make_shared<const Library<CudaCalls>>(std::move(cuda))),
-      nccl_(std::make_shared<const Library<NcclCalls>>(std::move(nccl))) {}
+      nccl_(std::make_shared<const Library<NcclCalls>>(std::move(nccl))),
+      settings_(std::move(settings)) {}
 
 void Provider::describe(rendezvous::Card& card) {
   auto inventory = take_inventory(cuda_->calls, cuda_->missing);
@@ -28,31 +32,127 @@ void Provider::describe(rendezvous::Card& card) {
   }
 }
 
+void Provider::warn(const control::Group& group, const std::string& text) const {
+  if (settings_.log && group.rank == 0) settings_.log->warning(text);
+}
+
 DevicePath Provider::open(control::Plane& plane, Backend& host, bool required,
                           std::chrono::nanoseconds timeout) {
-  const auto agreement = agree(plane.peers());
-  if (!agreement.on_devices) {
-    if (required) {
-      throw Error(
-          ErrorCode::usage,
-          fmt::format("the nccl backend can't be used: {}; the cpu backend can (--backend cpu, "
-                      "or TUTTI_BACKEND=cpu)",
-                      agreement.reason));
-    }
-    return {.reason = agreement.reason};
+  const auto& peers = plane.peers();
+  if (settings_.log) settings_.log->set_rank(peers.rank());
+  const auto agreement = agree(peers);
+  required_ = required;
+  reason_ = agreement.reason;
+  if (required && agreement.path != Path::nccl) {
+    throw Error(
+        ErrorCode::usage,
+        fmt::format("the nccl backend can't be used: {}; the cpu backend can (--backend cpu, "
+                    "or TUTTI_BACKEND=cpu)",
+                    reason_));
   }
-  const auto index = agreement.device_of_rank[static_cast<std::size_t>(plane.peers().rank())];
-  auto session =
-      std::make_unique<Session>(Session::Parts{cuda_, nccl_, plane, host}, index, timeout);
-  auto backend = std::make_unique<DeviceBackend>(plane, std::move(session));
-  DevicePath path{.device = index, .reason = agreement.reason, .phases = backend->phases()};
-  path.backend = std::move(backend);
-  for (int rank = 0; rank < plane.peers().size(); ++rank) {
+  if (agreement.path == Path::host) return {.reason = reason_};
+
+  const auto group = control::Group::whole_job(peers.rank(), peers.size());
+  const auto index = agreement.device_of_rank[static_cast<std::size_t>(peers.rank())];
+  SetupTalk talk(plane, group, host, Deadline::after(timeout));
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    open_context(talk, index);
+  } catch (const AgreedFailure& failure) {
+    context_.reset();
+    if (required) throw Error(failure);
+    reason_ = fmt::format("a device can't be used: {}", failure.sentence());
+    warn(group, reason_ + "; buffers in device memory are not served");
+    return {.reason = reason_};
+  }
+  const std::chrono::duration<double, std::milli> context_time =
+      std::chrono::steady_clock::now() - start;
+  path_ = agreement.path;
+  auto opened = open_best(plane, group, host, talk);
+
+  DevicePath path{
+      .backend = std::move(opened.backend),
+      .device = index,
+      .staged = path_ == Path::staged,
+      .reason = reason_,
+      .phases = fmt::format("CUDA context {:.1f} ms{}", context_time.count(), opened.phases)};
+  for (int rank = 0; rank < peers.size(); ++rank) {
     const auto of_rank = agreement.device_of_rank[static_cast<std::size_t>(rank)];
-    const auto& card = plane.peers().card(rank).devices[static_cast<std::size_t>(of_rank)];
-    path.device_of_rank.push_back(fmt::format("{}, {}", card.name, card.bus_id));
+    const auto& card = peers.card(rank).devices[static_cast<std::size_t>(of_rank)];
+    path.device_of_rank.push_back({card.name, card.bus_id, card.uuid});
   }
   return path;
+}
+
+std::unique_ptr<Backend> Provider::open_group(control::Plane& plane, const control::Group& group,
+                                              Backend& host, std::chrono::nanoseconds timeout) {
+  if (!context_) {
+    throw Error(ErrorCode::usage, "this job has no device path: " + reason_);
+  }
+  SetupTalk talk(plane, group, host, Deadline::after(timeout));
+  return open_best(plane, group, host, talk).backend;
+}
+
+void Provider::open_context(SetupTalk& talk, int index) {
+  std::string failure;
+  try {
+    context_ = std::make_shared<const Context>(cuda_, index);
+  } catch (const Error& error) {
+    failure = error.sentence();
+  }
+  static_cast<void>(talk.all_done(true, failure));
+}
+
+/// NCCL where it can serve; staged where not, or where its set-up fails and it is not insisted on.
+Provider::Opened Provider::open_best(control::Plane& plane, const control::Group& group,
+                                     Backend& host, SetupTalk& talk) {
+  bool failed = false;
+  if (path_ == Path::nccl) {
+    try {
+      return open_nccl(plane, group, talk);
+    } catch (const AgreedFailure& failure) {
+      if (required_) throw Error(failure);
+      // Of the whole job: communicators that are split off need not try again.
+      if (group.id == 0) path_ = Path::staged;
+      reason_ = failure.sentence();
+      failed = true;
+    }
+  }
+  if (group.id == 0 || failed)
+    reason_ += "; buffers in device memory are staged through host memory";
+  if (failed) {
+    told_ = true;
+    warn(group, reason_);
+  }
+  return {.backend = open_staged(plane, group, host)};
+}
+
+Provider::Opened Provider::open_nccl(control::Plane& plane, const control::Group& group,
+                                     SetupTalk& talk) {
+  auto session = std::make_unique<Session>(
+      Session::Parts{.context = context_, .nccl = nccl_, .plane = plane, .group = group}, talk);
+  auto phases = fmt::format(", NCCL {:.1f} ms", session->setup_milliseconds());
+  return {.backend = std::make_unique<DeviceBackend>(
+              DeviceBackend::Parts{.plane = plane,
+                                   .history = plane.history(group.id),
+                                   .session = std::move(session),
+                                   .stuck = settings_.on_stuck}),
+          .phases = std::move(phases)};
+}
+
+std::unique_ptr<Backend> Provider::open_staged(control::Plane& plane, const control::Group& group,
+                                               Backend& host) {
+  return std::make_unique<StagedBackend>(StagedBackend::Parts{.plane = plane,
+                                                              .history = plane.history(group.id),
+                                                              .context = context_,
+                                                              .group = group,
+                                                              .host = host,
+                                                              .on_first_call = [this, group] {
+                                                                if (std::exchange(told_, true)) {
+                                                                  return;
+                                                                }
+                                                                warn(group, reason_);
+                                                              }});
 }
 
 }  // namespace tutti::device

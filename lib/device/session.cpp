@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 
 #include "device/inventory.hpp"
@@ -15,12 +17,11 @@ namespace {
 // ncclCommAbort and ncclCommDestroy wait for the other ranks' work; ranks that are gone do none.
 constexpr std::chrono::nanoseconds orderly_end_limit = std::chrono::seconds(5);
 constexpr std::chrono::milliseconds abort_limit{800};
-constexpr std::chrono::milliseconds verdict_limit{500};
+// Between two looks at how the other ranks' set-up goes.
+constexpr std::chrono::milliseconds first_round{20};
+constexpr std::chrono::milliseconds longest_round{500};
 
-double milliseconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
-      .count();
-}
+using Clock = std::chrono::steady_clock;
 
 /// What rank 0 hands round: the id, or why there is none.
 struct IdMessage {
@@ -29,86 +30,98 @@ struct IdMessage {
   NcclUniqueId id{};
 };
 
+/// What a rank's set-up came to.
+struct Joined {
+  std::string failure;
+  NcclComm comm = nullptr;
+  DeviceAddress token = 0;
+};
+
+Joined init(const Context& context, const NcclCalls& nccl, const NcclUniqueId& id,
+            const control::Group& group, const std::atomic<bool>& given_up) {
+  Joined joined;
+  const auto& cuda = context.cuda();
+  auto cuda_result = cuda.set_context(context.handle());
+  if (cuda_result == cuda_success) {
+    const auto result = nccl.init_rank(&joined.comm, group.size(), id, group.rank);
+    if (result != nccl_success) {
+      joined.failure = "NCCL's set-up failed: " + nccl_error_text(nccl, nullptr, result);
+      joined.comm = nullptr;
+      return joined;
+    }
+    if (given_up) {
+      nccl.abort(joined.comm);
+      return joined;
+    }
+    cuda_result = cuda.allocate(&joined.token, 1);
+  }
+  if (cuda_result != cuda_success) {
+    joined.failure = "preparing the device failed: " + cuda_error_text(cuda, cuda_result);
+  }
+  return joined;
+}
+
 }  // namespace
 
-Session::Session(Parts parts, int device_index, std::chrono::nanoseconds timeout) : parts_(parts) {
-  const CallSettings settings{.timeout = timeout};
-  const auto start = std::chrono::steady_clock::now();
-  open_device(device_index);
-  const auto context_time = milliseconds_since(start);
-  const auto id = share_unique_id(settings);
-  const auto before_join = std::chrono::steady_clock::now();
-  join(id, timeout);
-  phases_ = fmt::format("CUDA context {:.1f} ms, NCCL {:.1f} ms", context_time,
-                        milliseconds_since(before_join));
+Session::Session(Parts parts, SetupTalk& talk)
+    : parts_(std::move(parts)), faults_(parts_.plane, parts_.context->cuda()) {
+  const auto start = Clock::now();
+  nccl().get_version(&version_);
+  join(share_unique_id(talk), talk);
+  setup_milliseconds_ = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-void Session::open_device(int device_index) {
-  check_cuda(cuda().device_get(&device_, device_index), "choosing the device");
-  check_cuda(cuda().retain_primary_context(&context_, device_), "making the CUDA context");
-}
-
-NcclUniqueId Session::share_unique_id(const CallSettings& settings) {
+NcclUniqueId Session::share_unique_id(SetupTalk& talk) const {
   IdMessage message;
-  if (parts_.plane.peers().rank() == 0) {
-    const Current current(*this);
+  if (parts_.group.rank == 0) {
+    const Context::Current current(context(), faults_);
     const auto result = nccl().get_unique_id(&message.id);
     message.made = result == nccl_success ? 1 : 0;
     const auto reason = nccl_error_text(nccl(), nullptr, result);
     std::memcpy(message.reason.data(), reason.data(),
                 std::min(reason.size(), message.reason.size() - 1));
   }
-  parts_.host.broadcast(&message, sizeof message, Type::u8, 0, settings);
+  talk.broadcast(&message, sizeof message);
   message.reason.back() = 0;
-  if (message.made == 0) {
-    throw Error(ErrorCode::system,
-                fmt::format("{} can't make the NCCL unique id: {}",
-                            parts_.plane.peers().describe(0), message.reason.data()))
-        .with_culprits({0});
-  }
+  // Passing this, all are here: whoever then waits in NCCL waits for ranks that are in it too.
+  const auto failure = parts_.group.rank == 0 && message.made == 0
+                           ? fmt::format("can't make the NCCL unique id: {}", message.reason.data())
+                           : std::string();
+  static_cast<void>(talk.all_done(true, failure));
   return message.id;
 }
 
-void Session::join(const NcclUniqueId& id, std::chrono::nanoseconds timeout) {
-  const auto& peers = parts_.plane.peers();
-  const auto deadline = Deadline::after(timeout);
-  // All are here, so whoever waits in NCCL waits for ranks that are in it too.
-  parts_.host.barrier({.timeout = timeout});
-
-  struct Joined {
-    NcclResult result = nccl_success;
-    NcclComm comm = nullptr;
-  };
+void Session::join(const NcclUniqueId& id, SetupTalk& talk) {
   // In a thread that may be given up: NCCL has no deadline of its own, and its non-blocking mode
-  // would make every later call slower.
-  LimitedCall<Joined> call([cuda = cuda(), nccl = nccl(), context = context_, id,
-                            rank = peers.rank(), size = peers.size()] {
-    Joined joined;
-    cuda.set_context(context);
-    joined.result = nccl.init_rank(&joined.comm, size, id, rank);
-    return joined;
-  });
+  // would make every later call slower (docs/decisions/0004).
+  const auto given_up = std::make_shared<std::atomic<bool>>(false);
+  LimitedCall<Joined> call(
+      [context = parts_.context, nccl = parts_.nccl, id, group = parts_.group, given_up] {
+        return init(*context, nccl->calls, id, group, *given_up);
+      });
   std::optional<Joined> joined;
-  while (!joined && !deadline.expired()) {
-    joined = call.wait_for(
-        std::min<std::chrono::nanoseconds>(std::chrono::milliseconds(50), deadline.remaining()));
-    if (!joined && parts_.plane.failed()) throw parts_.plane.verdict_error();
-  }
-  if (!joined) {
-    throw parts_.plane.report_and_wait(
-        {.code = ErrorCode::timeout,
-         .sentence = fmt::format("{}: NCCL's set-up was not done after {:g} s; set NCCL_DEBUG=INFO "
-                                 "to see what it waits for, or "
-                                 "use --backend cpu",
-                                 peers.describe(peers.rank()),
-                                 std::chrono::duration<double>(timeout).count()),
-         .origin = peers.rank()},
-        verdict_limit);
+  try {
+    auto round = first_round;
+    while (true) {
+      const auto left = talk.deadline().remaining();
+      joined = call.wait_for(std::min<std::chrono::nanoseconds>(round, left));
+      std::string failure;
+      if (joined) {
+        failure = joined->failure;
+      } else if (talk.deadline().expired()) {
+        failure = "NCCL's set-up was not done in time; NCCL_DEBUG=INFO shows what it waits for";
+      }
+      if (talk.all_done(joined.has_value(), failure)) break;
+      round = std::min(2 * round, longest_round);
+    }
+  } catch (...) {
+    *given_up = true;
+    if (joined) comm_ = joined->comm;
+    abort();
+    throw;
   }
   comm_ = joined->comm;
-  check(joined->result, "NCCL's set-up");
-  const Current current(*this);
-  check_cuda(cuda().allocate(&token_, 1), "allocating a byte of device memory");
+  token_ = joined->token;
 }
 
 void* Session::token() const {
@@ -116,25 +129,26 @@ void* Session::token() const {
 }
 
 void Session::end(bool in_order, std::chrono::nanoseconds limit) {
-  LimitedCall<bool> call([cuda = cuda(), nccl = nccl(), context = context_, comm = comm_,
-                          token = token_, device = device_, in_order] {
-    cuda.set_context(context);
-    if (!in_order) {
-      nccl.abort(comm);
-    } else {
-      if (nccl.finalize) nccl.finalize(comm);
-      nccl.destroy(comm);
-    }
-    cuda.free(token);
-    cuda.release_primary_context(device);
-    return true;
-  });
-  comm_ = nullptr;
   // Past the limit the thread is given up: it and what it holds stay until the process ends.
+  LimitedCall<bool> call(
+      [context = parts_.context, nccl = parts_.nccl, comm = comm_, token = token_, in_order] {
+        const auto& cuda = context->cuda();
+        cuda.set_context(context->handle());
+        if (!in_order) {
+          nccl->calls.abort(comm);
+        } else {
+          if (nccl->calls.finalize != nullptr) nccl->calls.finalize(comm);
+          nccl->calls.destroy(comm);
+        }
+        if (token != 0) cuda.free(token);
+        return true;
+      });
+  comm_ = nullptr;
   static_cast<void>(call.wait_for(limit));
 }
 
 void Session::abort() noexcept {
+  const std::lock_guard lock(mutex_);
   if (comm_ == nullptr) return;
   try {
     end(false, abort_limit);
@@ -145,46 +159,34 @@ void Session::abort() noexcept {
 }
 
 Session::~Session() {
+  if (parts_.plane.failed()) abort();
+  const std::lock_guard lock(mutex_);
   if (comm_ == nullptr) return;
   try {
-    end(!parts_.plane.failed(),
-        parts_.plane.failed() ? std::chrono::nanoseconds(abort_limit) : orderly_end_limit);
+    end(true, orderly_end_limit);
   } catch (const std::exception&) {
     return;
   }
 }
 
-Session::Current::Current(const Session& session) : cuda_(session.cuda()) {
-  cuda_.get_context(&before_);
-  if (before_ == session.context_) return;
-  session.check_cuda(cuda_.set_context(session.context_), "making the device current");
-  changed_ = true;
+void Session::check_async() const {
+  NcclResult trouble = nccl_success;
+  {
+    const std::lock_guard lock(mutex_);
+    if (comm_ == nullptr) return;
+    const auto result = nccl().get_async_error(comm_, &trouble);
+    if (trouble == nccl_success) trouble = result;
+  }
+  if (trouble != nccl_success && trouble != nccl_in_progress) fail(trouble, "work on the stream");
 }
 
-Session::Current::~Current() {
-  if (changed_) cuda_.set_context(before_);
-}
-
-void Session::check(NcclResult result, const char* doing) const {
-  if (result == nccl_success || result == nccl_in_progress) return;
-  fail(doing, nccl_error_text(nccl(), comm_, result));
-}
-
-void Session::check_cuda(CudaResult result, const char* doing) const {
-  if (result == cuda_success) return;
-  fail(doing, cuda_error_text(cuda(), result));
-}
-
-/// The other ranks wait for this one on their devices: all must hear of it. And where the trouble
-/// is another rank's, the control plane knows whose.
-void Session::fail(const char* doing, const std::string& reason) const {
-  const auto& peers = parts_.plane.peers();
-  throw parts_.plane.report_and_wait(
-      {.code = ErrorCode::system,
-       .culprits = {peers.rank()},
-       .sentence = fmt::format("{}: {} failed: {}", peers.describe(peers.rank()), doing, reason),
-       .origin = peers.rank()},
-      verdict_limit);
+void Session::fail(NcclResult result, const std::string& doing) const {
+  std::string reason;
+  {
+    const std::lock_guard lock(mutex_);
+    reason = nccl_error_text(nccl(), comm_, result);
+  }
+  faults_.fail(doing, reason);
 }
 
 }  // namespace tutti::device

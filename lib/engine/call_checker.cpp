@@ -10,7 +10,9 @@ bool CallChecker::on_peer_call(int peer, const transport::CallContext& theirs) {
 }
 
 bool CallChecker::check_collective(int peer, const transport::CallContext& theirs) {
-  const auto own = plane_.history().find(theirs.key.sequence);
+  const auto history = plane_.history(theirs.key.communicator);
+  if (!history) return true;  // this rank has not made that communicator yet
+  const auto own = history->find(theirs.key.sequence);
   if (!own) return true;  // this rank has not come to that call yet: compared when it does
   if (own->call != theirs.signature) {
     plane_.report(control::mismatch(plane_.peers(), own->sequence, plane_.peers().rank(), own->call,
@@ -20,18 +22,21 @@ bool CallChecker::check_collective(int peer, const transport::CallContext& their
   if (own->fingerprint != fingerprint(theirs.fingerprint, theirs.signature)) {
     // An earlier call differed; the peer finds out which. Until then this call must not end, or the
     // job might before anybody knows.
-    plane_.compare_calls_with(peer);
+    plane_.compare_calls_with(peer, theirs.key.communicator);
     return false;
   }
   return true;
 }
 
+void CallChecker::remove_message(const transport::CallContext& own) {
+  std::erase_if(messages_, [&](const Message& message) { return message.own == &own; });
+}
+
 bool CallChecker::check_message(int peer, const transport::CallContext& theirs) {
   const auto opposite =
       theirs.signature.operation == Operation::send ? Operation::recv : Operation::send;
-  for (const auto* own : messages_) {
-    if (own->key != theirs.key || own->signature.operation != opposite ||
-        own->signature.root != peer) {
+  for (const auto& [own_peer, own] : messages_) {
+    if (own->key != theirs.key || own->signature.operation != opposite || own_peer != peer) {
       continue;
     }
     if (own->signature.type == theirs.signature.type &&

@@ -15,17 +15,23 @@ class CallChecker final : public transport::CallInspector {
 
   bool on_peer_call(int peer, const transport::CallContext& theirs) override;
 
-  /// The sends and receives in progress; they must outlive the call.
-  void set_messages(std::vector<const transport::CallContext*> messages) {
-    messages_ = std::move(messages);
+  /// A send or receive in progress; `peer` counts ranks of the job. It must outlive its stay.
+  void add_message(int peer, const transport::CallContext& own) {
+    messages_.push_back({peer, &own});
   }
+  void remove_message(const transport::CallContext& own);
 
  private:
+  struct Message {
+    int peer = -1;
+    const transport::CallContext* own = nullptr;
+  };
+
   bool check_collective(int peer, const transport::CallContext& theirs);
   bool check_message(int peer, const transport::CallContext& theirs);
 
   control::Plane& plane_;
-  std::vector<const transport::CallContext*> messages_;
+  std::vector<Message> messages_;
 };
 
 }  // namespace tutti::engine

@@ -29,25 +29,10 @@ Accesses accesses_of(const Step& step) {
   const auto read = [&](Buffer buffer, const Region& region) {
     result.reads[result.read_count++] = {buffer, region};
   };
-  switch (step.kind) {
-    case StepKind::send:
-      read(step.from, step.region);
-      return result;
-    case StepKind::recv_reduce:
-      read(step.from, step.region);
-      break;
-    case StepKind::copy:
-      read(step.from, step.from_region);
-      break;
-    case StepKind::reduce:
-      read(step.from, step.from_region);
-      read(step.to, step.region);
-      break;
-    default:
-      break;
-  }
-  result.write = {step.to, step.region};
-  result.writes = true;
+  if (algorithm::reads_from(step.kind)) read(step.from, step.from_region);
+  if (step.kind == StepKind::reduce) read(step.to, step.region);
+  result.writes = algorithm::writes_to(step.kind);
+  if (result.writes) result.write = {step.to, step.region};
   return result;
 }
 
@@ -60,13 +45,13 @@ bool is_recv(const Step& step) {
 
 }  // namespace
 
-Execution::Execution(const algorithm::Schedule& schedule, const Memory& memory,
-                     const transport::CallContext& send_call,
-                     const transport::CallContext& recv_call, transport::Links& links)
+Execution::Execution(const algorithm::Schedule& schedule, const Memory& memory, const Names& names,
+                     transport::Links& links)
     : cursor_(schedule),
       memory_(memory),
-      send_call_(&send_call),
-      recv_call_(&recv_call),
+      send_call_(&names.send_call),
+      recv_call_(&names.recv_call),
+      world_(names.world),
       links_(links) {}
 
 bool Execution::advance() {
@@ -80,7 +65,7 @@ bool Execution::advance() {
 }
 
 void Execution::await_empty_message() {
-  empty_message_.peer = recv_call_->signature.root;
+  empty_message_.peer = world_of(recv_call_->signature.root);
   empty_message_.call = recv_call_;
   empty_message_.awaits_call = true;
   links_.post(empty_message_);
@@ -169,21 +154,25 @@ void Execution::start(Slot& slot) {
   const auto length = static_cast<std::size_t>(step.region.length()) * memory_.element_bytes;
   slot.state = State::started;
   if (is_send(step)) {
-    slot.send = {
-        .peer = step.peer, .call = send_call_, .from = {readable(step.from) + offset, length}};
+    slot.send = {.peer = world_of(step.peer),
+                 .call = send_call_,
+                 .from = {readable(step.from) + offset, length}};
     links_.post(slot.send);
   } else if (is_recv(step)) {
     slot.recv = {};
-    slot.recv.peer = step.peer;
+    slot.recv.peer = world_of(step.peer);
     slot.recv.call = recv_call_;
     slot.recv.to = {writable(step.to) + offset, length};
     slot.recv.element_bytes = memory_.element_bytes;
     if (step.kind == StepKind::recv_reduce) {
       slot.recv.reduce = memory_.reduce;
-      slot.recv.combine_with = readable(step.from) + offset;
+      slot.recv.combine_with =
+          readable(step.from) +
+          static_cast<std::size_t>(step.from_region.begin) * memory_.element_bytes;
     }
     links_.post(slot.recv);
-  } else if (step.kind == StepKind::copy || step.kind == StepKind::reduce) {
+  } else if (step.kind == StepKind::copy || step.kind == StepKind::reduce ||
+             step.kind == StepKind::combine) {
     run_local(step);
     slot.state = State::done;
   } else {
@@ -200,6 +189,9 @@ void Execution::run_local(const Step& step) const {
   const auto elements = static_cast<std::size_t>(step.region.length());
   if (step.kind == StepKind::reduce) {
     memory_.reduce(to, to, from, elements);
+  } else if (step.kind == StepKind::combine) {
+    memory_.combine(to, from, static_cast<std::size_t>(step.stride) * memory_.element_bytes,
+                    static_cast<std::size_t>(step.parts), elements);
   } else if (to != from) {
     std::memcpy(to, from, elements * memory_.element_bytes);
   }
@@ -210,7 +202,9 @@ std::vector<Awaited> Execution::awaited() const {
   if (!empty_message_.done()) result.push_back({empty_message_.peer, true});
   for (std::size_t i = 0; i < count_; ++i) {
     const auto& slot = at(i);
-    if (slot.state == State::started) result.push_back({slot.step.peer, is_recv(slot.step)});
+    if (slot.state == State::started) {
+      result.push_back({world_of(slot.step.peer), is_recv(slot.step)});
+    }
   }
   return result;
 }

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <array>
+#include <span>
 #include <vector>
 
 #include "algorithm/schedule.hpp"
+#include "engine/reduce.hpp"
 #include "transport/links.hpp"
 
 namespace tutti::engine {
@@ -15,9 +17,10 @@ struct Memory {
   std::byte* scratch = nullptr;
   std::size_t element_bytes = 1;
   transport::ReduceFunction reduce = nullptr;
+  CombineFunction combine = nullptr;
 };
 
-/// A peer that a schedule is waiting for.
+/// A peer that a schedule is waiting for, as a rank of the job.
 struct Awaited {
   int peer = -1;
   bool receiving = false;
@@ -29,9 +32,14 @@ class Execution {
  public:
   static constexpr std::size_t window = 64;
 
-  /// `send_call` and `recv_call` name the call in the streams; the same for collectives.
-  Execution(const algorithm::Schedule& schedule, const Memory& memory,
-            const transport::CallContext& send_call, const transport::CallContext& recv_call,
+  /// What names the call in the streams, the same twice for collectives, and the rank in the job of
+  /// each rank that the schedule speaks of.
+  struct Names {
+    const transport::CallContext& send_call;
+    const transport::CallContext& recv_call;
+    std::span<const int> world;
+  };
+  Execution(const algorithm::Schedule& schedule, const Memory& memory, const Names& names,
             transport::Links& links);
   Execution(const Execution&) = delete;
   Execution& operator=(const Execution&) = delete;
@@ -59,6 +67,7 @@ class Execution {
   [[nodiscard]] bool may_start(std::size_t i) const;
   void start(Slot& slot);
   void run_local(const algorithm::Step& step) const;
+  [[nodiscard]] int world_of(int peer) const { return world_[static_cast<std::size_t>(peer)]; }
   [[nodiscard]] std::byte* writable(algorithm::Buffer buffer) const;
   [[nodiscard]] const std::byte* readable(algorithm::Buffer buffer) const;
 
@@ -66,6 +75,7 @@ class Execution {
   Memory memory_;
   const transport::CallContext* send_call_;
   const transport::CallContext* recv_call_;
+  std::span<const int> world_;
   transport::Links& links_;
   std::array<Slot, window> slots_;
   std::size_t first_ = 0;

@@ -37,6 +37,11 @@ Lag lag_of(int peer, std::uint64_t own_sequence,
   const auto& theirs = found->second;
   if (theirs.sequence >= own_sequence) return {};
   const auto age = seconds(std::chrono::steady_clock::now() - theirs.since);
+  if (theirs.in_call && theirs.elsewhere) {
+    return {
+        Blame::in_earlier_call, theirs.sequence,
+        fmt::format("is in {} of another communicator since {:.1f} s", describe(theirs.call), age)};
+  }
   if (!theirs.in_call) {
     return {
         Blame::outside_any_call, theirs.sequence,
@@ -49,11 +54,11 @@ Lag lag_of(int peer, std::uint64_t own_sequence,
 
 }  // namespace
 
-control::Finding find_late(control::Plane& plane, const CallSignature& call,
-                           std::chrono::nanoseconds timeout, const std::vector<Awaited>& awaited) {
+control::Finding find_late(control::Plane& plane, const LateCall& late,
+                           const std::vector<Awaited>& awaited) {
   const auto& peers = plane.peers();
-  const auto own = plane.history().activity();
-  const auto activities = plane.ask_activities(activity_limit);
+  const auto& call = late.call;
+  const auto activities = plane.ask_activities(late.group->id, activity_limit);
 
   std::set<int> culprits;
   std::vector<std::string> reasons;
@@ -65,11 +70,11 @@ control::Finding find_late(control::Plane& plane, const CallSignature& call,
   };
   std::map<int, Lag> lags;
   auto worst = std::pair(Blame::none, std::uint64_t{0});
-  for (int peer = 0; peer < peers.size(); ++peer) {
+  for (const int peer : late.group->world) {
     if (peer == peers.rank() || plane.has_departed(peer)) continue;
     // A message concerns only its two ends.
     if (is_message && !is_awaited(peer)) continue;
-    const auto& lag = lags[peer] = lag_of(peer, own.sequence, activities);
+    const auto& lag = lags[peer] = lag_of(peer, late.sequence, activities);
     worst = std::min(worst, std::pair(lag.blame, lag.sequence));
   }
   for (const auto& [peer, lag] : lags) {
@@ -93,7 +98,7 @@ control::Finding find_late(control::Plane& plane, const CallSignature& call,
           .culprits = culprits,
           .sentence =
               fmt::format("{} (call {}) was not done after {:g} s: waiting for {}", describe(call),
-                          own.sequence, seconds(timeout), fmt::join(reasons, "; ")),
+                          late.sequence, seconds(late.timeout), fmt::join(reasons, "; ")),
           .origin = peers.rank()};
 }
 

@@ -39,37 +39,76 @@ std::vector<Misuse> misuses() {
       {"recv from oneself",
        [](C& c, V& v) { c.recv(std::span(v), c.rank()); },
        {"itself", "send_recv"}},
-      {"null buffer", [](C& c, V&) { c.broadcast(nullptr, 17, Type::f32, 0); }, {"null", "17"}},
+      {"null buffer",
+       [](C& c, V&) { c.broadcast(std::span(static_cast<float*>(nullptr), 17), 0); },
+       {"null", "17"}},
       {"null send buffer",
-       [](C& c, V& v) { c.all_reduce(nullptr, v.data(), 18, Type::f32, sum); },
+       [](C& c, V& v) {
+         c.all_reduce(std::span(static_cast<float*>(nullptr), 18), std::span(v).first(18), sum);
+       },
        {"null", "18"}},
       {"null receive buffer",
-       [](C& c, V& v) { c.all_reduce(v.data(), nullptr, 19, Type::f32, sum); },
+       [](C& c, V& v) {
+         c.all_reduce(std::span(v).first(19), std::span(static_cast<float*>(nullptr), 19), sum);
+       },
        {"null", "19"}},
       {"null to send",
-       [](C& c, V&) { c.send(nullptr, 20, Type::u8, (c.rank() + 1) % 3); },
+       [](C& c, V&) { c.send(std::span(static_cast<float*>(nullptr), 20), (c.rank() + 1) % 3); },
        {"null", "20"}},
       {"overlap",
-       [](C& c, V& v) { c.all_reduce(v.data(), v.data() + 1, 50, Type::f32, sum); },
+       [](C& c, V& v) { c.all_reduce(std::span(v).first(50), std::span(v).subspan(1, 50), sum); },
        {"overlap"}},
       {"overlap the other way",
-       [](C& c, V& v) { c.all_reduce(v.data() + 49, v.data(), 50, Type::f32, sum); },
+       [](C& c, V& v) { c.all_reduce(std::span(v).subspan(49, 50), std::span(v).first(50), sum); },
        {"overlap"}},
       {"overlap in send_recv",
        [](C& c, V& v) {
-         c.send_recv(v.data(), 50, (c.rank() + 1) % 3, v.data() + 49, 50, (c.rank() + 2) % 3,
-                     Type::f32);
+         c.send_recv(std::span(v).first(50), (c.rank() + 1) % 3, std::span(v).subspan(49, 50),
+                     (c.rank() + 2) % 3);
        },
        {"overlap"}},
       {"counts that differ",
        [](C& c, V& v) { c.all_reduce(std::span(v).first(10), std::span(v).last(11), sum); },
        {"10", "11"}},
       {"a count beyond memory",
-       [](C& c, V& v) { c.broadcast(v.data(), SIZE_MAX / 2, Type::f64, 0); },
+       [](C& c, V& v) {
+         c.run({.operation = Operation::broadcast,
+                .type = Type::f64,
+                .root = 0,
+                .recv = v.data(),
+                .recv_count = SIZE_MAX / 2});
+       },
        {fmt::format("{}", SIZE_MAX / 2), "f64"}},
-      {"f16 can't be reduced",
-       [](C& c, V& v) { c.all_reduce(v.data(), v.data(), 10, Type::f16, sum); },
-       {"f16", "sum"}},
+      {"8-bit floats can't be reduced",
+       [](C& c, V& v) {
+         c.run({.operation = Operation::all_reduce,
+                .type = Type::f8e4m3,
+                .recv = v.data(),
+                .recv_count = 10,
+                .in_place = true});
+       },
+       {"f8e4m3", "sum"}},
+      {"bitwise operators are for integers",
+       [](C& c, V& v) { c.all_reduce(in_place, std::span(v), bit_xor); },
+       {"f32", "bit_xor", "integers"}},
+      {"a buffer that the ranks can't share evenly",
+       [](C& c, V& v) { c.all_to_all(in_place, std::span(v).first(7)); },
+       {"7", "3 ranks", "all_to_all_v"}},
+      {"a receive buffer that is too small",
+       [](C& c, V& v) { c.all_gather(std::span(v).first(5), std::span(v).subspan(10, 14)); },
+       {"14", "15"}},
+      {"counts for too few ranks",
+       [](C& c, V& v) {
+         const std::vector<std::size_t> two{3, 3};
+         c.all_gather_v(std::span(v).first(3), std::span(v).subspan(10, 6), two);
+       },
+       {"counts", "2 entries", "3 ranks"}},
+      {"scatter in place away from the root",
+       [](C& c, V& v) { c.scatter(in_place, std::span(v).first(9), (c.rank() + 1) % 3); },
+       {"in place", "root"}},
+      {"the library's own tag",
+       [](C& c, V& v) { c.send(std::span(v), (c.rank() + 1) % 3, {.tag = UINT32_MAX}); },
+       {"tag", "4294967295"}},
       {"a timeout of 0", [](C& c, V&) { c.barrier({.timeout = 0ns}); }, {"timeout", "0 ns"}},
       {"a timeout below 0",
        [](C& c, V&) { c.barrier({.timeout = -1s}); },
@@ -139,14 +178,15 @@ TEST_CASE("misuse on one rank only: it may still make the right call afterwards"
 TEST_CASE("buffers of nothing may be null, and touching buffers do not overlap") {
   const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 5s});
-    communicator.broadcast(nullptr, 0, Type::f32, 0);
-    communicator.fan_out(nullptr, 0, Type::f32, 0);
-    communicator.all_reduce(nullptr, nullptr, 0, Type::f32, sum);
-    if (rank.rank() == 0) communicator.send(nullptr, 0, Type::f32, 1);
-    if (rank.rank() == 1) communicator.recv(nullptr, 0, Type::f32, 0);
-    communicator.send_recv(nullptr, 0, 1 - rank.rank(), nullptr, 0, 1 - rank.rank(), Type::u8);
+    const std::span<float> none;
+    communicator.broadcast(none, 0);
+    communicator.fan_out(none, 0);
+    communicator.all_reduce(none, none, sum);
+    if (rank.rank() == 0) communicator.send(none, 1);
+    if (rank.rank() == 1) communicator.recv(none, 0);
+    communicator.send_recv(none, 1 - rank.rank(), none, 1 - rank.rank());
     std::vector<float> data(100, 1.0F);
-    communicator.all_reduce(data.data(), data.data() + 50, 50, Type::f32, sum);
+    communicator.all_reduce(std::span(data).first(50), std::span(data).last(50), sum);
     for (std::size_t i = 0; i < 100; ++i) expect(data[i] == (i < 50 ? 1 : 2), "WRONG DATA");
     communicator.finalize();
     return "done";

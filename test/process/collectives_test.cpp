@@ -20,13 +20,16 @@ constexpr std::array<Operator, 5> all_operators{sum, product, min, max, average}
 /// 0, 1, a few, odd, around the eager limit, and enough for several chunks of a pipeline.
 constexpr std::array<std::size_t, 8> counts{0, 1, 2, 7, 1001, 16384, 65537, 350001};
 
-using FromRoot = void (Communicator::*)(void*, std::size_t, Type, int, const Call&);
-
-void try_from_root(Communicator& communicator, FromRoot operation, std::size_t count, int root,
+void try_from_root(Communicator& communicator, Operation operation, std::size_t count, int root,
                    std::size_t offset, const Call& call, const std::string& what) {
   Buffer<std::uint8_t> buffer(count, offset);
   buffer.fill_from(communicator.rank() == root ? root : 1000 + communicator.rank());
-  (communicator.*operation)(buffer.data(), count, Type::u8, root, call);
+  communicator.run(Collective{.operation = operation,
+                              .type = Type::u8,
+                              .root = root,
+                              .recv = buffer.data(),
+                              .recv_count = count},
+                   call);
   buffer.require_from(root, fmt::format("{} of {} from {} at +{}", what, count, root, offset));
 }
 
@@ -71,11 +74,11 @@ void try_all_reduce(Communicator& communicator, std::size_t count, Operator op, 
   Buffer<T> recv(count, (offset * 3) % 16);
   send.fill(mine);
   recv.fill([](std::size_t) { return T{55}; });
-  communicator.all_reduce(send.data(), recv.data(), count, TypeOf<T>::value, op, call);
+  communicator.all_reduce(std::span(send.data(), count), std::span(recv.data(), count), op, call);
   recv.require(due, what);
   send.require(mine, what + ", the input");
 
-  communicator.all_reduce(send.data(), send.data(), count, TypeOf<T>::value, op, call);
+  communicator.all_reduce(in_place, std::span(send.data(), count), op, call);
   send.require(due, what + ", in place");
 }
 
@@ -98,9 +101,8 @@ TEST_CASE("broadcast and fan_out, every root") {
       for (int root = 0; root < rank.size(); ++root) {
         for (const auto count : counts) {
           const auto offset = (count + static_cast<std::size_t>(root)) % 16;
-          try_from_root(communicator, &Communicator::broadcast, count, root, offset, {},
-                        "broadcast");
-          try_from_root(communicator, &Communicator::fan_out, count, root, offset, {}, "fan_out");
+          try_from_root(communicator, Operation::broadcast, count, root, offset, {}, "broadcast");
+          try_from_root(communicator, Operation::fan_out, count, root, offset, {}, "fan_out");
         }
       }
       communicator.finalize();
@@ -118,11 +120,14 @@ TEST_CASE("every element type is moved whole") {
       for (const auto type : all_types) {
         const std::size_t count = 5003;
         const auto bytes = count * size_of(type);
-        for (const auto operation :
-             {FromRoot(&Communicator::broadcast), FromRoot(&Communicator::fan_out)}) {
+        for (const auto operation : {Operation::broadcast, Operation::fan_out}) {
           Buffer<std::uint8_t> buffer(bytes);
           buffer.fill_from(rank.rank());
-          (communicator.*operation)(buffer.data(), count, type, 1, {});
+          communicator.run(Collective{.operation = operation,
+                                      .type = type,
+                                      .root = 1,
+                                      .recv = buffer.data(),
+                                      .recv_count = count});
           buffer.require_from(1, fmt::format("{}", name(type)));
         }
       }
@@ -255,20 +260,20 @@ TEST_CASE("each algorithm by its name") {
         used += fmt::format("{} ", algorithm);
       };
       for (const std::size_t count : {std::size_t{1}, std::size_t{1001}, std::size_t{350001}}) {
-        for (const auto algorithm : algorithm::broadcast_algorithms()) {
+        for (const auto algorithm : algorithm::algorithms_of(Operation::broadcast)) {
           for (int root = 0; root < rank.size(); ++root) {
             const Call call{.algorithm = std::string(algorithm)};
-            try_from_root(communicator, &Communicator::broadcast, count, root, 0, call,
+            try_from_root(communicator, Operation::broadcast, count, root, 0, call,
                           fmt::format("broadcast by {}", algorithm));
             require_used(algorithm);
           }
         }
-        for (const auto algorithm : algorithm::fan_out_algorithms()) {
+        for (const auto algorithm : algorithm::algorithms_of(Operation::fan_out)) {
           const Call call{.algorithm = std::string(algorithm)};
-          try_from_root(communicator, &Communicator::fan_out, count, 0, 0, call, "fan_out");
+          try_from_root(communicator, Operation::fan_out, count, 0, 0, call, "fan_out");
           require_used(algorithm);
         }
-        for (const auto algorithm : algorithm::all_reduce_algorithms()) {
+        for (const auto algorithm : algorithm::algorithms_of(Operation::all_reduce)) {
           const Call call{.algorithm = std::string(algorithm)};
           try_all_reduce<float>(communicator, count, sum, 0, call);
           require_used(algorithm);
@@ -360,7 +365,7 @@ TEST_CASE("a root that comes late is waited for") {
     communicator.barrier();
     const auto begin = Clock::now();
     if (rank.rank() == 0) std::this_thread::sleep_for(1s);
-    try_from_root(communicator, &Communicator::broadcast, 100000, 0, 0, {}, "broadcast");
+    try_from_root(communicator, Operation::broadcast, 100000, 0, 0, {}, "broadcast");
     expect(Clock::now() - begin > 900ms, "somebody did not wait for the root");
     return "done";
   });

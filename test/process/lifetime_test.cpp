@@ -225,13 +225,13 @@ TEST_CASE("the last message of a rank that leaves at once still arrives") {
       Buffer<std::uint8_t> data(count);
       data.fill_from(0);
       if (rank.rank() == 0) {
-        communicator.send(data.data(), count, Type::u8, 1);
+        communicator.send(std::span(data.data(), count), 1);
         rank.destroy_communicators();
         return "left";
       }
       if (count < 1000) std::this_thread::sleep_for(200ms);
       data.fill_from(5);
-      communicator.recv(data.data(), count, Type::u8, 0);
+      communicator.recv(std::span(data.data(), count), 0);
       data.require_from(0, "the last message");
       return "received";
     });
@@ -278,7 +278,7 @@ TEST_CASE("hosts made by TUTTI_HOST_ID: local ranks, and right data between them
       for (int root = 0; root < rank.size(); ++root) {
         Buffer<float> data(100003);
         data.fill_from(rank.rank());
-        communicator.broadcast(data.data(), data.count(), Type::f32, root);
+        communicator.broadcast(std::span(data.data(), data.count()), root);
         data.require_from(root, "broadcast");
       }
       communicator.finalize();
@@ -455,7 +455,7 @@ TEST_CASE("sixteen ranks that only broadcast have few sockets each") {
     auto& communicator = rank.communicator({.timeout = 20s});
     Buffer<std::uint8_t> data(100000);
     data.fill_from(rank.rank());
-    communicator.broadcast(data.data(), data.count(), Type::u8, 0);
+    communicator.broadcast(std::span(data.data(), data.count()), 0);
     data.require_from(0, "broadcast");
     const auto open = descriptors("self");
     const auto sockets = std::count_if(

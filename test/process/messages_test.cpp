@@ -19,14 +19,14 @@ void send(Communicator& communicator, int to, std::size_t count, int number, std
           std::size_t offset = 0) {
   Buffer<std::uint8_t> buffer(count, offset);
   buffer.fill_from(source_of(communicator.rank(), number));
-  communicator.send(buffer.data(), count, Type::u8, to, {.tag = tag});
+  communicator.send(std::span(buffer.data(), count), to, {.tag = tag});
 }
 
 void recv(Communicator& communicator, int from, std::size_t count, int number,
           std::uint32_t tag = 0, std::size_t offset = 0) {
   Buffer<std::uint8_t> buffer(count, offset);
   buffer.fill_from(999999);
-  communicator.recv(buffer.data(), count, Type::u8, from, {.tag = tag});
+  communicator.recv(std::span(buffer.data(), count), from, {.tag = tag});
   buffer.require_from(source_of(from, number),
                       fmt::format("message {} of {} bytes, tag {}", number, count, tag));
 }
@@ -158,12 +158,13 @@ TEST_CASE("send_recv of different counts, with oneself, and of nothing") {
         Buffer<std::uint8_t> in(count_of(from), 5);
         out.fill_from(rank.rank() + round);
         in.fill_from(12345);
-        communicator.send_recv(out.data(), out.count(), to, in.data(), in.count(), from, Type::u8);
+        communicator.send_recv(std::span(out.data(), out.count()), to,
+                               std::span(in.data(), in.count()), from);
         in.require_from(from + round, "send_recv");
         Buffer<std::uint8_t> own(1000);
-        communicator.send_recv(out.data(), std::min(out.count(), own.count()), rank.rank(),
-                               own.data(), std::min(out.count(), own.count()), rank.rank(),
-                               Type::u8);
+        const auto least = std::min(out.count(), own.count());
+        communicator.send_recv(std::span(out.data(), least), rank.rank(),
+                               std::span(own.data(), least), rank.rank());
       }
       communicator.finalize();
       return "done";

@@ -26,7 +26,7 @@ class Buffer {
   explicit Buffer(std::size_t count, std::size_t offset = 0)
       : count_(count), begin_(guard + offset), bytes_(begin_ + count * sizeof(T) + guard, mark) {}
 
-  [[nodiscard]] void* data() { return bytes_.data() + begin_; }
+  [[nodiscard]] T* data() { return reinterpret_cast<T*>(bytes_.data() + begin_); }
   [[nodiscard]] std::size_t count() const { return count_; }
 
   void set(std::size_t i, T value) {

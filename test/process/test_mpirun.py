@@ -21,6 +21,11 @@ BUILD = Path(os.environ.get("TUTTI_BUILD", REPO / "build"))
 TUTTI = BUILD / "apps" / "tutti"
 HOST = os.uname().nodename
 TIME = r"(\d+ us|\d+\.\d ms|\d+\.\d\d s)"
+TYPES = ("i8", "u8", "i32", "u32", "i64", "u64", "f16", "bf16", "f32", "f64", "f8e4m3", "f8e5m2")
+OPERATORS = ("sum", "product", "min", "max", "average", "bit-and", "bit_or", "bit_xor")
+OPERATIONS = ("fan-out", "broadcast", "all-reduce", "reduce", "all-gather", "reduce-scatter", "gather", "scatter", "all-to-all",
+              "send-recv", "barrier")
+IN_PLACE = ("all-reduce", "reduce", "all-gather", "reduce-scatter", "gather", "scatter", "all-to-all")
 SIZES = {"0": "0 B", "1": "4 B", "4KiB": "4 KiB", "4MiB": "4 MiB"}  # what is printed is the true size, of whole f32
 
 
@@ -94,7 +99,7 @@ class FanOut(Checks):
                                  true)
 
     def test_every_type(self):
-        for kind in ("i8", "u8", "i32", "u32", "i64", "u64", "f16", "bf16", "f32", "f64"):
+        for kind in TYPES:
             with self.subTest(kind):
                 self.good(mpirun(2, "fan-out", "--size", "10000", "--type", kind))
 
@@ -113,16 +118,50 @@ class OtherOperations(Checks):
                     self.assertEqual(len(lines), ranks + 1)
                     self.good_summary(lines[-1], ranks, f"broadcast of {shown} verified")
 
-    def test_all_reduce_types_and_operators(self):
-        for kind in ("i8", "u64", "f32", "f64"):
-            for operator in ("sum", "product", "min", "max", "average"):
+    def test_types_and_operators(self):
+        for kind in TYPES[:10]:
+            for operator in OPERATORS[:5] if "f" in kind else OPERATORS:
                 with self.subTest(type=kind, op=operator):
                     lines = self.good(mpirun(3, "all-reduce", "--size", "100000", "--type", kind, "--op", operator))
                     self.assertEqual(len(lines), 4)
+                    shown = operator.replace("-", "_")
                     for rank, line in enumerate(lines[:-1]):
                         self.assertTrue(line.startswith(prefix(rank, 3) + "reduced"), line)
-                        self.assertTrue(line.endswith(f"over 3 ranks by {operator}, verified"), line)
+                        self.assertTrue(line.endswith(f"over 3 ranks by {shown}, verified"), line)
                     self.assertRegex(lines[-1], rf"all-reduce of .* verified on every rank in {TIME}$")
+
+    def test_all_reductions_of_some_types(self):
+        for operation in ("reduce", "reduce-scatter"):
+            for kind, operator in (("i8", "sum"), ("bf16", "average"), ("f64", "product"), ("u32", "bit_xor")):
+                with self.subTest(operation=operation, type=kind, op=operator):
+                    self.good(mpirun(3, operation, "--size", "100001", "--type", kind, "--op", operator))
+
+    def test_every_operation_in_place_and_not(self):
+        for ranks in (1, 2, 3, 5):
+            for operation in OPERATIONS[:-1]:
+                for flags in ((), ("--in-place",)) if operation in IN_PLACE else ((),):
+                    with self.subTest(operation=operation, ranks=ranks, flags=flags):
+                        lines = self.good(mpirun(ranks, operation, "--size", "65541", *flags))
+                        self.assertRegex(lines[-1], rf"{operation} of \d+ B verified on every rank in {TIME}$")
+                        self.assertGreaterEqual(sum(line.endswith(", verified") for line in lines), 1 if ranks > 1 else 0)
+
+    def test_what_each_rank_says(self):
+        """The root is rank 1. All-to-all's size is a multiple of the ranks."""
+        size = {"all-to-all": "1548 B"}
+        said = {
+            "reduce": ("sent {0} to rank 1", "reduced {0} over 3 ranks by sum, verified"),
+            "all-gather": ("gathered {0} from each of 3 ranks, verified",) * 2,
+            "gather": ("sent {0} to rank 1", "gathered {0} from each of 3 ranks, verified"),
+            "scatter": ("received {0} from rank 1, verified", "scattered {0} to each of 3 ranks, verified"),
+            "reduce-scatter": ("received its {0} of what 3 ranks reduced by sum, verified",) * 2,
+            "all-to-all": ("exchanged {0} with 3 ranks, a block each, verified",) * 2,
+        }
+        for operation, (other, root) in said.items():
+            with self.subTest(operation):
+                flags = ("--root", 1) if other != root else ()
+                lines = self.good(mpirun(3, operation, "--size", "1.5KiB" if operation not in size else 1537, *flags))
+                shown = size.get(operation, "1.5 KiB")
+                self.assertEqual(lines[:-1], [prefix(rank, 3) + (root if rank == 1 else other).format(shown) for rank in range(3)])
 
     def test_all_reduce_of_many_sizes(self):
         for ranks in (1, 2, 8):
@@ -226,7 +265,19 @@ class Output(Checks):
         self.assertTrue(result["verified"])
 
     def test_json_to_nowhere(self):
-        self.fails(1, 3, "fan-out", "--size", "4KiB", "--json", "/nonexistent/result.json", said="/nonexistent/result.json")
+        """Found before the job has run: nothing is printed of it."""
+        result = self.fails(2, 3, "fan-out", "--size", "4KiB", "--json", "/nonexistent/result.json",
+                            said="/nonexistent/result.json")
+        self.assertEqual(result.stdout, "")
+
+    def test_json_of_a_failed_job_leaves_no_empty_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "result.json"
+            self.fails(2, 2, "broadcast", "--root", "7", "--json", file, said="root 7")
+            self.assertFalse(file.exists())
+            file.write_text("of before")
+            self.fails(2, 2, "broadcast", "--root", "7", "--json", file, said="root 7")
+            self.assertEqual(file.read_text(), "of before")
 
     def test_quiet(self):
         result = mpirun(4, "fan-out", "--quiet")
@@ -253,7 +304,7 @@ class Help(Checks):
         self.assertEqual(top.returncode, 0)
         self.assertIn("mpirun -np 4 tutti", top.stdout)
         names = re.findall(r"^  ([a-z][a-z-]+)  ", top.stdout.partition("Subcommands:")[2], re.M)
-        for name in ("fan-out", "broadcast", "all-reduce", "send-recv", "barrier", "info"):
+        for name in (*OPERATIONS, "bench", "info"):
             self.assertIn(name, names)
         for name in names:
             with self.subTest(name):
@@ -261,11 +312,22 @@ class Help(Checks):
                 self.assertEqual(shown.returncode, 0)
                 self.assertRegex(shown.stdout, rf"Example: .*tutti {name}")
 
+    def test_types_and_operators_are_listed(self):
+        shown = command(TUTTI, "reduce", "--help").stdout
+        for word in (*TYPES, *(operator.replace("-", "_") for operator in OPERATORS)):
+            self.assertRegex(shown, rf"\b{word}\b")
+
+    def test_the_root_is_explained_for_each_operation(self):
+        texts = [re.search(r"--root RANK +(.*) \(default 0\)", command(TUTTI, name, "--help").stdout)[1]
+                 for name in ("fan-out", "broadcast", "reduce", "gather", "scatter")]
+        self.assertEqual(len(set(texts)), 5, texts)
+
     def test_version_says_what_is_built_in(self):
         shown = command(TUTTI, "--version")
         self.assertEqual(shown.returncode, 0)
         self.assertRegex(shown.stdout, r"^tutti \d+\.\d+\.\d+\n")
         self.assertRegex(shown.stdout, r"MPI: \d")
+        self.assertRegex(shown.stdout, r"Gloo, to compare with: (\d|not built in)")
 
     def test_help_under_mpirun_is_printed_once(self):
         result = mpirun(3, "fan-out", "--help")
@@ -301,7 +363,8 @@ class Usage(Checks):
         self.fails(2, 4, "broadcast", "--algorithm", "magic", said=("magic", "scatter_ring"))
 
     def test_what_the_host_path_can_t_do(self):
-        self.fails(2, 4, "all-reduce", "--type", "bf16", said="bf16")
+        self.fails(2, 4, "all-reduce", "--type", "f8e4m3", said="f8e4m3")
+        self.fails(2, 4, "all-reduce", "--type", "f32", "--op", "bit_xor", said="bit_xor")
         self.fails(2, 4, "fan-out", "--backend", "nccl", said=("nccl backend", "no rank has a GPU", "--backend cpu"))
 
     def test_bad_environment(self):
@@ -338,7 +401,7 @@ class Alone(Checks):
         self.assertLess(min(times), 0.25, "MPI_Init alone takes 0.3 s")
 
     def test_every_operation(self):
-        for name in ("fan-out", "broadcast", "all-reduce", "send-recv", "barrier", "info"):
+        for name in (*OPERATIONS, "info"):
             with self.subTest(name):
                 self.good(command(TUTTI, name))
 

@@ -25,6 +25,10 @@ struct Options {
   std::optional<std::chrono::nanoseconds> timeout = std::nullopt;
   /// The same on all ranks. Default: TUTTI_BACKEND, else automatic.
   std::optional<BackendChoice> backend = std::nullopt;
+  /// Reductions in host memory combine in the order of ranks, so that results have the same bits
+  /// whatever the chunking, the algorithm, and the way in which data is cut into calls. The same on
+  /// all ranks. Default: TUTTI_DETERMINISTIC, else no.
+  std::optional<bool> deterministic = std::nullopt;
   /// Where warnings and notes go, one line each without a line end. Default: standard error,
   /// prefixed with the rank. Called from any thread; must not throw.
   std::function<void(LogLevel, const std::string&)> log = nullptr;

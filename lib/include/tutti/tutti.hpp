@@ -1,9 +1,12 @@
 #pragma once
 
 #include "tutti/bootstrap.hpp"
+#include "tutti/collective.hpp"
 #include "tutti/communicator.hpp"
 #include "tutti/deadline.hpp"
 #include "tutti/error.hpp"
+#include "tutti/operation.hpp"
 #include "tutti/options.hpp"
 #include "tutti/types.hpp"
 #include "tutti/version.hpp"
+#include "tutti/work.hpp"

@@ -1,5 +1,6 @@
 // Which algorithm is chosen, and names that are not known.
 #include <algorithm>
+#include <set>
 
 #include "problems.hpp"
 #include "support/catch.hpp"
@@ -12,64 +13,145 @@ bool has(std::span<const std::string_view> names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+constexpr Operation with_algorithms[] = {
+    Operation::barrier,      Operation::finalize,     Operation::split,
+    Operation::broadcast,    Operation::fan_out,      Operation::all_reduce,
+    Operation::reduce,       Operation::all_gather,   Operation::reduce_scatter,
+    Operation::gather,       Operation::scatter,      Operation::all_to_all,
+    Operation::all_gather_v, Operation::gather_v,     Operation::reduce_scatter_v,
+    Operation::scatter_v,    Operation::all_to_all_v,
+};
+
 constexpr std::int64_t mib = std::int64_t{1} << 20;
 
 }  // namespace
 
-TEST_CASE("what is chosen exists and makes a schedule of that name") {
-  for (const int size : {1, 2, 3, 16, 1000}) {
-    for (const std::int64_t bytes : {std::int64_t{0}, std::int64_t{4}, mib, 1024 * mib}) {
-      const Problem problem{.rank = 0,
-                            .size = size,
-                            .root = 0,
-                            .count = bytes,
-                            .chunk = 1024,
-                            .in_place = true,
-                            .host = {}};
-      CHECK(has(fan_out_algorithms(), choose_fan_out(size, bytes)));
-      CHECK(has(broadcast_algorithms(), choose_broadcast(size, bytes)));
-      CHECK(has(all_reduce_algorithms(), choose_all_reduce(size, bytes)));
-      CHECK(has(barrier_algorithms(), choose_barrier(size)));
-      const std::string_view name = choose_broadcast(size, bytes);
-      CHECK(make_broadcast(name, problem).algorithm == name);
+TEST_CASE("what is chosen exists, is in rank order if it must be, and makes a schedule") {
+  for (const Operation operation : with_algorithms) {
+    for (const int size : {1, 2, 3, 16, 1000}) {
+      for (const std::int64_t count : {std::int64_t{0}, std::int64_t{4}, mib, 1024 * mib}) {
+        for (const bool in_rank_order : {false, true}) {
+          const Problem problem{.size = size, .count = count, .chunk = 1024};
+          const std::string_view algorithm =
+              choose(operation, problem, {.element_bytes = 2, .in_rank_order = in_rank_order});
+          INFO(name(operation) << " " << algorithm);
+          CHECK(has(algorithms_of(operation, in_rank_order), algorithm));
+          CHECK(has(algorithms_of(operation), algorithm));
+          CHECK(make(operation, algorithm, problem).algorithm == algorithm);
+        }
+      }
     }
   }
 }
 
 TEST_CASE("small buffers take few rounds, large ones a pipeline") {
-  CHECK(choose_broadcast(4, 4) == "binomial");
-  CHECK(choose_broadcast(4, 64 * mib) == "chain");
-  CHECK(choose_broadcast(2, 64 * mib) == "direct");
-  CHECK(choose_all_reduce(4, 4) == "recursive_doubling");
-  CHECK(choose_all_reduce(4, 64 * mib) == "ring");
+  const auto chosen = [](Operation operation, int size, std::int64_t bytes,
+                         bool in_rank_order = false) {
+    return choose(operation, {.size = size, .count = bytes / 4},
+                  {.element_bytes = 4, .in_rank_order = in_rank_order});
+  };
+  CHECK(chosen(Operation::broadcast, 4, 4) == "binomial");
+  CHECK(chosen(Operation::broadcast, 4, 64 * mib) == "chain");
+  CHECK(chosen(Operation::broadcast, 2, 64 * mib) == "direct");
+  CHECK(chosen(Operation::all_reduce, 4, 4) == "recursive_doubling");
+  CHECK(chosen(Operation::all_reduce, 4, 64 * mib) == "ring");
+  CHECK(chosen(Operation::all_reduce, 4, 4, true) == "gathered");
+  CHECK(chosen(Operation::all_reduce, 4, 64 * mib, true) == "slices");
+  CHECK(chosen(Operation::reduce, 4, 4) == "binomial");
+  CHECK(chosen(Operation::reduce, 4, 64 * mib) == "chain");
+  CHECK(chosen(Operation::reduce, 4, 4, true) == "gathered");
+  CHECK(chosen(Operation::reduce, 4, 64 * mib, true) == "slices");
+  CHECK(chosen(Operation::all_gather, 4, 4) == "bruck");
+  CHECK(chosen(Operation::all_gather, 4, mib) == "ring");
+  CHECK(chosen(Operation::reduce_scatter, 4, 4) == "recursive_halving");
+  CHECK(chosen(Operation::reduce_scatter, 4, mib) == "ring");
+  CHECK(chosen(Operation::reduce_scatter, 4, 4, true) == "pairwise");
+  CHECK(chosen(Operation::gather, 16, 4) == "binomial");
+  CHECK(chosen(Operation::gather, 16, mib) == "direct");
+  CHECK(chosen(Operation::scatter, 16, 4) == "binomial");
+  CHECK(chosen(Operation::scatter, 2, 4) == "direct");
+  CHECK(chosen(Operation::all_to_all, 16, 4) == "bruck");
+  CHECK(chosen(Operation::all_to_all, 16, mib) == "pairwise");
+  CHECK(chosen(Operation::all_to_all, 4, 4) == "pairwise");
   // A hop a rank is too much for a buffer that gives each rank a few bytes.
-  CHECK(choose_broadcast(4096, mib) == "binomial");
-  CHECK(choose_all_reduce(4096, mib) == "recursive_doubling");
+  CHECK(chosen(Operation::broadcast, 4096, mib) == "binomial");
+  CHECK(chosen(Operation::reduce, 4096, mib) == "binomial");
+  CHECK(chosen(Operation::all_reduce, 4096, mib) == "rabenseifner");
 }
 
 TEST_CASE("every schedule bears the name it was asked for by") {
-  const Problem problem{
-      .rank = 0, .size = 4, .root = 0, .count = 9, .chunk = 2, .in_place = true, .host = {}};
-  for (const auto name : fan_out_algorithms()) CHECK(make_fan_out(name, problem).algorithm == name);
-  for (const auto name : broadcast_algorithms())
-    CHECK(make_broadcast(name, problem).algorithm == name);
-  for (const auto name : all_reduce_algorithms())
-    CHECK(make_all_reduce(name, problem).algorithm == name);
-  for (const auto name : barrier_algorithms()) CHECK(make_barrier(name, problem).algorithm == name);
+  for (const Operation operation : with_algorithms) {
+    for (const int size : {1, 4}) {
+      for (const auto algorithm : algorithms_of(operation)) {
+        Problem problem{.size = size, .count = 9, .chunk = 2};
+        CHECK(make(operation, algorithm, problem).algorithm == algorithm);
+        problem.count = 0;
+        CHECK(make(operation, algorithm, problem).algorithm == algorithm);
+      }
+    }
+  }
+}
+
+TEST_CASE("every name has an id of its own") {
+  std::set<int> ids;
+  std::set<std::string_view> known;
+  for (const Operation operation : with_algorithms) {
+    for (const auto algorithm : algorithms_of(operation)) {
+      ids.insert(algorithm_id(algorithm));
+      known.insert(algorithm);
+      CHECK(algorithm_name(algorithm_id(algorithm)) == algorithm);
+    }
+  }
+  CHECK(ids.size() == known.size());
+  CHECK(ids.count(0) == 0);
+  CHECK(static_cast<int>(ids.size()) == algorithm_id_count - 1);
+}
+
+TEST_CASE("what is in rank order adds nothing up on the way") {
+  for (const Operation operation : {Operation::all_reduce, Operation::reduce,
+                                    Operation::reduce_scatter, Operation::reduce_scatter_v}) {
+    CHECK(algorithms_of(operation, true).size() < algorithms_of(operation).size());
+    for (const auto algorithm : algorithms_of(operation, true)) {
+      INFO(name(operation) << " " << algorithm);
+      bool combines = false;
+      for (const Schedule& schedule :
+           schedules_of({.operation = operation,
+           .algorithm = algorithm,
+           .problem = {.size = 5, .root = 2, .count = 17, .chunk = 2, .in_place = false}})) {
+        Cursor cursor(schedule);
+        for (Step step; cursor.next(step);) {
+          CHECK(step.kind != StepKind::reduce);
+          CHECK(step.kind != StepKind::recv_reduce);
+          combines |= step.kind == StepKind::combine;
+        }
+      }
+      CHECK(combines);
+    }
+  }
 }
 
 TEST_CASE("an unknown name is refused with the names that are known") {
   const Problem problem;
   try {
-    static_cast<void>(make_all_reduce("rings", problem));
+    static_cast<void>(make(Operation::all_reduce, "rings", problem));
     FAIL("was accepted");
   } catch (const std::invalid_argument& error) {
     CHECK(std::string(error.what()) ==
-          "all_reduce has no algorithm \"rings\"; it has recursive_doubling, ring");
+          "all_reduce has no algorithm \"rings\"; it has recursive_doubling, ring, rabenseifner, "
+          "gathered, slices");
   }
-  CHECK_THROWS_AS(make_broadcast("", problem), std::invalid_argument);
-  CHECK_THROWS_AS(make_barrier("ring", problem), std::invalid_argument);
-  CHECK_THROWS_AS(make_fan_out("chain", problem), std::invalid_argument);
+  CHECK_THROWS_AS(make(Operation::broadcast, "", problem), std::invalid_argument);
+  CHECK_THROWS_AS(make(Operation::barrier, "ring", problem), std::invalid_argument);
+  CHECK_THROWS_AS(make(Operation::fan_out, "chain", problem), std::invalid_argument);
+}
+
+TEST_CASE("messages take no algorithm") {
+  for (const Operation operation :
+       {Operation::none, Operation::send, Operation::recv, Operation::send_recv}) {
+    CHECK(algorithms_of(operation).empty());
+    CHECK_THROWS_AS(choose(operation, {}, {}), std::invalid_argument);
+    CHECK_THROWS_AS(make(operation, "direct", {}), std::invalid_argument);
+  }
 }
 
 }  // namespace tutti::algorithm::test

@@ -7,7 +7,7 @@ namespace tutti::algorithm::test {
 
 namespace {
 
-Problem problem_of(int rank, int size, std::int64_t count) {
+Problem message_of(int rank, int size, std::int64_t count) {
   return {.rank = rank,
           .size = size,
           .root = 0,
@@ -34,8 +34,8 @@ void require_right(const std::vector<Schedule>& schedules, std::int64_t count,
 
 TEST_CASE("a message goes from sender to receiver") {
   for (const std::int64_t count : {0, 1, 33}) {
-    const std::vector<Schedule> schedules{send(problem_of(0, 3, count), 2), Schedule{},
-                                          recv(problem_of(2, 3, count), 0)};
+    const std::vector<Schedule> schedules{send(message_of(0, 3, count), 2), Schedule{},
+                                          recv(message_of(2, 3, count), 0)};
     require_right(schedules, count, {-1, -1, 0});
   }
 }
@@ -49,7 +49,7 @@ TEST_CASE("a cycle of send_recv does not wait for itself") {
         for (int rank = 0; rank < size; ++rank) {
           const int from = (rank + size - distance) % size;
           schedules.push_back(
-              send_recv(problem_of(rank, size, 0), (rank + distance) % size, count, from, count));
+              send_recv(message_of(rank, size, 0), (rank + distance) % size, count, from, count));
           source.push_back(from);
         }
         require_right(schedules, count, source);
@@ -59,7 +59,7 @@ TEST_CASE("a cycle of send_recv does not wait for itself") {
 }
 
 TEST_CASE("send_recv takes two counts") {
-  const Schedule schedule = send_recv(problem_of(1, 4, 0), 2, 5, 3, 7);
+  const Schedule schedule = send_recv(message_of(1, 4, 0), 2, 5, 3, 7);
   Cursor cursor(schedule);
   Step step;
   REQUIRE(cursor.next(step));
@@ -70,9 +70,9 @@ TEST_CASE("send_recv takes two counts") {
 }
 
 TEST_CASE("send_recv with oneself must match") {
-  CHECK_THROWS_AS(send_recv(problem_of(1, 4, 0), 1, 5, 3, 5), std::invalid_argument);
-  CHECK_THROWS_AS(send_recv(problem_of(1, 4, 0), 3, 5, 1, 5), std::invalid_argument);
-  CHECK_THROWS_AS(send_recv(problem_of(1, 4, 0), 1, 5, 1, 6), std::invalid_argument);
+  CHECK_THROWS_AS(send_recv(message_of(1, 4, 0), 1, 5, 3, 5), std::invalid_argument);
+  CHECK_THROWS_AS(send_recv(message_of(1, 4, 0), 3, 5, 1, 5), std::invalid_argument);
+  CHECK_THROWS_AS(send_recv(message_of(1, 4, 0), 1, 5, 1, 6), std::invalid_argument);
 }
 
 }  // namespace tutti::algorithm::test

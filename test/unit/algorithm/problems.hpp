@@ -13,42 +13,67 @@
 /// What the tests of this folder share: the cases to try, and the way to try one.
 namespace tutti::algorithm::test {
 
-using Make = Schedule (*)(std::string_view, const Problem&);
-
 struct Case {
+  Operation operation;
   std::string_view algorithm;
-  Problem problem;  // `rank` is not looked at
+  Problem problem;  // `rank` is not looked at; `counts` of v-forms are the blocks of all ranks
   CheckOptions options;
+  std::vector<bool> in_place_of;                // where ranks differ in it
+  std::vector<std::vector<std::int64_t>> sent;  // all_to_all_v: by sender, then receiver
 };
 
-inline std::vector<Schedule> schedules_of(Make make, const Case& c) {
+inline Problem problem_of(const Case& c, int rank) {
+  Problem problem = c.problem;
+  problem.rank = rank;
+  const auto own = static_cast<std::size_t>(rank);
+  if (!c.in_place_of.empty()) problem.in_place = c.in_place_of[own];
+  const bool root_knows = c.operation == Operation::gather_v || c.operation == Operation::scatter_v;
+  if (root_knows && rank != problem.root) {
+    problem.count = problem.counts[own];
+    problem.counts.clear();
+  }
+  if (c.operation == Operation::all_to_all_v) {
+    problem.counts = c.sent[own];
+    for (const auto& counts : c.sent) problem.recv_counts.push_back(counts[own]);
+  }
+  return problem;
+}
+
+inline std::vector<Schedule> schedules_of(const Case& c) {
   std::vector<Schedule> schedules;
   schedules.reserve(static_cast<std::size_t>(c.problem.size));
-  Problem problem = c.problem;
-  for (problem.rank = 0; problem.rank < problem.size; ++problem.rank)
-    schedules.push_back(make(c.algorithm, problem));
+  for (int rank = 0; rank < c.problem.size; ++rank)
+    schedules.push_back(make(c.operation, c.algorithm, problem_of(c, rank)));
   return schedules;
 }
 
-inline Expectation expectation_of(Operation operation, const Problem& problem) {
-  return {.operation = operation,
-          .count = problem.count,
-          .root = problem.root,
-          .in_place = problem.in_place,
-          .source = {}};
+inline Expectation expectation_of(const Case& c) {
+  return {.operation = c.operation,
+          .count = c.problem.count,
+          .root = c.problem.root,
+          .in_place = c.problem.in_place,
+          .source = {},
+          .in_place_of = c.in_place_of,
+          .counts = c.problem.counts,
+          .sent = c.sent};
 }
 
 inline std::string text_of(const Case& c) {
   const Problem& p = c.problem;
-  return std::string(c.algorithm) + " size " + std::to_string(p.size) + " root " +
-         std::to_string(p.root) + " count " + std::to_string(p.count) + " chunk " +
-         std::to_string(p.chunk) + (p.in_place ? " in place" : " out of place") + " window " +
-         std::to_string(c.options.window) + " seed " + std::to_string(c.options.seed);
+  std::string text = std::string(name(c.operation)) + " " + std::string(c.algorithm) + " size " +
+                     std::to_string(p.size) + " root " + std::to_string(p.root) + " count " +
+                     std::to_string(p.count) + " chunk " + std::to_string(p.chunk) +
+                     (p.in_place ? " in place" : " out of place") + " window " +
+                     std::to_string(c.options.window) + " seed " + std::to_string(c.options.seed);
+  if (!c.in_place_of.empty()) text += " mixed";
+  for (std::size_t i = 0; i < p.counts.size(); ++i)
+    text += (i == 0 ? " counts " : ",") + std::to_string(p.counts[i]);
+  return text;
 }
 
 /// Empty if right, else the case and what is wrong.
-inline std::string failure_of(Operation operation, Make make, const Case& c) {
-  const auto fault = check(schedules_of(make, c), expectation_of(operation, c.problem), c.options);
+inline std::string failure_of(const Case& c) {
+  const auto fault = check(schedules_of(c), expectation_of(c), c.options);
   return fault ? text_of(c) + ": " + *fault : std::string();
 }
 
@@ -74,6 +99,15 @@ inline std::vector<Size> sizes_for(int ranks, std::uint64_t run) {
 inline CheckOptions options_for(std::uint64_t run) {
   constexpr int windows[] = {2, 64, 3, 16};
   return {.window = windows[run % 4], .seed = run / 4 % 5};
+}
+
+/// Out of place, in place, and about half of the ranks so and half so: as `variant` modulo 3 says.
+inline void set_in_place(Case& c, std::uint64_t variant) {
+  c.problem.in_place = variant % 3 == 1;
+  c.in_place_of.clear();
+  if (variant % 3 != 2) return;
+  for (int rank = 0; rank < c.problem.size; ++rank)
+    c.in_place_of.push_back((static_cast<std::uint64_t>(rank) + variant / 3) % 2 == 0);
 }
 
 inline std::vector<std::vector<int>> host_layouts() {

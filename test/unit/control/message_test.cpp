@@ -85,31 +85,32 @@ TEST_CASE("calls survive the way, up to as many as a rank remembers") {
   for (const std::size_t count : {std::size_t{0}, std::size_t{1}, CallHistory::kept}) {
     std::vector<PastCall> calls;
     for (std::size_t i = 1; i <= count; ++i) calls.push_back(past_call(i));
-    const auto arrived = decode_calls(encode_calls(calls));
+    const auto arrived = decode_calls(encode_calls(7, calls));
     REQUIRE(arrived);
-    REQUIRE(arrived->size() == count);
+    REQUIRE(arrived->communicator == 7);
+    REQUIRE(arrived->calls.size() == count);
     for (std::size_t i = 0; i < count; ++i) {
-      REQUIRE((*arrived)[i].sequence == calls[i].sequence);
-      REQUIRE((*arrived)[i].fingerprint == calls[i].fingerprint);
-      REQUIRE((*arrived)[i].call == calls[i].call);
+      REQUIRE(arrived->calls[i].sequence == calls[i].sequence);
+      REQUIRE(arrived->calls[i].fingerprint == calls[i].fingerprint);
+      REQUIRE(arrived->calls[i].call == calls[i].call);
     }
   }
 }
 
 TEST_CASE("calls cut short, too many or of no known operation are refused") {
-  const auto bytes = encode_calls({past_call(1), past_call(2)});
+  const auto bytes = encode_calls(7, {past_call(1), past_call(2)});
   for (std::size_t length = 0; length < bytes.size(); ++length) {
     INFO("length " << length);
     REQUIRE(!decode_calls(std::span(bytes).first(length)));
   }
   std::vector<PastCall> too_many(CallHistory::kept + 1, past_call(1));
-  CHECK(!decode_calls(encode_calls(too_many)));
+  CHECK(!decode_calls(encode_calls(7, too_many)));
   auto lying = bytes;
-  lying[0] = std::byte{0xFF};
-  lying[1] = std::byte{0xFF};
+  lying[4] = std::byte{0xFF};
+  lying[5] = std::byte{0xFF};
   CHECK(!decode_calls(lying));
   auto unknown = bytes;
-  constexpr std::size_t first_operation = 2 + 8 + 8;
+  constexpr std::size_t first_operation = 4 + 2 + 8 + 8;
   unknown[first_operation] = static_cast<std::byte>(operation_count);
   CHECK(!decode_calls(unknown));
 }

@@ -29,7 +29,7 @@ Agreement agree_on(const std::vector<Card>& cards) {
   // Every rank must come to the same.
   for (int rank = 1; rank < static_cast<int>(cards.size()); ++rank) {
     const auto other = agree(Peers(rank, cards, {}));
-    CHECK(other.on_devices == first.on_devices);
+    CHECK(other.path == first.path);
     CHECK(other.device_of_rank == first.device_of_rank);
     CHECK(other.reason == first.reason);
   }
@@ -44,12 +44,12 @@ bool says(const Agreement& agreement, const std::string& words) {
 }  // namespace
 
 TEST_CASE("ranks of a host that see all its devices take the one of their local rank") {
-  for (const int size : {1, 2, 4, 8, 16}) {
+  for (const int size : {1, 2, 3, 4, 5, 6, 7, 8, 16}) {
     std::vector<std::string> all;
     for (int i = 0; i < size; ++i) all.push_back(std::to_string(i));
     std::vector<Card> cards(static_cast<std::size_t>(size), card("a", all));
     const auto agreement = agree_on(cards);
-    REQUIRE(agreement.on_devices);
+    REQUIRE(agreement.path == Path::nccl);
     for (int rank = 0; rank < size; ++rank) {
       CHECK(agreement.device_of_rank[static_cast<std::size_t>(rank)] == rank);
     }
@@ -59,37 +59,39 @@ TEST_CASE("ranks of a host that see all its devices take the one of their local 
 TEST_CASE("on two hosts the local rank counts, not the rank") {
   const auto agreement = agree_on(
       {card("a", {"1", "2"}), card("b", {"3", "4"}), card("a", {"1", "2"}), card("b", {"3", "4"})});
-  REQUIRE(agreement.on_devices);
+  REQUIRE(agreement.path == Path::nccl);
   CHECK(agreement.device_of_rank == std::vector{0, 0, 1, 1});
 }
 
 TEST_CASE("a process that sees one device uses it, whatever its local rank") {
   const auto agreement = agree_on({card("a", {"1"}), card("a", {"2"}), card("a", {"3"})});
-  REQUIRE(agreement.on_devices);
+  REQUIRE(agreement.path == Path::nccl);
   CHECK(agreement.device_of_rank == std::vector{0, 0, 0});
 }
 
 TEST_CASE("two ranks on one device are named, with what to do") {
   const auto agreement = agree_on({card("a", {"1"}), card("a", {"1"})});
-  CHECK(!agreement.on_devices);
+  CHECK(agreement.path == Path::staged);
   CHECK(says(agreement, "rank 0 (a, pid 4711) and rank 1 (a, pid 4711) share GPU"));
   CHECK(says(agreement, "CUDA_VISIBLE_DEVICES"));
 }
 
 TEST_CASE("the same device name on another host is another device") {
-  CHECK(agree_on({card("a", {"1"}), card("b", {"1"})}).on_devices);
+  CHECK(agree_on({card("a", {"1"}), card("b", {"1"})}).path == Path::nccl);
 }
 
 TEST_CASE("more ranks than devices") {
   const auto agreement =
       agree_on({card("a", {"1", "2"}), card("a", {"1", "2"}), card("a", {"1", "2"})});
-  CHECK(!agreement.on_devices);
+  CHECK(agreement.path == Path::staged);
+  CHECK(agreement.device_of_rank == std::vector{0, 1, 0});
   CHECK(says(agreement, "host a: 3 local ranks, 2 devices"));
 }
 
 TEST_CASE("a rank without a device takes all to the host path") {
   const auto agreement = agree_on({card("a", {"1"}), card("a", {}), card("a", {"2"})});
-  CHECK(!agreement.on_devices);
+  CHECK(agreement.path == Path::host);
+  CHECK(agreement.device_of_rank.empty());
   CHECK(says(agreement, "rank 1 (a, pid 4711): hidden"));
   CHECK(agree_on({card("a", {}), card("b", {})}).reason == "no rank has a GPU");
 }
@@ -98,7 +100,7 @@ TEST_CASE("a slice of a card is refused by name") {
   std::vector cards{card("a", {"1"}), card("a", {"2"})};
   cards[1].devices[0].is_slice = true;
   const auto agreement = agree_on(cards);
-  CHECK(!agreement.on_devices);
+  CHECK(agreement.path == Path::staged);
   CHECK(says(agreement, "rank 1"));
   CHECK(says(agreement, "MIG"));
 }
@@ -110,7 +112,7 @@ TEST_CASE("NCCL missing or of another release on one rank") {
   cards[1].nccl_version = 0;
   cards[1].no_nccl_because = "libnccl.so.2: not found";
   const auto agreement = agree_on(cards);
-  CHECK(!agreement.on_devices);
+  CHECK(agreement.path == Path::staged);
   CHECK(says(agreement, "rank 1 (b, pid 4711) has no NCCL (libnccl.so.2: not found)"));
 }
 

@@ -3,60 +3,66 @@
 
 #include "device/inventory.hpp"
 #include "device/nccl_numbers.hpp"
+#include "instant_calls.hpp"
 #include "support/catch.hpp"
 
 namespace tutti::device::test {
 namespace {
 
 /// A driver that shows `count` devices; the UUID of device i is all bytes i.
-CudaCalls driver(int count) {
-  CudaCalls calls;
-  calls.init = [](unsigned) { return cuda_success; };
-  calls.device_count = [count](int* out) {
+template <int count>
+CudaCalls driver() {
+  auto calls = instant_cuda().calls;
+  calls.device_count = [](int* out) {
     *out = count;
-    return cuda_success;
-  };
-  calls.device_get = [](CudaDevice* device, int ordinal) {
-    *device = ordinal;
     return cuda_success;
   };
   calls.device_uuid = [](CudaUuid* uuid, CudaDevice device) {
     uuid->fill(static_cast<char>(device));
     return cuda_success;
   };
-  calls.device_name = [](char* name, int length, CudaDevice) {
-    std::strncpy(name, "GPU", static_cast<std::size_t>(length));
-    return cuda_success;
-  };
-  calls.device_bus_id = [](char* bus_id, int length, CudaDevice) {
-    std::strncpy(bus_id, "0000:18:00.0", static_cast<std::size_t>(length));
-    return cuda_success;
-  };
   return calls;
+}
+
+template <int count>
+void require_all_listed() {
+  const auto inventory = take_inventory(driver<count>(), "");
+  REQUIRE(inventory.devices.size() == std::size_t{count});
+  CHECK(inventory.none_because.empty());
+  for (int i = 0; i < count; ++i) {
+    const auto& device = inventory.devices[static_cast<std::size_t>(i)];
+    CHECK(device.bus_id == "0000:18:00.0");
+    CHECK(
+        device.uuid.substr(0, 2) ==
+        (i < 10 ? "0" + std::to_string(i) : "0" + std::string(1, static_cast<char>('a' + i - 10))));
+    CHECK(!device.is_slice);
+  }
 }
 
 }  // namespace
 
 TEST_CASE("all devices that the driver shows are listed, by index") {
-  for (const int count : {1, 2, 8, 16}) {
-    const auto inventory = take_inventory(driver(count), "");
-    REQUIRE(inventory.devices.size() == static_cast<std::size_t>(count));
-    CHECK(inventory.none_because.empty());
-    CHECK(inventory.devices.back().bus_id == "0000:18:00.0");
-    CHECK(!inventory.devices.back().is_slice);
-  }
-  CHECK(take_inventory(driver(2), "").devices[1].uuid == "01010101-0101-0101-0101-010101010101");
+  require_all_listed<1>();
+  require_all_listed<2>();
+  require_all_listed<3>();
+  require_all_listed<4>();
+  require_all_listed<5>();
+  require_all_listed<6>();
+  require_all_listed<7>();
+  require_all_listed<8>();
+  require_all_listed<16>();
+  CHECK(take_inventory(driver<2>(), "").devices[1].uuid == "01010101-0101-0101-0101-010101010101");
 }
 
 TEST_CASE("no driver, no device and a failing driver each say so") {
   CHECK(take_inventory({}, "libcuda.so.1: not found").none_because.find("libcuda.so.1") !=
         std::string::npos);
-  CHECK(take_inventory(driver(0), "").none_because.find("CUDA_VISIBLE_DEVICES") !=
+  CHECK(take_inventory(driver<0>(), "").none_because.find("CUDA_VISIBLE_DEVICES") !=
         std::string::npos);
-  auto failing = driver(1);
+  auto failing = driver<1>();
   failing.init = [](unsigned) { return 999; };
   CHECK(take_inventory(failing, "").none_because == "CUDA driver: error 999");
-  auto broken = driver(1);
+  auto broken = driver<1>();
   broken.device_uuid = [](CudaUuid*, CudaDevice) { return 3; };
   const auto inventory = take_inventory(broken, "");
   CHECK(inventory.devices.empty());
@@ -64,7 +70,7 @@ TEST_CASE("no driver, no device and a failing driver each say so") {
 }
 
 TEST_CASE("a slice has another UUID than its card") {
-  auto calls = driver(1);
+  auto calls = driver<1>();
   calls.card_uuid = [](CudaUuid* uuid, CudaDevice) {
     uuid->fill('x');
     return cuda_success;
@@ -93,6 +99,11 @@ TEST_CASE("types, operators and versions have NCCL's numbers") {
   CHECK(nccl_type(Type::f32) == 7);
   CHECK(nccl_type(Type::f64) == 8);
   CHECK(nccl_type(Type::bf16) == 9);
+  CHECK(nccl_type(Type::f8e4m3) == 10);
+  CHECK(nccl_type(Type::f8e5m2) == 11);
+  CHECK(nccl_moved_type(Type::f8e5m2) == nccl_type(Type::u8));
+  CHECK(nccl_moved_type(Type::f16) == 6);
+  CHECK(!nccl_operator(Operator::bit_or));
   CHECK(nccl_operator(Operator::max) == 2);
   CHECK(nccl_operator(Operator::min) == 3);
   CHECK(nccl_operator(Operator::average) == 4);

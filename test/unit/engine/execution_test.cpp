@@ -89,10 +89,12 @@ std::string all_reduce_fault(const Case& c, Operator op, std::uint64_t seed) {
   Job job{.in_place = c.in_place,
           .element_bytes = sizeof(T),
           .reduce = reduce_function(TypeOf<T>::value, op),
+          .combine = combine_function(TypeOf<T>::value, op),
           .piece = c.piece,
           .seed = seed};
   for (int rank = 0; rank < c.size; ++rank) {
-    job.schedules.push_back(algorithm::make_all_reduce(c.algorithm, problem_of(c, rank)));
+    job.schedules.push_back(
+        algorithm::make(Operation::all_reduce, c.algorithm, problem_of(c, rank)));
     auto bytes = bytes_of(contributions<T>(rank, c.count));
     const std::vector<std::byte> blank(bytes.size(), std::byte{0x55});
     job.memory.push_back({c.in_place ? blank : bytes, c.in_place ? bytes : blank, {}});
@@ -109,12 +111,10 @@ std::string all_reduce_fault(const Case& c, Operator op, std::uint64_t seed) {
   return {};
 }
 
-using Make = algorithm::Schedule (*)(std::string_view, const Problem&);
-
-std::string broadcast_fault(Make make, const Case& c, std::uint64_t seed) {
+std::string broadcast_fault(Operation operation, const Case& c, std::uint64_t seed) {
   Job job{.element_bytes = 4, .piece = c.piece, .seed = seed};
   for (int rank = 0; rank < c.size; ++rank) {
-    job.schedules.push_back(make(c.algorithm, problem_of(c, rank)));
+    job.schedules.push_back(algorithm::make(operation, c.algorithm, problem_of(c, rank)));
     job.memory.push_back({{}, bytes_of(contributions<std::int32_t>(rank, c.count)), {}});
   }
   if (!run(job)) return "it stopped: " + text_of(c);
@@ -151,7 +151,7 @@ std::int64_t chunk_for(std::size_t count, std::uint64_t seed) {
 template <class T>
 void try_all_reduce() {
   std::uint64_t seed = 0;
-  for (const auto algorithm : algorithm::all_reduce_algorithms()) {
+  for (const auto algorithm : algorithm::algorithms_of(Operation::all_reduce)) {
     for (const int size : sizes) {
       for (const auto count : counts_for(size)) {
         for (const auto piece : pieces_for(size, count * sizeof(T))) {
@@ -169,16 +169,17 @@ void try_all_reduce() {
   }
 }
 
-void try_broadcast(Make make, std::span<const std::string_view> algorithms) {
+void try_broadcast(Operation operation) {
   std::uint64_t seed = 0;
-  for (const auto algorithm : algorithms) {
+  for (const auto algorithm : algorithm::algorithms_of(operation)) {
     for (const int size : sizes) {
       for (const int root : {0, size / 2, size - 1}) {
         for (const auto count : counts_for(size)) {
           for (const auto piece : pieces_for(size, 4 * count)) {
             ++seed;
             const auto fault = broadcast_fault(
-                make, {algorithm, size, count, chunk_for(count, seed), piece, true, root}, seed);
+                operation, {algorithm, size, count, chunk_for(count, seed), piece, true, root},
+                seed);
             if (!fault.empty()) FAIL(fault);
           }
         }
@@ -202,24 +203,24 @@ TEST_CASE("all_reduce of f64 gives what a plain loop gives") {
 }
 
 TEST_CASE("broadcast gives every rank the root's buffer") {
-  try_broadcast(algorithm::make_broadcast, algorithm::broadcast_algorithms());
+  try_broadcast(Operation::broadcast);
 }
 
 TEST_CASE("fan_out gives every rank the root's buffer") {
-  try_broadcast(algorithm::make_fan_out, algorithm::fan_out_algorithms());
+  try_broadcast(Operation::fan_out);
 }
 
 TEST_CASE("schedules many times as long as the window are run to their end") {
   for (const int size : {2, 3, 5}) {
-    for (const auto algorithm : algorithm::all_reduce_algorithms()) {
+    for (const auto algorithm : algorithm::algorithms_of(Operation::all_reduce)) {
       for (const bool in_place : {true, false}) {
         const auto fault = all_reduce_fault<std::int32_t>({algorithm, size, 500, 1, 64, in_place},
                                                           Operator::sum, 1);
         CHECK(fault == "");
       }
     }
-    for (const auto algorithm : algorithm::broadcast_algorithms()) {
-      CHECK(broadcast_fault(algorithm::make_broadcast, {algorithm, size, 500, 1, 64}, 1) == "");
+    for (const auto algorithm : algorithm::algorithms_of(Operation::broadcast)) {
+      CHECK(broadcast_fault(Operation::broadcast, {algorithm, size, 500, 1, 64}, 1) == "");
     }
   }
 }
@@ -229,8 +230,9 @@ TEST_CASE("a barrier ends on all ranks, whatever their order") {
     for (std::uint64_t seed = 0; seed < 10; ++seed) {
       Job job{.reduce = reduce_function(Type::u8, Operator::max), .seed = seed};
       for (int rank = 0; rank < size; ++rank) {
-        job.schedules.push_back(algorithm::make_barrier(
-            "dissemination", problem_of({"dissemination", size, 0, 1, 1}, rank)));
+        job.schedules.push_back(
+            algorithm::make(Operation::barrier, "dissemination",
+                            problem_of({"dissemination", size, 0, 1, 1}, rank)));
         job.memory.emplace_back();
       }
       INFO("size " << size << ", seed " << seed);
@@ -301,7 +303,7 @@ StepPattern step(StepKind kind, int peer, Region region, Buffer from = Buffer::o
           .offset = {region.begin, 0, 0},
           .length = region.length(),
           .end = {region.end, 0, 0},
-          .from_shift = from_shift};
+          .from_shift = {from_shift}};
 }
 
 struct OneRank {
@@ -309,6 +311,7 @@ struct OneRank {
   std::vector<std::byte> input;
   std::vector<std::byte> output;
   transport::CallContext call{.key = {.sequence = 1}};
+  std::vector<int> world{0, 1, 2, 3, 4, 5, 6, 7};
   StillLinks links;
   Execution execution;
 
@@ -320,7 +323,7 @@ struct OneRank {
                   Memory{.input = in_place ? output.data() : input.data(),
                          .output = output.data(),
                          .reduce = reduce_function(Type::u8, Operator::sum)},
-                  call, call, links) {
+                  Execution::Names{call, call, world}, links) {
     execution.advance();
   }
 };

@@ -6,6 +6,7 @@
 #include <random>
 #include <vector>
 
+#include "control/group.hpp"
 #include "engine/execution.hpp"
 #include "transport/memory_links.hpp"
 
@@ -25,6 +26,7 @@ struct Job {
   bool in_place = true;
   std::size_t element_bytes = 1;
   transport::ReduceFunction reduce = nullptr;
+  CombineFunction combine = nullptr;
   std::size_t piece = 1 << 20;  ///< bytes that a stream moves at once
   std::uint64_t seed = 0;       ///< of the order in which ranks advance
 };
@@ -36,6 +38,7 @@ inline bool run(Job& job) {
   std::deque<transport::MemoryLinks> links;
   std::deque<Execution> executions;
   const auto size = job.schedules.size();
+  const auto world = control::Group::whole_job(0, static_cast<int>(size)).world;
   for (std::size_t rank = 0; rank < size; ++rank) {
     auto& memory = job.memory[rank];
     memory.scratch.resize(static_cast<std::size_t>(job.schedules[rank].scratch_elements) *
@@ -47,8 +50,9 @@ inline bool run(Job& job) {
                .output = memory.output.data(),
                .scratch = memory.scratch.data(),
                .element_bytes = job.element_bytes,
-               .reduce = job.reduce},
-        call, call, links.back());
+               .reduce = job.reduce,
+               .combine = job.combine},
+        Execution::Names{call, call, world}, links.back());
   }
   std::mt19937_64 random(job.seed);
   std::vector<bool> done(size);

@@ -126,12 +126,44 @@ TEST_CASE("NaN wins in min and max, infinities and zeros have an order") {
   check_floating<double>();
 }
 
-TEST_CASE("a type that is only moved has no arithmetic") {
-  for (const auto op :
-       {Operator::sum, Operator::product, Operator::min, Operator::max, Operator::average}) {
-    CHECK(reduce_function(Type::f16, op) == nullptr);
-    CHECK(reduce_function(Type::bf16, op) == nullptr);
+TEST_CASE("what is not reducible has no function, and all else has one") {
+  std::size_t defined = 0;
+  for (int type = 0; type < type_count; ++type) {
+    for (int op = 0; op < operator_count; ++op) {
+      const bool expected = reducible(Type(type), Operator(op));
+      defined += expected ? 1 : 0;
+      for (const auto set : instruction_sets()) {
+        CHECK((reduce_function(Type(type), Operator(op), set) != nullptr) == expected);
+        CHECK((combine_function(Type(type), Operator(op), set) != nullptr) == expected);
+      }
+      CHECK((reduce_function(Type(type), Operator(op)) != nullptr) == expected);
+      CHECK((combine_function(Type(type), Operator(op)) != nullptr) == expected);
+    }
   }
+  CHECK(defined == 6 * 8 + 4 * 5);
+  CHECK(reduce_function(Type{type_count}, Operator::sum) == nullptr);
+  CHECK(combine_function(Type::u8, Operator{operator_count}) == nullptr);
+}
+
+TEST_CASE("bits of integers combine") {
+  CHECK(combined<std::uint8_t>(Operator::bit_and, 0b1100, 0b1010) == 0b1000);
+  CHECK(combined<std::int32_t>(Operator::bit_or, 0b1100, 0b1010) == 0b1110);
+  CHECK(combined<std::uint64_t>(Operator::bit_xor, 0b1100, 0b1010) == 0b0110);
+}
+
+TEST_CASE("the best instruction set is the one that is used") {
+  REQUIRE(!instruction_sets().empty());
+  CHECK(instruction_sets().front() == InstructionSet::baseline);
+  CHECK(reduce_function(Type::f16, Operator::sum) ==
+        reduce_function(Type::f16, Operator::sum, instruction_sets().back()));
+  if (instruction_sets().size() == 1)
+    WARN("this machine has but the baseline: only that is tested");
+}
+
+TEST_CASE("types without arithmetic are not divided") {
+  std::byte untouched{42};
+  divide(&untouched, 1, Type::f8e4m3, 2);
+  CHECK(untouched == std::byte{42});
 }
 
 TEST_CASE("many elements at once, at any address, in place") {

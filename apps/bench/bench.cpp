@@ -1,0 +1,209 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <set>
+
+#include "../catalogue.hpp"
+#include "../result_file.hpp"
+#include "../subcommands.hpp"
+#include "../text.hpp"
+#include "base/environment.hpp"
+#include "measure.hpp"
+#include "report.hpp"
+#include "tutti/version.hpp"
+
+namespace tutti::app {
+namespace {
+
+using bench::Cell;
+using bench::DeviceCalls;
+using bench::Facts;
+using bench::Measurement;
+using bench::Report;
+
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(file, line)) {
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  }
+  return "";
+}
+
+/// Variables that may change the figures.
+std::map<std::string, std::string> telling_environment() {
+  std::map<std::string, std::string> telling;
+  for (const auto& [name, value] : current_environment()) {
+    for (const auto* prefix : {"MALLOC_", "NCCL_", "TUTTI_", "OMPI_MCA_coll", "OMPI_MCA_mpi_",
+                               "OMPI_MCA_btl", "OMPI_MCA_pml", "MPICH_", "UCX_", "GLOO_"}) {
+      if (name.starts_with(prefix)) telling[name] = value;
+    }
+  }
+  return telling;
+}
+
+Facts facts_of(Job& job, const BenchOptions& options, const Measurement::Sides& sides) {
+  const auto& communicator = job.communicator();
+  const auto& own = communicator.info(communicator.rank());
+  Facts facts{.ranks = communicator.size(),
+              .hosts = communicator.host_count(),
+              .backend = job.backend(),
+              .version = version_string,
+              .mpi = job.mpi(),
+              .cores = own.cores,
+              .host = own.host,
+              .processor = processor_name(),
+              .device = own.device,
+              .graph = options.graph,
+              .peers = {},
+              .environment = telling_environment()};
+  for (const auto& side : sides) {
+    if (side != sides.front()) facts.peers[side->name()] = side->version();
+  }
+  return facts;
+}
+
+Measurement::Sides make_sides(Job& job, const BenchOptions& options) {
+  constexpr std::chrono::seconds default_timeout{60};
+  const auto timeout =
+      options.timeout.count() > 0 ? options.timeout : std::chrono::nanoseconds(default_timeout);
+  Measurement::Sides sides;
+  sides.push_back(bench::make_tutti_peer(job));
+  std::set<std::string> made;
+  for (const auto& name : options.peers) {
+    if (made.insert(name).second) sides.push_back(bench::make_peer(name, job, timeout));
+  }
+  return sides;
+}
+
+/// Operations that people commonly call in place are, unless told otherwise.
+bool goes_in_place(Operation operation, const BenchOptions& options) {
+  const bool has_buffers = shape_of(operation).send != Extent::none;
+  return has_buffers && operation != Operation::all_to_all && !options.out_of_place;
+}
+
+std::vector<Problem> problems_of(Job& job, const BenchOptions& options) {
+  const auto& communicator = job.communicator();
+  std::vector<Problem> problems;
+  for (const auto operation : options.operations) {
+    Problem problem{.operation = operation,
+                    .type = options.type,
+                    .op = options.op,
+                    .root = options.root,
+                    .in_place = goes_in_place(operation, options),
+                    .on_nccl = job.is_on_nccl(),
+                    .wraps = false,
+                    .rank = communicator.rank(),
+                    .ranks = communicator.size()};
+    if (operation == Operation::barrier) {
+      problems.push_back(problem);
+      continue;
+    }
+    for (const auto bytes : options.sizes) {
+      problem.count = count_for(problem, bytes);
+      problems.push_back(problem);
+    }
+  }
+  return problems;
+}
+
+/// Where it is on a terminal, on standard error.
+class Progress {
+ public:
+  Progress(bool speaks, std::size_t total) : speaks_(speaks && ::isatty(2) != 0), total_(total) {}
+  void at(const Problem& problem) {
+    ++done_;
+    if (!speaks_) return;
+    fmt::print(stderr, "\r\033[K{} of {}: {} of {}", done_, total_, shown_name(problem.operation),
+               size_text(bytes_of(problem)));
+    std::fflush(stderr);
+  }
+  void clear() const {
+    if (speaks_) fmt::print(stderr, "\r\033[K");
+  }
+
+ private:
+  bool speaks_;
+  std::size_t total_;
+  std::size_t done_ = 0;
+};
+
+/// Prints cells as they come, where the table is for people.
+class Table {
+ public:
+  explicit Table(bool wanted) : wanted_(wanted) {}
+  void add(const Facts& facts, const Cell& cell) {
+    if (!wanted_) return;
+    if (latest_ != cell.problem.operation) fmt::print("{}", table_heading(facts, cell.problem));
+    latest_ = cell.problem.operation;
+    fmt::print("{}", table_rows(cell));
+    std::fflush(stdout);
+  }
+
+ private:
+  bool wanted_;
+  Operation latest_ = Operation::none;
+};
+
+void require_usable(Job& job, const BenchOptions& options) {
+  if (options.graph && !job.stream()) {
+    throw Error(ErrorCode::usage, "--graph is for calls on GPUs, but the backend is cpu: " +
+                                      job.communicator().device_path_reason());
+  }
+}
+
+bool all_right(const Report& report) {
+  for (const auto& cell : report.cells) {
+    for (const auto& row : cell.rows) {
+      if (row.wrong > 0) return false;
+    }
+  }
+  return true;
+}
+
+void write_out(const Report& report, const BenchOptions& options, bool prints, ResultFile& csv,
+               ResultFile& json) {
+  if (prints && options.format == BenchFormat::nccl_tests) {
+    fmt::print("{}", nccl_tests_text(report));
+  }
+  if (prints && options.format == BenchFormat::osu) fmt::print("{}", osu_text(report));
+  std::fflush(stdout);
+  if (csv.wanted()) csv.write(csv_text(report));
+  if (json.wanted()) json.write(json_text(report));
+}
+
+}  // namespace
+
+int benchmark(Job& job, const BenchOptions& options) {
+  auto& communicator = job.communicator();
+  require_usable(job, options);
+  ResultFile csv(communicator, options.csv, "--csv");
+  ResultFile json(communicator, options.json, "--json");
+  const bool speaks = communicator.rank() == 0;
+  const bool prints = speaks && !csv.is_standard_output() && !json.is_standard_output();
+
+  std::optional<DeviceCalls> device;
+  if (job.stream()) device.emplace();
+  const auto sides = make_sides(job, options);
+  std::vector<std::string> names;
+  for (const auto& side : sides) names.push_back(side->name());
+  Measurement measurement(job, options, sides, device ? &*device : nullptr);
+  const auto problems = problems_of(job, options);
+  Progress progress(speaks, problems.size());
+  Table table(prints && options.format == BenchFormat::table);
+  Report report{.facts = facts_of(job, options, sides), .cells = {}};
+  for (const auto& problem : problems) {
+    progress.at(problem);
+    Workload workload(job, problem);
+    report.cells.push_back(bench::make_cell(problem, names, measurement.run(workload)));
+    progress.clear();
+    table.add(report.facts, report.cells.back());
+  }
+  if (speaks) write_out(report, options, prints, csv, json);
+  job.finish();
+  return all_right(report) ? 0 : 1;
+}
+
+}  // namespace tutti::app

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <gloo/context.h>
+
+#include <chrono>
+#include <memory>
+
+#include "tutti/communicator.hpp"
+
+namespace tutti::app::bench {
+
+/// Gloo over TCP between the ranks of `communicator`, on the networks that its links take.
+/// Collective. `timeout`: of each of Gloo's operations. Throws Error{system}.
+[[nodiscard]] std::shared_ptr<gloo::Context> connect_gloo(Communicator& communicator,
+                                                          std::chrono::nanoseconds timeout);
+
+}  // namespace tutti::app::bench

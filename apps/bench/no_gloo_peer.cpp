@@ -1,0 +1,17 @@
+// In place of gloo_peer.cpp, where Gloo was not found at build time.
+#include "peers.hpp"
+
+namespace tutti::app::bench {
+
+std::string gloo_version() {
+  return "not built in";
+}
+
+std::unique_ptr<Peer> make_gloo_peer(Job& /*job*/, std::chrono::nanoseconds /*timeout*/) {
+  throw Error(
+      ErrorCode::usage,
+      "--vs gloo can't be: this tutti was built without Gloo; install libgloo-dev and build "
+      "it with -Dgloo=enabled");
+}
+
+}  // namespace tutti::app::bench

@@ -1,0 +1,11 @@
+// In place of mpi_peer.cpp, where MPI was not found at build time.
+#include "peers.hpp"
+
+namespace tutti::app::bench {
+
+std::unique_ptr<Peer> make_mpi_peer(Job& /*job*/) {
+  throw Error(ErrorCode::usage,
+              "--vs mpi can't be: this tutti was built without MPI; build it with -Dmpi=enabled");
+}
+
+}  // namespace tutti::app::bench

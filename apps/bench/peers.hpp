@@ -1,0 +1,30 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "../job.hpp"
+#include "peer.hpp"
+
+namespace tutti::app::bench {
+
+/// What --vs takes: "mpi", …
+[[nodiscard]] std::vector<std::string> peer_names();
+/// "0.5.0", or "not built in".
+[[nodiscard]] std::string gloo_version();
+
+/// The side of that name. Collective; throws Error{usage} on all ranks where the peer can't be had.
+[[nodiscard]] std::unique_ptr<Peer> make_peer(const std::string& name, Job& job,
+                                              std::chrono::nanoseconds timeout);
+/// Our own side.
+[[nodiscard]] std::unique_ptr<Peer> make_tutti_peer(Job& job);
+
+// What make_peer() chooses from, each in the file of its name.
+[[nodiscard]] std::unique_ptr<Peer> make_mpi_peer(Job& job);
+[[nodiscard]] std::unique_ptr<Peer> make_gloo_peer(Job& job, std::chrono::nanoseconds timeout);
+/// `serial`: one send after another, as tutorials do it, and not all in a group.
+[[nodiscard]] std::unique_ptr<Peer> make_nccl_peer(Job& job, bool serial);
+
+}  // namespace tutti::app::bench

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tutti::app::bench {
+
+/// What one side came to on one problem; the same on all ranks.
+struct SideResult {
+  std::string missing = {};               ///< why it can't do it; then the rest is empty
+  std::vector<double> seconds = {};       ///< of each round the slowest rank's time of one call
+  std::vector<double> back_to_back = {};  ///< the same of a call among many without a barrier
+  std::uint64_t wrong_elements = 0;       ///< over all checks and ranks
+  std::string algorithm = {};
+};
+
+}  // namespace tutti::app::bench

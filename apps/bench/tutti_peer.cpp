@@ -1,0 +1,36 @@
+#include "../workload.hpp"
+#include "peers.hpp"
+#include "tutti/version.hpp"
+
+namespace tutti::app::bench {
+namespace {
+
+class TuttiPeer final : public Peer {
+ public:
+  explicit TuttiPeer(Job& job) : Peer("tutti", version_string), communicator_(job.communicator()) {}
+
+  std::string prepare(const Task& task) override {
+    task_ = task;
+    return {};
+  }
+  void run() override {
+    call(communicator_, task_.problem, task_.send, task_.recv, task_.stream, settings_);
+  }
+  void settle() override {
+    if (task_.stream) communicator_.synchronize(*task_.stream);
+  }
+  std::string algorithm() const override { return communicator_.latest_algorithm(); }
+
+ private:
+  Communicator& communicator_;
+  Task task_;
+  Call settings_;
+};
+
+}  // namespace
+
+std::unique_ptr<Peer> make_tutti_peer(Job& job) {
+  return std::make_unique<TuttiPeer>(job);
+}
+
+}  // namespace tutti::app::bench

@@ -1,0 +1,250 @@
+#include "command_line.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/environment.hpp"
+#include "base/shape.hpp"
+#include "bench/peers.hpp"
+
+namespace tutti::app {
+namespace {
+
+constexpr int most_ranks = 1 << 24;
+
+/// The value, or the usage error that says what to give instead.
+template <class T>
+T usable(const std::optional<T>& value, const char* option, const std::string& text,
+         const std::string& remedy) {
+  if (value) return *value;
+  throw CLI::ValidationError(fmt::format("{} {} is unusable: {}", option, text, remedy));
+}
+
+using Setter = std::function<void(const std::string& text)>;
+
+void add(CLI::App& command, const char* option, const char* kind, const Setter& set,
+         const std::string& help) {
+  command.add_option_function<std::string>(option, set, help)->type_name(kind);
+}
+
+void add_file(CLI::App& command, const char* option, std::string& file, const std::string& what) {
+  command.add_option(option, file, what + " to this file, - for standard output")
+      ->type_name("FILE");
+}
+
+void add_count(CLI::App& command, const char* option, int& count, int least,
+               const std::string& help) {
+  command.add_option(option, count, help)
+      ->check(CLI::Range(least, 1'000'000).description(""))
+      ->type_name("N");
+}
+
+template <class Value>
+std::vector<std::string> names_of(int count) {
+  std::vector<std::string> names;
+  for (int i = 0; i < count; ++i) names.emplace_back(name(static_cast<Value>(i)));
+  return names;
+}
+
+/// "a, b or c"
+std::string any_of(const std::vector<std::string>& names) {
+  const std::vector<std::string> first(names.begin(), names.end() - 1);
+  return fmt::format("{} or {}", fmt::join(first, ", "), names.back());
+}
+
+std::optional<Operator> operator_named(std::string text) {
+  std::replace(text.begin(), text.end(), '-', '_');
+  return parse_operator(text);
+}
+
+std::size_t size_named(const char* option, const std::string& text) {
+  return usable(parse_size(text), option, text, "give bytes, or a number with KiB, MiB or GiB");
+}
+
+std::chrono::nanoseconds time_named(const char* option, const std::string& text) {
+  return usable(parse_duration(text), option, text, "give a time such as 60s or 500ms");
+}
+
+void add_type(CLI::App& command, DataOptions& options) {
+  const auto types = any_of(names_of<Type>(type_count));
+  add(
+      command, "--type", "TYPE",
+      [&options, types](const std::string& text) {
+        options.type = usable(parse_type(text), "--type", text, "give " + types);
+      },
+      fmt::format("element type: {} (default f32)", types));
+}
+
+void add_operator(CLI::App& command, DataOptions& options) {
+  const auto operators = any_of(names_of<Operator>(operator_count));
+  add(
+      command, "--op", "NAME",
+      [&options, operators](const std::string& text) {
+        options.op = usable(operator_named(text), "--op", text, "give " + operators);
+      },
+      fmt::format("{} (default sum)", operators));
+}
+
+void add_root(CLI::App& command, DataOptions& options, const std::string& help) {
+  command.add_option("--root", options.root, help + " (default 0)")
+      ->check(CLI::Range(0, most_ranks).description(""))
+      ->type_name("RANK");
+}
+
+std::optional<std::string> peer_named(const std::string& text) {
+  const auto known = bench::peer_names();
+  if (std::find(known.begin(), known.end(), text) == known.end()) return std::nullopt;
+  return text;
+}
+
+void add_bench_contents(CLI::App& command, BenchOptions& options) {
+  std::vector<std::string> names;
+  for (const auto& entry : catalogue()) names.emplace_back(entry.name);
+  command
+      .add_option_function<std::vector<std::string>>(
+          "OP",
+          [&options, names](const std::vector<std::string>& texts) {
+            for (const auto& text : texts) {
+              const auto* const entry = find_entry(text);
+              if (entry == nullptr) {
+                throw CLI::ValidationError(
+                    fmt::format("operation {} is unknown: give {}", text, any_of(names)));
+              }
+              options.operations.push_back(entry->operation);
+            }
+          },
+          "operations: " + any_of(names))
+      ->required()
+      ->type_name("");
+  const auto peers = any_of(bench::peer_names());
+  add(
+      command, "--vs", "PEERS",
+      [&options, peers](const std::string& text) {
+        options.peers.clear();
+        for (const auto& part : split_list(text)) {
+          options.peers.push_back(usable(peer_named(part), "--vs", text,
+                                         "give a list with commas between of " + peers));
+        }
+      },
+      "who does the same beside us, with commas between: " + peers);
+  add(
+      command, "--sizes", "SIZES",
+      [&options](const std::string& text) {
+        options.sizes.clear();
+        for (const auto& part : split_list(text)) {
+          options.sizes.push_back(size_named("--sizes", part));
+        }
+      },
+      "with commas between (default 4,1KiB,64KiB,1MiB,16MiB); of all-gather and gather one rank's "
+      "contribution, of reduce-scatter and scatter one rank's result, else one rank's input");
+  command.add_flag("--out-of-place", options.out_of_place,
+                   "separate send and receive buffers; else in place, but for all-to-all and "
+                   "send-recv");
+  command.add_flag("--graph", options.graph, "on GPUs: launch calls as a CUDA graph");
+}
+
+void add_bench_lengths(CLI::App& command, BenchOptions& options) {
+  add_count(command, "--warmup", options.warmup, 0, "calls before measuring (default 5)");
+  add_count(command, "--iterations", options.iterations, 1,
+            "measured calls of each side (default: what --min-time gives, 20 to 2000)");
+  add(
+      command, "--min-time", "TIME",
+      [&options](const std::string& text) { options.min_time = time_named("--min-time", text); },
+      "measure each size this long (default 500ms)");
+}
+
+void add_bench_reports(CLI::App& command, BenchOptions& options) {
+  add(
+      command, "--format", "NAME",
+      [&options](const std::string& text) {
+        if (text == "nccl-tests") {
+          options.format = BenchFormat::nccl_tests;
+        } else if (text == "osu") {
+          options.format = BenchFormat::osu;
+        } else {
+          options.format =
+              usable(text == "table" ? std::optional(BenchFormat::table) : std::nullopt, "--format",
+                     text, "give table, nccl-tests or osu");
+        }
+      },
+      "table (default), or as nccl-tests or OSU's benchmarks print it");
+  add_file(command, "--csv", options.csv, "write the rows");
+  add_file(command, "--json", options.json, "write all results");
+}
+
+}  // namespace
+
+void add_job_options(CLI::App& command, JobOptions& options) {
+  add(
+      command, "--backend", "NAME",
+      [&options](const std::string& text) {
+        options.backend = parse_backend(text);
+        if (!options.backend) {
+          throw CLI::ValidationError(
+              fmt::format("--backend {} is unknown: give auto, cpu or nccl", text));
+        }
+      },
+      "who moves the data: auto, cpu (also: gloo, tcp) or nccl");
+  add(
+      command, "--timeout", "TIME",
+      [&options](const std::string& text) {
+        options.timeout = time_named("--timeout", text);
+        if (options.timeout.count() == 0) {
+          throw CLI::ValidationError("--timeout 0 leaves no time for anything: give more");
+        }
+      },
+      "bound on set-up and on each call (default 60s)");
+  command.add_flag("--verbose", options.verbose, "phases, algorithm, every rank's errors");
+}
+
+void add_operation_options(CLI::App& command, OperationOptions& options,
+                           const CatalogueEntry& entry) {
+  const auto& shape = shape_of(entry.operation);
+  add_job_options(command, options);
+  if (entry.size != nullptr) {
+    add(
+        command, "--size", "SIZE",
+        [&options](const std::string& text) { options.bytes = size_named("--size", text); },
+        fmt::format("{}, rounded up to whole elements (default 4MiB)", entry.size));
+    add_type(command, options);
+  }
+  if (shape.reduces) add_operator(command, options);
+  if (entry.root != nullptr) add_root(command, options, entry.root);
+  if (shape.send != Extent::none) {
+    command.add_flag("--in-place", options.in_place,
+                     shape.rooted ? "one buffer for input and result on the root"
+                                  : "one buffer for input and result");
+  }
+  add_count(command, "--repeat", options.repeat, 1,
+            "how often to run it; the median time is shown (default 1)");
+  command.add_option("--algorithm", options.algorithm, "name as in docs/algorithms.md")
+      ->type_name("NAME");
+  add_file(command, "--json", options.json, "write the result");
+  command.add_flag("--quiet", options.quiet, "print nothing but errors");
+}
+
+void add_bench_options(CLI::App& command, BenchOptions& options) {
+  add_bench_contents(command, options);
+  add_type(command, options);
+  add_operator(command, options);
+  add_root(command, options, "the root of operations that have one");
+  add_bench_lengths(command, options);
+  add_bench_reports(command, options);
+  add_job_options(command, options);
+}
+
+std::vector<std::string> split_list(const std::string& text) {
+  std::vector<std::string> parts(1);
+  for (const char c : text) {
+    if (c == ',') {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+}  // namespace tutti::app

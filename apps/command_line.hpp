@@ -1,0 +1,21 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "catalogue.hpp"
+#include "options.hpp"
+
+/// The options of the subcommands: what they are called, what they accept, and what --help says.
+namespace tutti::app {
+
+void add_job_options(CLI::App& command, JobOptions& options);
+void add_operation_options(CLI::App& command, OperationOptions& options,
+                           const CatalogueEntry& entry);
+void add_bench_options(CLI::App& command, BenchOptions& options);
+
+/// "4,64KiB" as its parts. No part is left out, so that "4,,5" has an empty one.
+[[nodiscard]] std::vector<std::string> split_list(const std::string& text);
+
+}  // namespace tutti::app

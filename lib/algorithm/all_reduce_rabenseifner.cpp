@@ -1,0 +1,54 @@
+// All-reduce, Rabenseifner: reduce-scatter by halving, then all-gather by doubling.
+//
+//     p = 6, slices that rank 0 still adds up          rounds        2·ceil(log2 p)
+//     round 0   0-2   sends 3-5 to 3                   bytes sent    2(p − 1)/p·n
+//     round 1   0-1   sends 2   to 2                   scratch       none
+//     round 2   0     sends 1   to 1                   chosen        buffers too large for whole
+//     round 3   0-1   gets  1   from 1                               exchanges, too small for a
+//     round 4   0-2   gets  2   from 2                               ring
+//     round 5   all   gets  3-5 from 3
+//
+// Papers: R. Rabenseifner, Optimization of Collective Reduction Operations, ICCS 2004, LNCS 3036.
+// J. L. Träff, Optimal, Non-pipelined Reduce-scatter and Allreduce Algorithms, arXiv 2410.14234,
+// 2024, for any p: on a circulant graph nobody is left over, where there are whole buffers to move
+// before and after otherwise. Slices belong to positions of the order by host.
+#include "algorithm/algorithms.hpp"
+#include "algorithm/circulant.hpp"
+#include "algorithm/rounds.hpp"
+
+namespace tutti::algorithm {
+
+namespace {
+
+// After the first round, all sums that a rank keeps are in output; with an odd number of ranks,
+// nobody adds to the last of them yet, so it is copied there.
+void copy_last(Schedule& schedule, const Circulant& circulant, int near) {
+  for (const Region& slice : circulant.after_own(near - 1, near))
+    if (!slice.empty())
+      append_round(schedule, {1, 1, {copy_of(Buffer::output, slice, Buffer::input, slice.begin)}});
+}
+
+}  // namespace
+
+Schedule all_reduce_rabenseifner(const Problem& problem) {
+  if (problem.size == 1) return alone("rabenseifner", problem);
+  Schedule schedule{.algorithm = "rabenseifner", .loops = {}, .scratch_elements = 0};
+  const Circulant circulant(RankOrder(problem, 0), Blocks::slices(problem), problem.chunk);
+  Buffer mine = own_buffer(problem);
+  for (const CirculantRound& round : Circulant::rounds(problem.size)) {
+    const auto given = circulant.after_own(round.near, round.far);
+    const auto added = circulant.after_own(0, round.far - round.near);
+    for (std::size_t i = 0; i < given.size(); ++i)
+      circulant.exchange(schedule,
+                         send_to(circulant.ahead(round.near), mine, circulant.piece(given[i])),
+                         recv_reduce_from(circulant.behind(round.near), Buffer::output, mine,
+                                          circulant.piece(added[i])));
+    if (mine == Buffer::input && 2 * round.near > round.far)
+      copy_last(schedule, circulant, round.near);
+    mine = Buffer::output;
+  }
+  circulant.gather(schedule, Buffer::output);
+  return schedule;
+}
+
+}  // namespace tutti::algorithm

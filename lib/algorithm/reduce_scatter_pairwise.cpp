@@ -1,0 +1,31 @@
+// Reduce-scatter, pairwise, in rank order: everyone sends each rank its block as it is; whoever has
+// all contributions combines them in the order of ranks, at once. Also for blocks of different
+// lengths.
+//
+//     rank r   to r + 1, from r − 1           rounds        p − 1
+//              to r + 2, from r − 2           bytes sent    all blocks but the own
+//              …                              scratch       p chunks
+//              combine                        chosen        always in rank order
+//
+// Paper: R. Thakur, R. Rabenseifner and W. Gropp, Optimization of Collective Communication
+// Operations in MPICH, International Journal of High Performance Computing Applications 19(1),
+// 2005, there with a sum after each round.
+#include "algorithm/algorithms.hpp"
+#include "algorithm/raw_exchange.hpp"
+#include "algorithm/rounds.hpp"
+
+namespace tutti::algorithm {
+
+Schedule reduce_scatter_pairwise(const Problem& problem) {
+  if (problem.size == 1) return alone("pairwise", problem);
+  Schedule schedule{.algorithm = "pairwise", .loops = {}, .scratch_elements = 0};
+  const RawExchange exchange(problem, Blocks(problem));
+  const Region own = exchange.blocks().at(problem.rank);
+  const Region result = problem.in_place ? own : Region{0, own.length()};
+  schedule.passes = exchange.passes();
+  schedule.scratch_elements = exchange.scratch_elements();
+  exchange.append(schedule, Buffer::output, exchange.chunk_of_pass(result));
+  return schedule;
+}
+
+}  // namespace tutti::algorithm

@@ -1,0 +1,244 @@
+#include "communicator/arguments.hpp"
+
+#include <fmt/format.h>
+
+#include <functional>
+#include <numeric>
+
+#include "base/call_signature.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti {
+namespace {
+
+template <class... Values>
+[[noreturn]] void refuse(fmt::format_string<Values...> format, Values&&... values) {
+  throw Error(ErrorCode::usage, fmt::format(format, std::forward<Values>(values)...));
+}
+
+void require_memory(const void* buffer, std::size_t count, Type type) {
+  if (buffer == nullptr && count > 0) refuse("the buffer is null but its count is {}", count);
+  if (count > static_cast<std::size_t>(INT64_MAX) / size_of(type)) {
+    refuse("{} elements of {} are more than memory can hold", count, name(type));
+  }
+}
+
+void require_rank(const char* what, int rank, int size) {
+  if (rank >= 0 && rank < size) return;
+  refuse("{} {} is out of range: the communicator has ranks 0 to {}", what, rank, size - 1);
+}
+
+void require_no_overlap(const void* send, std::size_t send_bytes, const void* recv,
+                        std::size_t recv_bytes) {
+  const std::less<const std::byte*> before;
+  const auto* const a = static_cast<const std::byte*>(send);
+  const auto* const b = static_cast<const std::byte*>(recv);
+  if (send_bytes == 0 || recv_bytes == 0) return;
+  if (before(a, b + recv_bytes) && before(b, a + send_bytes)) {
+    refuse(
+        "send and receive buffers overlap: use separate memory, or tutti::in_place where the call "
+        "has it");
+  }
+}
+
+/// Elements of the blocks before `rank`'s, in an array of all ranks' blocks.
+std::size_t offset_of(const CheckedCollective& call, int rank) {
+  const auto blocks = static_cast<std::size_t>(rank);
+  if (call.counts.empty()) return call.count * blocks;
+  return std::accumulate(call.counts.begin(), call.counts.begin() + rank, std::size_t{0});
+}
+
+class Check {
+ public:
+  Check(const Collective& call, int rank, int size)
+      : call_(call),
+        shape_(shape_of(call.operation)),
+        rank_(rank),
+        size_(size),
+        is_root_(shape_.rooted && rank == call.root),
+        has_send_(shape_.send != Extent::none && (!shape_.send_at_root_only || is_root_)),
+        has_recv_(shape_.recv != Extent::none && (!shape_.recv_at_root_only || is_root_)) {}
+
+  CheckedCollective run() {
+    if (!shape_.collective || call_.operation == Operation::none) {
+      refuse("{} is no collective call", name(call_.operation));
+    }
+    if (shape_.rooted) require_rank("root", call_.root, size_);
+    checked_ = {.operation = call_.operation,
+                .type = call_.type,
+                .op = shape_.reduces ? call_.op : Operator::sum,
+                .root = shape_.rooted ? call_.root : -1};
+    require_memory(call_.send, call_.send_count, call_.type);
+    require_memory(call_.recv, call_.recv_count, call_.type);
+    take_counts();
+    checked_.count = own_count();
+    if (call_.in_place) {
+      place_in_place();
+    } else {
+      place_apart();
+    }
+    return checked_;
+  }
+
+ private:
+  [[nodiscard]] std::string_view operation() const { return name(call_.operation); }
+
+  void take_counts() {
+    if (!shape_.counts_differ) {
+      if (!call_.counts.empty()) refuse("{} takes no counts: {}_v does", operation(), operation());
+      return;
+    }
+    const bool needed = !shape_.rooted || is_root_;
+    if (!needed) return;
+    require_counts("counts", call_.counts);
+    checked_.counts = call_.counts;
+    if (call_.operation == Operation::all_to_all_v) {
+      require_counts("recv_counts", call_.recv_counts);
+      checked_.recv_counts = call_.recv_counts;
+    }
+  }
+
+  void require_counts(const char* what, std::span<const std::size_t> counts) const {
+    if (counts.size() == static_cast<std::size_t>(size_)) return;
+    refuse("{} of {} has {} entries: it takes one for each of the {} ranks", what, operation(),
+           counts.size(), size_);
+  }
+
+  /// Elements of this rank's block, or of the whole buffer.
+  std::size_t own_count() const {
+    if (!checked_.counts.empty()) return checked_.counts[static_cast<std::size_t>(rank_)];
+    if (shape_.send == Extent::none) return call_.recv_count;
+    if (call_.in_place) {
+      const bool blocks = shape_.send == Extent::all || shape_.recv == Extent::all;
+      return blocks ? divided(call_.recv_count, "the buffer") : call_.recv_count;
+    }
+    if (shape_.send == Extent::one) return call_.send_count;
+    if (shape_.recv == Extent::one) return call_.recv_count;
+    return divided(call_.send_count, "the send buffer");
+  }
+
+  std::size_t divided(std::size_t elements, const char* what) const {
+    const auto blocks = static_cast<std::size_t>(size_);
+    if (elements % blocks != 0) {
+      refuse(
+          "{} of {} has {} elements, which {} ranks can't share evenly: {}_v takes uneven blocks",
+          what, operation(), elements, size_, operation());
+    }
+    return elements / blocks;
+  }
+
+  std::size_t elements_of(Extent extent, std::span<const std::size_t> counts) const {
+    if (extent == Extent::one) return checked_.count;
+    if (!counts.empty()) return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+    const auto blocks = static_cast<std::size_t>(size_);
+    if (checked_.count > static_cast<std::size_t>(INT64_MAX) / size_of(call_.type) / blocks) {
+      refuse("{} blocks of {} {} are more than memory can hold", size_, checked_.count,
+             name(call_.type));
+    }
+    return checked_.count * blocks;
+  }
+
+  void require_elements(const char* what, std::size_t given, std::size_t due) const {
+    if (given == due) return;
+    refuse("the {} buffer of {} has {} elements where {} are due", what, operation(), given, due);
+  }
+
+  void place_apart() {
+    const auto recv_counts = checked_.recv_counts.empty() ? checked_.counts : checked_.recv_counts;
+    const auto send_due = elements_of(shape_.send, checked_.counts);
+    const auto recv_due = elements_of(shape_.recv, recv_counts);
+    if (has_send_) {
+      require_elements("send", call_.send_count, send_due);
+      checked_.send = call_.send;
+    }
+    if (has_recv_) {
+      require_elements("receive", call_.recv_count, recv_due);
+      checked_.recv = call_.recv;
+    }
+    if (!has_send_ || !has_recv_) return;
+    if (is_in_place_by_address()) {
+      checked_.in_place = true;
+      return;
+    }
+    require_no_overlap(call_.send, send_due * size_of(call_.type), call_.recv,
+                       recv_due * size_of(call_.type));
+  }
+
+  /// As NCCL has it: the smaller buffer is the own block within the larger.
+  bool is_in_place_by_address() const {
+    if (call_.recv == nullptr || call_.operation == Operation::all_to_all_v) return false;
+    const auto own = offset_of(checked_, rank_) * size_of(call_.type);
+    const auto* const send = static_cast<const std::byte*>(call_.send);
+    const auto* const recv = static_cast<const std::byte*>(call_.recv);
+    if (shape_.send == shape_.recv) return send == recv;
+    return shape_.send == Extent::one ? send == recv + own : recv == send + own;
+  }
+
+  void place_in_place() {
+    if (shape_.send == Extent::none || call_.operation == Operation::all_to_all_v) {
+      refuse("{} has no in-place form", operation());
+    }
+    const bool larger_at_root = shape_.rooted && shape_.send != shape_.recv;
+    if (larger_at_root && !is_root_) {
+      refuse("{} in place is for its root: rank {} passes its own buffer", operation(), rank_);
+    }
+    const bool blocks = shape_.send == Extent::all || shape_.recv == Extent::all;
+    const auto extent = blocks ? Extent::all : Extent::one;
+    require_elements("in-place", call_.recv_count, elements_of(extent, checked_.counts));
+    auto* const larger = static_cast<std::byte*>(call_.recv);
+    auto* const own =
+        larger == nullptr ? nullptr : larger + offset_of(checked_, rank_) * size_of(call_.type);
+    checked_.in_place = has_recv_;
+    checked_.send = shape_.send == extent ? larger : own;
+    if (has_recv_) checked_.recv = shape_.recv == extent ? larger : own;
+  }
+
+  const Collective& call_;
+  const Shape& shape_;
+  int rank_;
+  int size_;
+  bool is_root_;
+  bool has_send_;
+  bool has_recv_;
+  CheckedCollective checked_;
+};
+
+}  // namespace
+
+CheckedCollective check_arguments(const Collective& call, int rank, int size) {
+  return Check(call, rank, size).run();
+}
+
+void check_arguments(const Message& message, int rank, int size) {
+  const bool sends = message.operation != Operation::recv;
+  const bool receives = message.operation != Operation::send;
+  if (shape_of(message.operation).collective) {
+    refuse("{} is no message", name(message.operation));
+  }
+  if (sends) {
+    require_memory(message.send, message.send_count, message.type);
+    require_rank("receiver", message.to, size);
+  }
+  if (receives) {
+    require_memory(message.recv, message.recv_count, message.type);
+    require_rank("sender", message.from, size);
+  }
+  if (!sends || !receives) {
+    if (sends && message.to == rank) {
+      refuse("a rank can't send to itself and then receive: use send_recv");
+    }
+    if (receives && message.from == rank) {
+      refuse("a rank can't receive from itself: use send_recv");
+    }
+    return;
+  }
+  const auto bytes = size_of(message.type);
+  require_no_overlap(message.send, message.send_count * bytes, message.recv,
+                     message.recv_count * bytes);
+  if ((message.to == rank) != (message.from == rank) ||
+      (message.to == rank && message.send_count != message.recv_count)) {
+    refuse("send_recv with oneself needs the own rank on both sides and equal counts");
+  }
+}
+
+}  // namespace tutti

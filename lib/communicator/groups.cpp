@@ -1,0 +1,177 @@
+// Communicators made of a communicator's ranks.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "communicator/state.hpp"
+
+namespace tutti {
+namespace {
+
+/// What each rank tells the others of a split.
+struct Ticket {
+  std::int32_t has_color = 0;
+  std::int32_t color = 0;
+  std::int32_t key = 0;
+  std::uint32_t next_communicator = 0;
+};
+
+/// What a member tells the first member of a group.
+struct Application {
+  std::uint64_t members = 0;
+  std::uint64_t fingerprint = 0;  ///< of the list of members
+  std::uint64_t next_communicator = 0;
+};
+
+std::uint64_t fingerprint_of(std::span<const int> world_ranks) {
+  std::uint64_t result = 0;
+  for (const int rank : world_ranks) result = fingerprint(result, {.root = rank});
+  return result;
+}
+
+/// Exchanged as bytes, like all that travels: hosts of one job have one byte order.
+template <class T>
+std::span<std::byte> bytes_of(T& value) {
+  return std::as_writable_bytes(std::span(&value, 1));
+}
+
+void require_members(std::span<const int> members, int rank, int size) {
+  std::vector<bool> seen(static_cast<std::size_t>(size));
+  for (const int member : members) {
+    if (member < 0 || member >= size) {
+      throw Error(ErrorCode::usage,
+                  fmt::format("member {} of a new group is out of range: the communicator has "
+                              "ranks 0 to {}",
+                              member, size - 1));
+    }
+    if (seen[static_cast<std::size_t>(member)]) {
+      throw Error(ErrorCode::usage,
+                  fmt::format("rank {} is named twice among the members of a new group", member));
+    }
+    seen[static_cast<std::size_t>(member)] = true;
+  }
+  if (!seen[static_cast<std::size_t>(rank)]) {
+    throw Error(ErrorCode::usage,
+                fmt::format("rank {} makes a group that it is not a member of: only members call "
+                            "create_group",
+                            rank));
+  }
+}
+
+/// The number of the new communicator, the same on all members and new to each of them. The first
+/// member asks all others.
+class Agreement {
+ public:
+  Agreement(HostBackend& host, std::span<const int> members, const Application& own,
+            CallSettings settings)
+      : host_(host), members_(members), own_(own), settings_(std::move(settings)) {
+    settings_.tag = internal_tag;
+  }
+
+  std::uint64_t run() {
+    if (members_.front() != host_.group().rank) {
+      auto application = own_;
+      send(members_.front(), application);
+      std::uint64_t agreed = 0;
+      receive(members_.front(), agreed);
+      return agreed;
+    }
+    auto agreed = own_.next_communicator;
+    for (const int member : members_.subspan(1)) {
+      Application theirs;
+      receive(member, theirs);
+      require_same(member, theirs);
+      agreed = std::max(agreed, theirs.next_communicator);
+    }
+    for (const int member : members_.subspan(1)) send(member, agreed);
+    return agreed;
+  }
+
+ private:
+  void require_same(int member, const Application& theirs) const {
+    if (theirs.members == own_.members && theirs.fingerprint == own_.fingerprint) return;
+    // The others wait for an answer that can't come.
+    throw Error(ErrorCode::mismatch,
+                fmt::format("ranks {} and {} make groups of different members, of {} and of {} "
+                            "ranks: all members pass the same list",
+                            host_.group().rank, member, own_.members, theirs.members))
+        .with_culprits({host_.group().world_of(member)});
+  }
+
+  template <class T>
+  void send(int to, T& value) {
+    host_.run(
+        Message{.operation = Operation::send, .send = &value, .send_count = sizeof(T), .to = to},
+        settings_);
+  }
+  template <class T>
+  void receive(int from, T& value) {
+    host_.run(
+        Message{
+            .operation = Operation::recv, .recv = &value, .recv_count = sizeof(T), .from = from},
+        settings_);
+  }
+
+  HostBackend& host_;
+  std::span<const int> members_;
+  Application own_;
+  CallSettings settings_;
+};
+
+}  // namespace
+
+std::optional<Communicator> Communicator::split(std::optional<int> color, int key,
+                                                const Call& call) {
+  // Named as what it is first, so that a rank which calls something else is found.
+  run(Collective{.operation = Operation::split}, call);
+  Ticket own{.has_color = color.has_value() ? 1 : 0,
+             .color = color.value_or(0),
+             .key = key,
+             .next_communicator = state_->job->next_communicator};
+  std::vector<Ticket> tickets(static_cast<std::size_t>(size()));
+  all_gather(bytes_of(own), std::as_writable_bytes(std::span(tickets)), call);
+
+  std::uint32_t id = 0;
+  for (const auto& ticket : tickets) id = std::max(id, ticket.next_communicator);
+  state_->job->next_communicator = id + 1;
+  if (!color) return std::nullopt;
+
+  std::vector<int> members;
+  for (int rank = 0; rank < size(); ++rank) {
+    const auto& ticket = tickets[static_cast<std::size_t>(rank)];
+    if (ticket.has_color != 0 && ticket.color == *color) members.push_back(rank);
+  }
+  std::stable_sort(members.begin(), members.end(), [&](int a, int b) {
+    return tickets[static_cast<std::size_t>(a)].key < tickets[static_cast<std::size_t>(b)].key;
+  });
+  return make_group(id, members);
+}
+
+Communicator Communicator::duplicate(const Call& call) {
+  return std::move(*split(0, rank(), call));
+}
+
+Communicator Communicator::create_group(std::span<const int> members, const Call& call) {
+  require_members(members, rank(), size());
+  std::vector<int> world;
+  for (const int member : members) world.push_back(state_->group().world_of(member));
+  const Application own{.members = members.size(),
+                        .fingerprint = fingerprint_of(world),
+                        .next_communicator = state_->job->next_communicator};
+  const auto id = Agreement(*state_->host, members, own, state_->settings_of(call)).run();
+  state_->job->next_communicator = static_cast<std::uint32_t>(id + 1);
+  return make_group(static_cast<std::uint32_t>(id), members);
+}
+
+Communicator Communicator::make_group(std::uint32_t id, std::span<const int> members) {
+  control::Group group{.id = id};
+  for (const int member : members) {
+    if (member == rank()) group.rank = static_cast<int>(group.world.size());
+    group.world.push_back(state_->group().world_of(member));
+  }
+  return Communicator(std::make_unique<State>(*state_, std::move(group)));
+}
+
+}  // namespace tutti

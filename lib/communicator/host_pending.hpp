@@ -1,0 +1,33 @@
+#pragma once
+
+#include <memory>
+
+#include "communicator/pending.hpp"
+#include "engine/driver.hpp"
+
+namespace tutti {
+
+/// A call on host memory that was started.
+class HostPending final : public Pending {
+ public:
+  /// The driver is not looked at once the task has finished, so it may be gone by then.
+  HostPending(engine::Driver& driver, std::shared_ptr<engine::Task> task)
+      : driver_(driver), task_(std::move(task)) {}
+
+  bool wait_for(std::chrono::nanoseconds limit) override {
+    const bool finished = task_->finished.load(std::memory_order_acquire) ||
+                          driver_.wait(*task_, Deadline::after(limit));
+    if (finished && task_->error) std::rethrow_exception(task_->error);
+    return finished;
+  }
+  void order_before(void*) override {
+    throw Error(ErrorCode::usage,
+                "a call on host memory can't be waited for by a stream: use wait()");
+  }
+
+ private:
+  engine::Driver& driver_;
+  std::shared_ptr<engine::Task> task_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+namespace tutti::control {
+
+/// The ranks of one communicator. Peers, links and verdicts count ranks of the whole job ("world");
+/// what a user passes and schedules name counts ranks within the group.
+struct Group {
+  std::uint32_t id = 0;    ///< of the communicator; 0 is the whole job's
+  int rank = 0;            ///< this process's, within the group
+  std::vector<int> world;  ///< rank in the job of each member
+
+  [[nodiscard]] int size() const { return static_cast<int>(world.size()); }
+  [[nodiscard]] int world_of(int member) const { return world[static_cast<std::size_t>(member)]; }
+  [[nodiscard]] bool has(int world_rank) const {
+    return std::find(world.begin(), world.end(), world_rank) != world.end();
+  }
+
+  static Group whole_job(int rank, int size) {
+    Group group{.rank = rank, .world = std::vector<int>(static_cast<std::size_t>(size))};
+    std::iota(group.world.begin(), group.world.end(), 0);
+    return group;
+  }
+};
+
+}  // namespace tutti::control

@@ -1,0 +1,34 @@
+#include "device/context.hpp"
+
+#include <fmt/format.h>
+
+#include "device/inventory.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti::device {
+
+Context::Context(std::shared_ptr<const Library<CudaCalls>> cuda, int device_index)
+    : cuda_(std::move(cuda)), index_(device_index) {
+  const auto& calls = cuda_->calls;
+  const char* doing = "choosing the device";
+  auto result = calls.device_get(&device_, device_index);
+  if (result == cuda_success) {
+    doing = "making the CUDA context";
+    result = calls.retain_primary_context(&handle_, device_);
+  }
+  if (result == cuda_success) return;
+  throw Error(ErrorCode::system, fmt::format("{} of device {} failed: {}", doing, device_index,
+                                             cuda_error_text(calls, result)));
+}
+
+Context::~Context() {
+  cuda_->calls.release_primary_context(device_);
+}
+
+int Context::compute_major() const {
+  int major = 0;
+  const auto result = cuda().device_attribute(&major, attribute_compute_major, device_);
+  return result == cuda_success ? major : 0;
+}
+
+}  // namespace tutti::device

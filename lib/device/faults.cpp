@@ -1,0 +1,29 @@
+#include "device/faults.hpp"
+
+#include <fmt/format.h>
+
+#include "device/inventory.hpp"
+
+namespace tutti::device {
+namespace {
+
+constexpr std::chrono::milliseconds verdict_limit{500};
+
+}  // namespace
+
+void Faults::fail(const std::string& doing, const std::string& reason) const {
+  if (plane_.failed()) throw plane_.verdict_error();
+  const auto& peers = plane_.peers();
+  throw plane_.report_and_wait(
+      {.code = ErrorCode::system,
+       .culprits = {peers.rank()},
+       .sentence = fmt::format("{}: {} failed: {}", peers.describe(peers.rank()), doing, reason),
+       .origin = peers.rank()},
+      verdict_limit);
+}
+
+void Faults::fail(CudaResult result, const char* doing) const {
+  fail(std::string(doing), cuda_error_text(cuda_, result));
+}
+
+}  // namespace tutti::device

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+
+#include "control/plane.hpp"
+#include "device/calls.hpp"
+
+namespace tutti::device {
+
+/// Turns what goes wrong on this rank's device into an error that all ranks hear of: they wait for
+/// this rank on their devices. Where the trouble is another rank's, the verdict says whose.
+class Faults {
+ public:
+  Faults(control::Plane& plane, const CudaCalls& cuda) : plane_(plane), cuda_(cuda) {}
+
+  /// "rank 1 (node1, pid 4711): all_reduce failed: NCCL: remote error (6)"
+  [[noreturn]] void fail(const std::string& doing, const std::string& reason) const;
+  void check(CudaResult result, const char* doing) const {
+    if (result != cuda_success) fail(result, doing);
+  }
+  [[nodiscard]] control::Plane& plane() const { return plane_; }
+
+ private:
+  [[noreturn]] void fail(CudaResult result, const char* doing) const;
+
+  control::Plane& plane_;
+  const CudaCalls& cuda_;
+};
+
+}  // namespace tutti::device

@@ -1,0 +1,198 @@
+#include "device/nccl_queue.hpp"
+
+#include "device/nccl_numbers.hpp"
+
+namespace tutti::device {
+
+/// A buffer as blocks that lie in the order of ranks without gaps.
+struct NcclQueue::Blocks {
+  std::byte* memory = nullptr;
+  std::size_t element_bytes = 1;
+  std::size_t count = 0;  ///< elements of each block, where `counts` is empty
+  std::span<const std::size_t> counts = {};
+
+  [[nodiscard]] std::size_t count_of(int rank) const {
+    return counts.empty() ? count : counts[static_cast<std::size_t>(rank)];
+  }
+};
+
+/// Which blocks go to and come from whom.
+struct NcclQueue::Parts {
+  Blocks send;
+  Blocks recv;
+  int type = 0;
+  bool one_to_all = false;  ///< what is sent is one block, to every peer
+  int only_to = -1;         ///< or to this one alone
+  int only_from = -1;       ///< only this one sends
+  bool to_self = false;     ///< the own block is copied from send to recv
+  bool sends = false;
+  bool receives = false;
+  CudaStream stream = nullptr;
+};
+
+namespace {
+
+std::byte* writable(const void* memory) {
+  return static_cast<std::byte*>(const_cast<void*>(memory));
+}
+
+}  // namespace
+
+template <class Action>
+NcclResult NcclQueue::grouped(Action action) const {
+  const auto start = nccl_.group_start();
+  if (start != nccl_success) return start;
+  const NcclResult result = action();
+  // The group must be closed in any case, or every later call would wait for its end.
+  const auto end = nccl_.group_end();
+  return result != nccl_success ? result : end;
+}
+
+NcclResult NcclQueue::collective(const CheckedCollective& call, CudaStream stream) const {
+  const auto& [comm, rank, size, token] = target_;
+  const auto count = call.count;
+  const auto op = nccl_operator(call.op).value_or(0);
+  switch (call.operation) {
+    case Operation::barrier:
+      return nccl_.all_reduce(token, token, 1, nccl_type(Type::u8), *nccl_operator(Operator::max),
+                              comm, stream);
+    case Operation::broadcast:
+      if (count == 0) return nccl_success;
+      return nccl_.broadcast(call.recv, call.recv, count, nccl_moved_type(call.type), call.root,
+                             comm, stream);
+    case Operation::all_reduce:
+      if (count == 0) return nccl_success;
+      return nccl_.all_reduce(call.send, call.recv, count, nccl_type(call.type), op, comm, stream);
+    case Operation::reduce:
+      if (count == 0) return nccl_success;
+      return nccl_.reduce(call.send, call.recv, count, nccl_type(call.type), op, call.root, comm,
+                          stream);
+    case Operation::all_gather:
+      if (count == 0) return nccl_success;
+      return nccl_.all_gather(call.send, call.recv, count, nccl_moved_type(call.type), comm,
+                              stream);
+    case Operation::reduce_scatter:
+      if (count == 0) return nccl_success;
+      return nccl_.reduce_scatter(call.send, call.recv, count, nccl_type(call.type), op, comm,
+                                  stream);
+    case Operation::reduce_scatter_v:
+      return reduce_scatter_v(call, stream);
+    default:
+      return exchange(call, stream);
+  }
+}
+
+/// The operations that are made of sends and receives.
+NcclResult NcclQueue::exchange(const CheckedCollective& call, CudaStream stream) const {
+  const auto bytes = size_of(call.type);
+  const bool is_root = call.root == target_.rank;
+  Parts parts{.send = {writable(call.send), bytes, call.count, call.counts},
+              .recv = {writable(call.recv), bytes, call.count, call.counts},
+              .type = nccl_moved_type(call.type),
+              .to_self = !call.in_place,
+              .stream = stream};
+  switch (call.operation) {
+    case Operation::fan_out:
+      parts.send.memory = parts.recv.memory;
+      parts.one_to_all = true;
+      parts.only_from = call.root;
+      parts.sends = is_root;
+      parts.receives = !is_root;
+      parts.to_self = false;
+      break;
+    case Operation::all_gather_v:
+      parts.one_to_all = true;
+      parts.sends = parts.receives = true;
+      break;
+    case Operation::gather:
+    case Operation::gather_v:
+      // Only the root knows all counts; what a rank sends is its own block.
+      parts.one_to_all = true;
+      parts.only_to = call.root;
+      parts.sends = true;
+      parts.receives = is_root;
+      break;
+    case Operation::scatter:
+    case Operation::scatter_v:
+      parts.only_from = call.root;
+      parts.sends = is_root;
+      parts.receives = true;
+      break;
+    case Operation::all_to_all_v:
+      parts.recv.counts = call.recv_counts;
+      parts.sends = parts.receives = true;
+      break;
+    default:  // all_to_all
+      parts.sends = parts.receives = true;
+      break;
+  }
+  if (parts.one_to_all) parts.send.count = call.count;
+  return exchange(parts);
+}
+
+NcclResult NcclQueue::exchange(const Parts& parts) const {
+  const auto& [comm, rank, size, token] = target_;
+  return grouped([&] {
+    auto* from = parts.send.memory;
+    auto* to = parts.recv.memory;
+    // A lone receiver has one block, at the start of its buffer.
+    const bool one_from_one = parts.only_from >= 0;
+    for (int peer = 0; peer < size; ++peer) {
+      const auto sent = parts.one_to_all ? parts.send.count : parts.send.count_of(peer);
+      const auto received = one_from_one ? parts.recv.count : parts.recv.count_of(peer);
+      const bool allowed = peer != rank || parts.to_self;
+      const bool sends =
+          parts.sends && allowed && sent > 0 && (parts.only_to < 0 || parts.only_to == peer);
+      const bool receives =
+          parts.receives && allowed && received > 0 && (!one_from_one || parts.only_from == peer);
+      NcclResult result = nccl_success;
+      if (sends) result = nccl_.send(from, sent, parts.type, peer, comm, parts.stream);
+      if (receives && result == nccl_success) {
+        result = nccl_.recv(to, received, parts.type, peer, comm, parts.stream);
+      }
+      if (result != nccl_success) return result;
+      if (parts.sends && !parts.one_to_all) from += sent * parts.send.element_bytes;
+      if (parts.receives && !one_from_one) to += received * parts.recv.element_bytes;
+    }
+    return nccl_success;
+  });
+}
+
+/// A reduce for each rank, to it.
+NcclResult NcclQueue::reduce_scatter_v(const CheckedCollective& call, CudaStream stream) const {
+  return grouped([&] {
+    const auto* from = static_cast<const std::byte*>(call.send);
+    for (int root = 0; root < target_.size; ++root) {
+      const auto count = call.counts[static_cast<std::size_t>(root)];
+      if (count == 0) continue;
+      void* const to = root == target_.rank ? call.recv : nullptr;
+      const auto result =
+          nccl_.reduce(from, to, count, nccl_type(call.type), nccl_operator(call.op).value_or(0),
+                       root, target_.comm, stream);
+      if (result != nccl_success) return result;
+      from += count * size_of(call.type);
+    }
+    return nccl_success;
+  });
+}
+
+NcclResult NcclQueue::message(const Message& message, CudaStream stream) const {
+  const auto type = nccl_moved_type(message.type);
+  const auto send = [&] {
+    // NCCL wants an address for zero elements, too.
+    const void* const from = message.send_count == 0 ? target_.token : message.send;
+    return nccl_.send(from, message.send_count, type, message.to, target_.comm, stream);
+  };
+  const auto recv = [&] {
+    void* const to = message.recv_count == 0 ? target_.token : message.recv;
+    return nccl_.recv(to, message.recv_count, type, message.from, target_.comm, stream);
+  };
+  if (message.operation == Operation::send) return send();
+  if (message.operation == Operation::recv) return recv();
+  return grouped([&] {
+    const auto sent = send();
+    return sent != nccl_success ? sent : recv();
+  });
+}
+
+}  // namespace tutti::device

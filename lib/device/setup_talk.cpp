@@ -1,0 +1,66 @@
+#include "device/setup_talk.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace tutti::device {
+namespace {
+
+// Ranks learn of each other's deadlines here, so these calls may last a little longer.
+constexpr std::chrono::milliseconds grace{1000};
+constexpr std::size_t reason_bytes = 1024;
+
+}  // namespace
+
+CallSettings SetupTalk::settings() const {
+  return {.timeout = deadline_.remaining() + grace};
+}
+
+bool SetupTalk::all_done(bool own_done, const std::string& own_failure) {
+  // The lowest rank that failed, as what a maximum keeps, and whether any rank is at work.
+  std::array<std::int32_t, 2> state{own_failure.empty() ? 0 : group_.size() - group_.rank,
+                                    own_done ? 0 : 1};
+  const auto own = state;
+  host_.run(CheckedCollective{.operation = Operation::all_reduce,
+                              .type = Type::i32,
+                              .op = Operator::max,
+                              .count = state.size(),
+                              .send = own.data(),
+                              .recv = state.data()},
+            settings());
+  if (state[0] != 0) fail(group_.size() - state[0], own_failure);
+  return state[1] == 0;
+}
+
+void SetupTalk::fail(int culprit, const std::string& own_failure) {
+  std::array<char, reason_bytes> reason{};
+  if (culprit == group_.rank) {
+    std::memcpy(reason.data(), own_failure.data(), std::min(own_failure.size(), reason_bytes - 1));
+  }
+  host_.run(CheckedCollective{.operation = Operation::broadcast,
+                              .root = culprit,
+                              .count = reason.size(),
+                              .recv = reason.data()},
+            settings());
+  reason.back() = 0;
+  const auto& peers = plane_.peers();
+  const int world = group_.world_of(culprit);
+  AgreedFailure failure(ErrorCode::system,
+                        fmt::format("{}: {}", peers.describe(world), reason.data()));
+  failure.with_culprits({world})
+      .at(peers.rank(), peers.card(peers.rank()).host.name)
+      .speaking(group_.rank == 0);
+  throw failure;
+}
+
+void SetupTalk::broadcast(void* bytes, std::size_t count) {
+  host_.run(
+      CheckedCollective{
+          .operation = Operation::broadcast, .root = 0, .count = count, .recv = bytes},
+      settings());
+}
+
+}  // namespace tutti::device

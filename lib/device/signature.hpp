@@ -1,0 +1,26 @@
+#pragma once
+
+#include "base/call_signature.hpp"
+#include "communicator/backend.hpp"
+
+namespace tutti::device {
+
+/// Adds what the ranks of a v-form must agree on: where all know all counts alike, those; else no
+/// counts.
+void add_counts(CallSignature& signature, const CheckedCollective& call, const Shape& shape);
+
+/// What the ranks of a call on device memory must agree on.
+[[nodiscard]] inline CallSignature signature_of(const CheckedCollective& call, const Shape& shape,
+                                                std::uint8_t algorithm) {
+  CallSignature signature{.operation = call.operation,
+                          .type = call.type,
+                          .op = call.op,
+                          .root = call.root,
+                          .count = call.count,
+                          .algorithm = algorithm};
+  if (shape.counts_differ) add_counts(signature, call, shape);
+  return signature;
+}
+[[nodiscard]] CallSignature signature_of(const Message& message);
+
+}  // namespace tutti::device

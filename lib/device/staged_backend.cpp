@@ -1,0 +1,234 @@
+#include "device/staged_backend.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "device/inventory.hpp"
+#include "device/signature.hpp"
+#include "device/staged_call.hpp"
+
+namespace tutti::device {
+namespace {
+
+constexpr std::chrono::seconds leave_limit{1};
+constexpr std::chrono::milliseconds verdict_limit{500};
+
+DeviceAddress number(const void* address) {
+  return reinterpret_cast<DeviceAddress>(address);
+}
+
+const std::byte* at(const void* memory, std::size_t bytes) {
+  return static_cast<const std::byte*>(memory) + bytes;
+}
+
+CallSettings with_time_left(CallSettings settings, Deadline deadline) {
+  settings.timeout =
+      std::max<std::chrono::nanoseconds>(deadline.remaining(), std::chrono::milliseconds(1));
+  return settings;
+}
+
+}  // namespace
+
+StagedBackend::StagedBackend(Parts parts)
+    : parts_(std::move(parts)),
+      faults_(parts_.plane, parts_.context->cuda()),
+      pointers_(*parts_.context),
+      events_(std::make_shared<EventPool>(parts_.context)),
+      self_(std::make_shared<StagedBackend*>(this)),
+      algorithm_id_(algorithm_id(name())) {
+  const Context::Current current(*parts_.context, faults_);
+  faults_.check(cuda().create_stream(&copies_, non_blocking_stream), "making a stream");
+}
+
+StagedBackend::~StagedBackend() {
+  try {
+    const auto limit = Deadline::after(leave_limit);
+    while (!started_.empty()) {
+      const auto call = started_.front();
+      if (!advance(*call, limit.remaining())) break;
+    }
+  } catch (const std::exception&) {
+    // What it was is told by the calls themselves.
+  }
+  *self_ = nullptr;
+  cuda().destroy_stream(copies_);
+  for (auto& call : started_) let_go_for_good(std::move(call));
+}
+
+/// What every call begins with: the stream's earlier work is done. Returns the host path's
+/// settings.
+CallSettings StagedBackend::begin(const CallSettings& settings) {
+  if (const auto tell = std::exchange(parts_.on_first_call, nullptr)) tell();
+  finish_dropped();
+  if (parts_.plane.failed()) throw parts_.plane.verdict_error();
+  int status = not_capturing;
+  const auto result = cuda().stream_is_capturing(settings.stream, &status);
+  if (result == cuda_success && status != not_capturing) {
+    throw Error(ErrorCode::usage,
+                "a call that is staged through host memory can't be captured in a graph");
+  }
+  await_stream(settings.stream, Deadline::after(settings.timeout), settings.timeout);
+  auto on_host = settings;
+  on_host.stream = nullptr;
+  return on_host;
+}
+
+template <class Look>
+void StagedBackend::wait(Look look, Deadline deadline, const char* doing,
+                         std::chrono::nanoseconds timeout) const {
+  for (const Backoff backoff;; backoff.pause()) {
+    const auto result = look();
+    if (result == cuda_success) return;
+    if (result != cuda_not_ready) faults_.check(result, doing);
+    if (parts_.plane.failed()) throw parts_.plane.verdict_error();
+    if (!deadline.expired()) continue;
+    const auto& peers = parts_.plane.peers();
+    throw parts_.plane.report_and_wait(
+        {.code = ErrorCode::timeout,
+         .culprits = {peers.rank()},
+         .sentence = fmt::format("{}: {} was not done after {:g} s", peers.describe(peers.rank()),
+                                 doing, std::chrono::duration<double>(timeout).count()),
+         .origin = peers.rank()},
+        verdict_limit);
+  }
+}
+
+void StagedBackend::await_stream(CudaStream stream, Deadline deadline,
+                                 std::chrono::nanoseconds timeout) const {
+  wait([&] { return cuda().query_stream(stream); }, deadline, "earlier work on the stream",
+       timeout);
+}
+
+void StagedBackend::await(const Slot& slot, Deadline deadline,
+                          std::chrono::nanoseconds timeout) const {
+  wait([&] { return cuda().query_event(slot.read->handle()); }, deadline,
+       "a copy from the device to host memory", timeout);
+}
+
+void StagedBackend::reserve(Slot& slot, std::size_t send_bytes, std::size_t recv_bytes) {
+  const auto make_room = [&](PinnedMemory& area, std::size_t bytes) {
+    if (area.bytes() >= bytes) return;
+    area = PinnedMemory();
+    area = PinnedMemory(parts_.context, faults_, std::max(bytes, parts_.area_bytes));
+  };
+  make_room(slot.send, send_bytes);
+  make_room(slot.recv, recv_bytes);
+}
+
+void StagedBackend::read(Slot& slot, const void* from, const StagedPiece& piece) {
+  if (piece.bytes == 0) return;
+  faults_.check(cuda().copy_to_host(slot.send.data() + piece.in_area,
+                                    number(at(from, piece.in_buffer)), piece.bytes, copies_),
+                "copying from the device");
+}
+
+void StagedBackend::write(const Slot& slot, void* to, const StagedPiece& piece) {
+  if (piece.bytes == 0) return;
+  faults_.check(cuda().copy_to_device(number(at(to, piece.in_buffer)),
+                                      slot.recv.data() + piece.in_area, piece.bytes, copies_),
+                "copying to the device");
+}
+
+void StagedBackend::mark_read(Slot& slot) {
+  if (!slot.read) slot.read = std::make_unique<EventPool::Event>(events_, faults_);
+  faults_.check(cuda().record_event(slot.read->handle(), copies_), "recording an event");
+}
+
+void StagedBackend::read_round(const StagingPlan& plan, std::size_t round) {
+  auto& slot = slot_of(round);
+  for (std::size_t i = 0; i < plan.send_pieces(); ++i) {
+    read(slot, plan.input(), plan.send_piece(round, i));
+  }
+  mark_read(slot);
+}
+
+void StagedBackend::write_round(const StagingPlan& plan, std::size_t round, void* to) {
+  for (std::size_t i = 0; i < plan.recv_pieces(); ++i) {
+    write(slot_of(round), to, plan.recv_piece(round, i));
+  }
+}
+
+void StagedBackend::run(const CheckedCollective& call, const CallSettings& settings) {
+  pointers_.require(call, shape_of(call.operation));
+  const Context::Current current(*parts_.context, faults_);
+  const auto deadline = Deadline::after(settings.timeout);
+  const auto on_host = begin(settings);
+  if (shape_of(call.operation).recv == Extent::none) return parts_.host.run(call, on_host);
+  const StagingPlan plan(call, parts_.group.rank, parts_.group.size(), parts_.area_bytes);
+  for (std::size_t i = 0; i < std::min(plan.rounds(), slots_.size()); ++i) {
+    reserve(slots_[i], plan.send_area_bytes(), plan.recv_area_bytes());
+  }
+  // The whole call, so that a difference is found and told as what was called.
+  parts_.history->begin_collective(signature_of(call, shape_of(call.operation), algorithm_id_));
+  try {
+    run_rounds(plan, call.recv, on_host, deadline);
+  } catch (...) {
+    parts_.history->end();
+    throw;
+  }
+  parts_.history->end();
+}
+
+/// While the host path has one round, the device reads the next and writes the one before.
+void StagedBackend::run_rounds(const StagingPlan& plan, void* output, const CallSettings& settings,
+                               Deadline deadline) {
+  read_round(plan, 0);
+  for (std::size_t round = 0; round < plan.rounds(); ++round) {
+    // All copies are on one stream: this one waits for the result that lies in its slot.
+    if (round + 1 < plan.rounds()) read_round(plan, round + 1);
+    auto& slot = slot_of(round);
+    await(slot, deadline, settings.timeout);
+    parts_.host.run(plan.call(round, slot.send.data(), slot.recv.data()),
+                    with_time_left(settings, deadline));
+    write_round(plan, round, output);
+  }
+  await_stream(copies_, deadline, settings.timeout);
+}
+
+void StagedBackend::run(const Message& message, const CallSettings& settings) {
+  pointers_.require(message);
+  const Context::Current current(*parts_.context, faults_);
+  const auto deadline = Deadline::after(settings.timeout);
+  const auto on_host = begin(settings);
+  const MessagePlan plan(message, parts_.area_bytes);
+  for (std::size_t i = 0; i < std::min(plan.rounds(), slots_.size()); ++i) {
+    reserve(slots_[i], plan.send_area_bytes(), plan.recv_area_bytes());
+  }
+  run_rounds(plan, message, on_host, deadline);
+}
+
+void StagedBackend::run_rounds(const MessagePlan& plan, const Message& message,
+                               const CallSettings& settings, Deadline deadline) {
+  const auto read_round = [&](std::size_t round) {
+    if (round >= plan.rounds()) return;
+    read(slot_of(round), message.send, plan.send_piece(round));
+    mark_read(slot_of(round));
+  };
+  read_round(0);
+  for (std::size_t round = 0; round < plan.rounds(); ++round) {
+    read_round(round + 1);
+    auto& slot = slot_of(round);
+    await(slot, deadline, settings.timeout);
+    parts_.host.run(plan.message(round, slot.send.data(), slot.recv.data()),
+                    with_time_left(settings, deadline));
+    write(slot, message.recv, plan.recv_piece(round));
+  }
+  await_stream(copies_, deadline, settings.timeout);
+}
+
+void StagedBackend::synchronize(const CallSettings& settings) {
+  const Context::Current current(*parts_.context, faults_);
+  const auto deadline = Deadline::after(settings.timeout);
+  static_cast<void>(begin(settings));
+  const auto calls = started_;
+  for (const auto& call : calls) {
+    if (call->stream != settings.stream) continue;
+    while (!advance(*call, deadline.remaining())) {
+    }
+    if (call->error) std::rethrow_exception(call->error);
+  }
+}
+
+}  // namespace tutti::device

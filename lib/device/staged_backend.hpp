@@ -1,0 +1,102 @@
+#pragma once
+
+#include <array>
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+
+#include "communicator/backend.hpp"
+#include "control/plane.hpp"
+#include "device/backoff.hpp"
+#include "device/event_pool.hpp"
+#include "device/pinned_memory.hpp"
+#include "device/pointer_check.hpp"
+#include "device/staging_plan.hpp"
+#include "tutti/deadline.hpp"
+
+namespace tutti::device {
+
+/// Buffers in device memory where NCCL can't serve: copied to page-locked host memory, through the
+/// host path, and back, in the order of the caller's stream. A call waits for its stream first and
+/// is done when it returns; large ones go in rounds, so that copies and the host path overlap. A
+/// call that is started has page-locked memory for all its rounds.
+class StagedBackend final : public Backend {
+ public:
+  struct Parts {
+    control::Plane& plane;
+    std::shared_ptr<control::CallHistory> history;
+    std::shared_ptr<const Context> context;
+    control::Group group;
+    Backend& host;
+    std::function<void()> on_first_call;            ///< may be empty
+    std::size_t area_bytes = std::size_t{4} << 20;  ///< of each of four staging areas
+  };
+  explicit StagedBackend(Parts parts);
+  /// Waits up to a second for calls that were started.
+  ~StagedBackend() override;
+
+  [[nodiscard]] const char* name() const override { return "staged"; }
+  void run(const CheckedCollective& call, const CallSettings& settings) override;
+  void run(const Message& message, const CallSettings& settings) override;
+  std::unique_ptr<Pending> start(const CheckedCollective& call,
+                                 const CallSettings& settings) override;
+  std::unique_ptr<Pending> start(const Message& message, const CallSettings& settings) override;
+  void synchronize(const CallSettings& settings) override;
+  [[nodiscard]] const std::string& latest_algorithm() const override {
+    return parts_.host.latest_algorithm();
+  }
+
+ private:
+  struct Slot {
+    PinnedMemory send;
+    PinnedMemory recv;
+    std::unique_ptr<EventPool::Event> read;  ///< the input is there
+  };
+  struct Call;
+  class Started;
+
+  [[nodiscard]] CallSettings begin(const CallSettings& settings);
+  void reserve(Slot& slot, std::size_t send_bytes, std::size_t recv_bytes);
+  void read(Slot& slot, const void* from, const StagedPiece& piece);
+  void write(const Slot& slot, void* to, const StagedPiece& piece);
+  void read_round(const StagingPlan& plan, std::size_t round);
+  void write_round(const StagingPlan& plan, std::size_t round, void* to);
+  void mark_read(Slot& slot);
+  void run_rounds(const StagingPlan& plan, void* output, const CallSettings& settings,
+                  Deadline deadline);
+  void run_rounds(const MessagePlan& plan, const Message& message, const CallSettings& settings,
+                  Deadline deadline);
+  void await(const Slot& slot, Deadline deadline, std::chrono::nanoseconds timeout) const;
+  void await_stream(CudaStream stream, Deadline deadline, std::chrono::nanoseconds timeout) const;
+  template <class Look>
+  void wait(Look look, Deadline deadline, const char* doing,
+            std::chrono::nanoseconds timeout) const;
+  void finish_dropped();
+  bool advance(Call& call, std::chrono::nanoseconds limit);
+  [[nodiscard]] std::shared_ptr<Call> new_call(const CallSettings& settings, std::size_t rounds,
+                                               std::size_t send_bytes,
+                                               std::size_t recv_bytes) const;
+  void read_into(const Call& call, const void* from, const StagedPiece& piece,
+                 std::size_t round) const;
+  template <class Start>
+  std::unique_ptr<Pending> start_rounds(std::shared_ptr<Call> call, std::size_t rounds,
+                                        Start start);
+  static void await_rest(Call& call);
+  static void let_go_for_good(std::shared_ptr<Call> call);
+
+  [[nodiscard]] const CudaCalls& cuda() const { return parts_.context->cuda(); }
+  [[nodiscard]] Slot& slot_of(std::size_t round) { return slots_[round % slots_.size()]; }
+
+  Parts parts_;
+  Faults faults_;
+  PointerCheck pointers_;
+  std::shared_ptr<EventPool> events_;
+  CudaStream copies_ = nullptr;
+  std::array<Slot, 2> slots_;
+  std::list<std::shared_ptr<Call>> started_;
+  std::shared_ptr<StagedBackend*> self_;  ///< null once this is gone
+  std::uint8_t algorithm_id_;
+};
+
+}  // namespace tutti::device

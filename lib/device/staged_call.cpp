@@ -1,0 +1,164 @@
+// Staged calls that are started and waited for later.
+#include "device/staged_call.hpp"
+
+#include <algorithm>
+
+#include "device/signature.hpp"
+
+namespace tutti::device {
+namespace {
+
+constexpr std::chrono::seconds leave_limit{1};
+
+DeviceAddress number(const void* address) {
+  return reinterpret_cast<DeviceAddress>(address);
+}
+
+}  // namespace
+
+std::shared_ptr<StagedBackend::Call> StagedBackend::new_call(const CallSettings& settings,
+                                                             std::size_t rounds,
+                                                             std::size_t send_bytes,
+                                                             std::size_t recv_bytes) const {
+  auto call = std::make_shared<Call>();
+  call->send_stride = send_bytes;
+  call->recv_stride = recv_bytes;
+  call->send = PinnedMemory(parts_.context, faults_, rounds * send_bytes);
+  call->recv = PinnedMemory(parts_.context, faults_, rounds * recv_bytes);
+  call->stream = settings.stream;
+  call->deadline = Deadline::after(settings.timeout);
+  call->timeout = settings.timeout;
+  return call;
+}
+
+void StagedBackend::read_into(const Call& call, const void* from, const StagedPiece& piece,
+                              std::size_t round) const {
+  if (piece.bytes == 0) return;
+  faults_.check(cuda().copy_to_host(call.send_area(round) + piece.in_area,
+                                    number(from) + piece.in_buffer, piece.bytes, copies_),
+                "copying from the device");
+}
+
+template <class Start>
+std::unique_ptr<Pending> StagedBackend::start_rounds(std::shared_ptr<Call> call, std::size_t rounds,
+                                                     Start start) {
+  // Remembered first: rounds that are under way use its memory, also where a later one can't start.
+  started_.push_back(call);
+  try {
+    for (std::size_t round = 0; round < rounds; ++round) {
+      call->rounds.push_back(start(*call, round));
+    }
+  } catch (...) {
+    call->results.clear();
+    throw;
+  }
+  return std::make_unique<Started>(self_, std::move(call));
+}
+
+std::unique_ptr<Pending> StagedBackend::start(const CheckedCollective& call,
+                                              const CallSettings& settings) {
+  pointers_.require(call, shape_of(call.operation));
+  const Context::Current current(*parts_.context, faults_);
+  const auto on_host = begin(settings);
+  if (shape_of(call.operation).recv == Extent::none) {
+    return start_rounds(new_call(settings, 0, 0, 0), 1,
+                        [&](const Call&, std::size_t) { return parts_.host.start(call, on_host); });
+  }
+  const StagingPlan plan(call, parts_.group.rank, parts_.group.size(), parts_.area_bytes);
+  auto started = new_call(settings, plan.rounds(), plan.send_area_bytes(), plan.recv_area_bytes());
+  started->output = call.recv;
+  for (std::size_t round = 0; round < plan.rounds(); ++round) {
+    for (std::size_t i = 0; i < plan.send_pieces(); ++i) {
+      read_into(*started, plan.input(), plan.send_piece(round, i), round);
+    }
+    for (std::size_t i = 0; i < plan.recv_pieces(); ++i) {
+      started->expect(plan.recv_piece(round, i), round);
+    }
+  }
+  await_stream(copies_, started->deadline, started->timeout);
+  parts_.history->begin_collective(signature_of(call, shape_of(call.operation), algorithm_id_));
+  parts_.history->end();
+  return start_rounds(std::move(started), plan.rounds(), [&](const Call& whole, auto round) {
+    return parts_.host.start(plan.call(round, whole.send_area(round), whole.recv_area(round)),
+                             on_host);
+  });
+}
+
+std::unique_ptr<Pending> StagedBackend::start(const Message& message,
+                                              const CallSettings& settings) {
+  pointers_.require(message);
+  const Context::Current current(*parts_.context, faults_);
+  const auto on_host = begin(settings);
+  const MessagePlan plan(message, parts_.area_bytes);
+  auto started = new_call(settings, plan.rounds(), plan.send_area_bytes(), plan.recv_area_bytes());
+  started->output = message.recv;
+  for (std::size_t round = 0; round < plan.rounds(); ++round) {
+    read_into(*started, message.send, plan.send_piece(round), round);
+    started->expect(plan.recv_piece(round), round);
+  }
+  await_stream(copies_, started->deadline, started->timeout);
+  return start_rounds(std::move(started), plan.rounds(), [&](const Call& whole, auto round) {
+    return parts_.host.start(plan.message(round, whole.send_area(round), whole.recv_area(round)),
+                             on_host);
+  });
+}
+
+/// True when the call is done, whether well or not.
+bool StagedBackend::advance(Call& call, std::chrono::nanoseconds limit) {
+  if (call.done) return true;
+  try {
+    const auto end = Deadline::after(limit);
+    for (; call.rounds_done < call.rounds.size(); ++call.rounds_done) {
+      if (!call.rounds[call.rounds_done]->wait_for(end.remaining())) return false;
+    }
+    const Context::Current current(*parts_.context, faults_);
+    for (const auto& piece : call.results) {
+      faults_.check(cuda().copy_to_device(number(call.output) + piece.in_buffer,
+                                          call.recv.data() + piece.in_area, piece.bytes, copies_),
+                    "copying to the device");
+    }
+    await_stream(copies_, call.deadline, call.timeout);
+  } catch (const std::exception&) {
+    call.error = std::current_exception();
+    await_rest(call);
+  }
+  call.done = true;
+  call.rounds.clear();
+  call.send = PinnedMemory();
+  call.recv = PinnedMemory();
+  std::erase_if(started_, [&](const auto& other) { return other.get() == &call; });
+  return true;
+}
+
+/// After an error the other rounds end, too, and soon; until then they use the call's memory.
+void StagedBackend::await_rest(Call& call) {
+  bool over = true;
+  for (auto& round : call.rounds) {
+    try {
+      over = round->wait_for(leave_limit) && over;
+    } catch (const std::exception&) {
+      continue;  // over
+    }
+  }
+  if (!over) let_go_for_good(std::make_shared<Call>(std::move(call)));
+}
+
+/// What the host path may still use is never freed.
+void StagedBackend::let_go_for_good(std::shared_ptr<Call> call) {
+  // NOLINTNEXTLINE(cppcoreguidelines-owning-memory)
+  static_cast<void>(new std::shared_ptr<Call>(std::move(call)));
+}
+
+/// Calls that nobody will wait for any more: an error of theirs is the next call's.
+void StagedBackend::finish_dropped() {
+  const auto calls = started_;
+  for (const auto& call : calls) {
+    // The two lists have it; nobody else does.
+    if (call.use_count() > 2) continue;
+    if (advance(*call, std::chrono::nanoseconds(0)) && call->error) {
+      std::rethrow_exception(call->error);
+    }
+  }
+}
+
+}  // namespace tutti::device

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <exception>
+#include <memory>
+#include <vector>
+
+#include "device/staged_backend.hpp"
+
+namespace tutti::device {
+
+/// A call that was started: page-locked memory for all its rounds, and how far it has come. Its
+/// rounds are those of a call that was not started, since other ranks may have made it so.
+struct StagedBackend::Call {
+  PinnedMemory send;
+  PinnedMemory recv;
+  std::size_t send_stride = 0;  ///< bytes from one round's area to the next's
+  std::size_t recv_stride = 0;
+  std::vector<std::unique_ptr<Pending>> rounds;
+  std::size_t rounds_done = 0;
+  void* output = nullptr;            ///< in device memory
+  std::vector<StagedPiece> results;  ///< where it gets what of `recv`
+  CudaStream stream = nullptr;
+  Deadline deadline = Deadline::never();
+  std::chrono::nanoseconds timeout{};
+  bool done = false;
+  std::exception_ptr error;
+
+  [[nodiscard]] std::byte* send_area(std::size_t round) const {
+    return send.data() + round * send_stride;
+  }
+  [[nodiscard]] std::byte* recv_area(std::size_t round) const {
+    return recv.data() + round * recv_stride;
+  }
+  void expect(StagedPiece piece, std::size_t round) {
+    if (piece.bytes == 0) return;
+    piece.in_area += round * recv_stride;
+    results.push_back(piece);
+  }
+};
+
+/// What the caller holds.
+class StagedBackend::Started final : public Pending {
+ public:
+  Started(std::shared_ptr<StagedBackend*> owner, std::shared_ptr<Call> call)
+      : owner_(std::move(owner)), call_(std::move(call)) {}
+
+  bool wait_for(std::chrono::nanoseconds limit) override {
+    if (*owner_ == nullptr && !call_->done) {
+      throw Error(ErrorCode::aborted, "the communicator of this call has been destroyed");
+    }
+    const bool done = call_->done || (*owner_)->advance(*call_, limit);
+    if (done && call_->error) std::rethrow_exception(call_->error);
+    return done;
+  }
+  /// Staged data is written by the host: this waits.
+  void order_before(void*) override {
+    while (!wait_for(std::chrono::hours(1))) {
+    }
+  }
+
+ private:
+  std::shared_ptr<StagedBackend*> owner_;
+  std::shared_ptr<Call> call_;
+};
+
+}  // namespace tutti::device

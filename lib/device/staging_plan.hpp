@@ -1,0 +1,87 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include "communicator/backend.hpp"
+
+namespace tutti::device {
+
+/// A run of elements of a user's buffer and where it lies in a staging area.
+struct StagedPiece {
+  std::size_t in_buffer = 0;  ///< bytes from the buffer's start
+  std::size_t in_area = 0;    ///< bytes from the area's start
+  std::size_t bytes = 0;
+};
+
+/// How a collective on device memory is cut into rounds that fit into staging areas. Each round is
+/// the same collective on a part of every block: so a round reads and writes the same elements, and
+/// in-place calls need no care. All ranks come to the same rounds. v-forms are one round, since not
+/// all ranks know all counts.
+class StagingPlan {
+ public:
+  StagingPlan(const CheckedCollective& call, int rank, int size, std::size_t area_bytes);
+
+  [[nodiscard]] std::size_t rounds() const { return rounds_; }
+  /// Bytes that a round needs at most in the area of each buffer.
+  [[nodiscard]] std::size_t send_area_bytes() const;
+  [[nodiscard]] std::size_t recv_area_bytes() const;
+
+  [[nodiscard]] std::size_t pieces(Extent extent) const;
+  [[nodiscard]] StagedPiece send_piece(std::size_t round, std::size_t index) const;
+  [[nodiscard]] StagedPiece recv_piece(std::size_t round, std::size_t index) const;
+  [[nodiscard]] std::size_t send_pieces() const { return has_input_ ? pieces(send_extent_) : 0; }
+  [[nodiscard]] std::size_t recv_pieces() const { return has_output_ ? pieces(recv_extent_) : 0; }
+  /// Where the input lies: broadcast and fan_out have it in their one buffer.
+  [[nodiscard]] const void* input() const;
+  /// The round's call on the areas.
+  [[nodiscard]] CheckedCollective call(std::size_t round, std::byte* send_area,
+                                       std::byte* recv_area) const;
+  /// Broadcast and fan_out: input and output are one area.
+  [[nodiscard]] bool one_buffer() const { return one_buffer_; }
+
+ private:
+  [[nodiscard]] std::size_t elements(std::size_t round) const;
+  [[nodiscard]] StagedPiece piece(Extent extent, std::size_t whole_bytes, std::size_t round,
+                                  std::size_t index) const;
+
+  CheckedCollective call_;
+  std::size_t blocks_;
+  Extent send_extent_;
+  Extent recv_extent_;
+  bool one_buffer_ = false;
+  bool has_input_ = false;
+  bool has_output_ = false;
+  bool whole_ = false;          ///< a v-form
+  std::size_t whole_send_ = 0;  ///< bytes of a v-form's buffers
+  std::size_t whole_recv_ = 0;
+  std::size_t chunk_ = 0;  ///< elements of each block in a round
+  std::size_t rounds_ = 1;
+};
+
+/// The same for messages: both ends cut at the same places. Either direction may be the longer.
+class MessagePlan {
+ public:
+  MessagePlan(const Message& message, std::size_t area_bytes);
+
+  [[nodiscard]] std::size_t rounds() const { return std::max(send_rounds_, recv_rounds_); }
+  [[nodiscard]] std::size_t send_area_bytes() const;
+  [[nodiscard]] std::size_t recv_area_bytes() const;
+  /// Of no bytes where the round has nothing to send or to receive.
+  [[nodiscard]] StagedPiece send_piece(std::size_t round) const;
+  [[nodiscard]] StagedPiece recv_piece(std::size_t round) const;
+  /// The round's message between the areas.
+  [[nodiscard]] Message message(std::size_t round, std::byte* send_area,
+                                std::byte* recv_area) const;
+
+ private:
+  [[nodiscard]] StagedPiece piece(std::size_t count, std::size_t rounds, std::size_t round) const;
+
+  Message message_;
+  std::size_t element_bytes_;
+  std::size_t chunk_;
+  std::size_t send_rounds_ = 0;
+  std::size_t recv_rounds_ = 0;
+};
+
+}  // namespace tutti::device

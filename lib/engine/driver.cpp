@@ -1,0 +1,333 @@
+#include "engine/driver.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "engine/reduce.hpp"
+
+namespace tutti::engine {
+namespace {
+
+// How long a rank sleeps at most before it looks at its peers and its deadlines again.
+constexpr std::chrono::milliseconds nap{100};
+// A broken data link alone proves no death: the control plane gets this long to say who died.
+constexpr std::chrono::seconds verdict_limit{2};
+constexpr std::chrono::milliseconds late_verdict_limit{500};
+
+Error in_call(Error error, const Task& task) {
+  return error.in(describe(task.late.call), task.late.sequence);
+}
+
+}  // namespace
+
+Driver::~Driver() {
+  {
+    const Lock lock(mutex_);
+    stop_ = true;
+    changed_.notify_all();
+  }
+  plane_.poke();
+  if (helper_.joinable()) helper_.join();
+}
+
+void Driver::run(Task& task) {
+  {
+    const Lock lock(mutex_);
+    add(task);
+  }
+  while (!wait(task, Deadline::after(std::chrono::hours(1)))) {
+  }
+  if (task.error) std::rethrow_exception(task.error);
+}
+
+void Driver::start(const std::shared_ptr<Task>& task) {
+  const Lock lock(mutex_);
+  task->self = task;
+  if (!helper_.joinable()) {
+    // Signals go to the program's own threads.
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    helper_ = std::thread([this] { help(); });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+  add(*task);
+  changed_.notify_all();
+}
+
+void Driver::add(Task& task) {
+  in_flight_.push_back(&task);
+  incoming_.push_back(&task);
+  if (driving_) plane_.poke();
+}
+
+bool Driver::wait(Task& task, Deadline limit) {
+  if (task.finished.load(std::memory_order_acquire)) return true;
+  Lock lock(mutex_);
+  const auto is_finished = [&] { return task.finished.load(std::memory_order_relaxed); };
+  ++waiters_;
+  do {
+    if (!driving_) {
+      driving_ = true;
+      drive(lock, limit, [&] { return is_finished() || limit.expired(); });
+      driving_ = false;
+    } else {
+      if (helper_drives_) plane_.poke();  // it makes way
+      changed_.wait_for(lock, limit.remaining(), [&] { return is_finished() || !driving_; });
+    }
+  } while (!is_finished() && !limit.expired());
+  --waiters_;
+  if (has_tasks()) changed_.notify_all();
+  return is_finished();
+}
+
+void Driver::finish(const control::Group& group) {
+  while (const auto task = find(group)) wait(*task, Deadline::never());
+}
+
+void Driver::leave(const control::Group& group, std::chrono::nanoseconds limit) {
+  const auto deadline = Deadline::after(limit);
+  bool reported = false;
+  while (true) {
+    const auto task = find(group);
+    if (!task) return;
+    if (wait(*task, reported ? Deadline::after(std::chrono::seconds(1)) : deadline)) continue;
+    if (reported) return;
+    reported = true;
+    const auto& peers = plane_.peers();
+    static_cast<void>(plane_.report_and_wait(
+        {.code = ErrorCode::aborted,
+         .culprits = {peers.rank()},
+         .sentence = fmt::format("{} destroyed a communicator while its {} (call {}) was in flight",
+                                 peers.describe(peers.rank()), describe(task->late.call),
+                                 task->late.sequence),
+         .origin = peers.rank()},
+        late_verdict_limit));
+  }
+}
+
+std::shared_ptr<Task> Driver::find(const control::Group& group) {
+  const Lock lock(mutex_);
+  for (const auto* task : in_flight_) {
+    if (task->late.group == &group) return task->self;
+  }
+  return nullptr;
+}
+
+/// With the mutex held and `driving_` set by the caller.
+template <class Stop>
+void Driver::drive(Lock& lock, Deadline limit, Stop stop) {
+  do {
+    active_.insert(active_.end(), incoming_.begin(), incoming_.end());
+    incoming_.clear();
+    lock.unlock();
+    move_all(limit);
+    lock.lock();
+    if (publish() && waiters_ > 1) changed_.notify_all();
+  } while (!stop() && has_tasks());
+  changed_.notify_all();
+}
+
+bool Driver::publish() {
+  const bool any = !over_.empty();
+  for (auto* const task : over_) {
+    const auto kept = std::move(task->self);
+    std::erase(in_flight_, task);
+    task->finished.store(true, std::memory_order_release);
+  }
+  over_.clear();
+  return any;
+}
+
+void Driver::help() {
+  Lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return stop_ || (!driving_ && waiters_ == 0 && has_tasks()); });
+    if (stop_) return;
+    driving_ = true;
+    helper_drives_ = true;
+    drive(lock, Deadline::after(std::chrono::hours(1)), [this] { return stop_ || waiters_ > 0; });
+    helper_drives_ = false;
+    driving_ = false;
+    changed_.notify_all();
+  }
+}
+
+void Driver::move_all(Deadline limit) {
+  current_ = nullptr;
+  try {
+    if (plane_.failed()) return fail_all();
+    if (advance_all()) return;
+    auto longest = std::min<std::chrono::nanoseconds>(nap, limit.remaining());
+    for (const auto* task : active_) longest = std::min(longest, task->deadline.remaining());
+    look_for_trouble(links_.progress(longest));
+  } catch (...) {
+    if (active_.empty()) return;
+    fail_all_with(current_ != nullptr ? *current_ : *active_.front(), std::current_exception());
+  }
+}
+
+/// True if a call is over.
+bool Driver::advance_all() {
+  for (auto* const task : active_) {
+    current_ = task;
+    if (advance(*task)) complete(*task);
+  }
+  current_ = nullptr;
+  if (over_.empty()) return false;
+  std::erase_if(active_, [this](Task* task) {
+    return std::find(over_.begin(), over_.end(), task) != over_.end();
+  });
+  return true;
+}
+
+void Driver::activate(Task& task) {
+  task.execution.emplace(task.schedule, task.memory,
+                         Execution::Names{task.send_call, task.recv_call, task.late.group->world},
+                         links_);
+  if (!task.is_message) return;
+  const auto& group = *task.late.group;
+  if (task.sends) {
+    const int to = group.world_of(task.send_call.signature.root);
+    checker_.add_message(to, task.send_call);
+    if (task.send_call.signature.count == 0) links_.announce(to, task.send_call);
+  }
+  if (task.receives) {
+    checker_.add_message(group.world_of(task.recv_call.signature.root), task.recv_call);
+    if (task.recv_call.signature.count == 0) task.execution->await_empty_message();
+  }
+}
+
+bool Driver::advance(Task& task) {
+  if (!task.execution) activate(task);
+  return task.execution->advance();
+}
+
+void Driver::complete(Task& task) {
+  const auto& group = *task.late.group;
+  if (!task.is_message) links_.finish_collective(task.send_call.key);
+  if (task.sends) {
+    links_.finish_sent(task.send_call.key, group.world_of(task.send_call.signature.root));
+  }
+  if (task.receives) {
+    links_.finish_received(task.recv_call.key, group.world_of(task.recv_call.signature.root));
+  }
+  if (const auto& division = task.division) {
+    divide(division->buffer, division->count, division->type, division->ranks);
+  }
+  finish(task);
+}
+
+void Driver::finish(Task& task) {
+  if (task.sends) checker_.remove_message(task.send_call);
+  if (task.receives) checker_.remove_message(task.recv_call);
+  task.history->end();
+  over_.push_back(&task);
+}
+
+/// A verdict ends all calls alike.
+void Driver::fail_all() {
+  for (auto* const task : active_) {
+    task->error = std::make_exception_ptr(in_call(plane_.verdict_error(), *task));
+    finish(*task);
+  }
+  active_.clear();
+  // The memory of these calls goes: the links must not touch it again.
+  links_.abandon();
+}
+
+void Driver::fail_all_with(Task& culprit, const std::exception_ptr& error) {
+  auto thrown = error;
+  if (!plane_.failed()) {
+    // This rank alone has met it: the others must not wait for it.
+    const auto& peers = plane_.peers();
+    std::string reason = "unknown";
+    auto code = ErrorCode::system;
+    try {
+      std::rethrow_exception(error);
+    } catch (const Error& known) {
+      reason = known.sentence();
+      code = known.code();
+    } catch (const std::exception& known) {
+      reason = known.what();
+    } catch (...) {
+    }
+    plane_.report({.code = code == ErrorCode::usage ? ErrorCode::aborted : code,
+                   .culprits = {peers.rank()},
+                   .sentence = fmt::format("{}: {} failed: {}", peers.describe(peers.rank()),
+                                           describe(culprit.late.call), reason),
+                   .origin = peers.rank()});
+  }
+  for (auto* const task : active_) {
+    const bool is_verdict = task != &culprit && plane_.failed();
+    task->error =
+        is_verdict ? std::make_exception_ptr(in_call(plane_.verdict_error(), *task)) : thrown;
+    finish(*task);
+  }
+  active_.clear();
+  links_.abandon();
+}
+
+void Driver::look_for_trouble(bool moved) {
+  for (auto* const task : active_) {
+    current_ = task;
+    if (task->deadline.expired()) {
+      // What came at the last moment counts.
+      if (advance(*task)) continue;
+      const auto finding = find_late(plane_, task->late, task->execution->awaited());
+      if (plane_.failed()) throw in_call(plane_.verdict_error(), *task);
+      fail(finding, *task, late_verdict_limit);
+    }
+    if (!moved) check_peers(*task);
+  }
+  current_ = nullptr;
+}
+
+void Driver::fail(const control::Finding& finding, const Task& task,
+                  std::chrono::milliseconds limit) {
+  throw in_call(plane_.report_and_wait(finding, limit), task);
+}
+
+void Driver::check_peers(Task& task) {
+  const auto seen_before = task.seen_departed;
+  for (const auto& awaited : task.execution->awaited()) {
+    check_peer(task, awaited, seen_before.contains(awaited.peer));
+  }
+}
+
+void Driver::check_peer(Task& task, const Awaited& awaited, bool departed_before) {
+  const auto& peers = plane_.peers();
+  const auto& [peer, receiving] = awaited;
+  const auto state = links_.state(peer, receiving);
+  const bool over = !state.failure.empty();
+  if (plane_.has_departed(peer) && (over || !state.made)) {
+    // Its last connection may have come after this look at the link and before the look for the
+    // goodbye: what is there is taken first.
+    task.seen_departed.insert(peer);
+    if (!departed_before) return;
+    fail({.code = ErrorCode::mismatch,
+          .culprits = {peer},
+          .sentence = fmt::format("{} waits in {} for {}, which has left: all ranks must make the "
+                                  "same calls before they destroy the communicator",
+                                  peers.describe(peers.rank()), describe(task.late.call),
+                                  peers.describe(peer)),
+          .origin = peers.rank()},
+         task, late_verdict_limit);
+  }
+  if (!over) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (!task.broken_since) task.broken_since = now;
+  if (now - *task.broken_since < verdict_limit) return;
+  fail({.code = ErrorCode::system,
+        .culprits = {peer},
+        .sentence = fmt::format("{} can't {} {}: {}", peers.describe(peers.rank()),
+                                receiving ? "receive from" : "send to", peers.describe(peer),
+                                state.failure),
+        .origin = peers.rank()},
+       task, late_verdict_limit);
+}
+
+}  // namespace tutti::engine

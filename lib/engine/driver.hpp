@@ -1,0 +1,85 @@
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "control/plane.hpp"
+#include "engine/call_checker.hpp"
+#include "engine/task.hpp"
+#include "transport/links.hpp"
+
+namespace tutti::engine {
+
+/// Moves all calls in flight of a process forward. One thread at a time drives: a thread that waits
+/// for a call, or else, where calls were started and nobody waits, a thread of the driver's own.
+/// Whoever drives moves everybody's calls.
+class Driver {
+ public:
+  Driver(control::Plane& plane, transport::Links& links, CallChecker& checker)
+      : plane_(plane), links_(links), checker_(checker) {}
+  Driver(const Driver&) = delete;
+  Driver& operator=(const Driver&) = delete;
+  ~Driver();
+
+  /// Returns when the call is done; throws what it has met.
+  void run(Task& task);
+  /// Returns at once.
+  void start(const std::shared_ptr<Task>& task);
+  /// True when the call has finished, whether well or not; false at `limit`.
+  bool wait(Task& task, Deadline limit);
+  /// Returns when the group's calls that were started are over, at the latest at their deadlines.
+  void finish(const control::Group& group);
+  /// Waits up to `limit` for the group's calls; past it the job's communication is over, since its
+  /// peers wait for what will not come. Afterwards the group has no call in flight.
+  void leave(const control::Group& group, std::chrono::nanoseconds limit);
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+
+  void add(Task& task);
+  template <class Stop>
+  void drive(Lock& lock, Deadline limit, Stop stop);
+  void help();
+  [[nodiscard]] bool has_tasks() const { return !in_flight_.empty(); }
+  [[nodiscard]] std::shared_ptr<Task> find(const control::Group& group);
+  bool publish();
+
+  // By the thread that drives, without the mutex.
+  void move_all(Deadline limit);
+  bool advance_all();
+  void activate(Task& task);
+  bool advance(Task& task);
+  void look_for_trouble(bool moved);
+  void check_peers(Task& task);
+  void check_peer(Task& task, const Awaited& awaited, bool departed_before);
+  [[noreturn]] void fail(const control::Finding& finding, const Task& task,
+                         std::chrono::milliseconds limit);
+  void complete(Task& task);
+  void finish(Task& task);
+  void fail_all();
+  void fail_all_with(Task& culprit, const std::exception_ptr& error);
+
+  control::Plane& plane_;
+  transport::Links& links_;
+  CallChecker& checker_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Task*> in_flight_;  ///< all, from add() to publish()
+  std::vector<Task*> incoming_;   ///< those that the driving thread has not taken yet
+  bool driving_ = false;
+  bool helper_drives_ = false;
+  bool stop_ = false;
+  int waiters_ = 0;
+  std::thread helper_;
+
+  // The driving thread's.
+  std::vector<Task*> active_;
+  std::vector<Task*> over_;  ///< finished, and not yet published
+  Task* current_ = nullptr;
+};
+
+}  // namespace tutti::engine

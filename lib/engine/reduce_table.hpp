@@ -1,0 +1,129 @@
+#pragma once
+
+#include "engine/reduce_loops.hpp"
+
+/// Which loop is whose: the functions of one instruction set for every type and operator.
+namespace tutti::engine::vector {
+
+template <class Format, class Op, Finish finish = Finish::nothing>
+Kernels loops() {
+  return {reduce<Format, Op>, combine<Format, Op, finish>};
+}
+
+/// T is i8 … u64, Bits the unsigned type of its size: overflow of signed integers must wrap.
+template <class Isa, class T, class Bits>
+Kernels of_integers(Operator op) {
+  switch (op) {
+    case Operator::sum:
+    case Operator::average:
+      return loops<Integers<Isa, Bits>, Sum>();
+    case Operator::product:
+      return loops<Integers<Isa, Bits>, Product>();
+    case Operator::min:
+      return loops<Integers<Isa, T>, Smaller>();
+    case Operator::max:
+      return loops<Integers<Isa, T>, Larger>();
+    case Operator::bit_and:
+      return loops<Integers<Isa, Bits>, And>();
+    case Operator::bit_or:
+      return loops<Integers<Isa, Bits>, Or>();
+    case Operator::bit_xor:
+      return loops<Integers<Isa, Bits>, Xor>();
+  }
+  return {};
+}
+
+/// `Format` is for arithmetic, `Rising` and `Falling` are its numbers in order of size.
+template <class Format, class Rising, class Falling, Finish average>
+Kernels of_floats(Operator op) {
+  switch (op) {
+    case Operator::sum:
+      return loops<Format, Sum>();
+    case Operator::average:
+      return loops<Format, Sum, average>();
+    case Operator::product:
+      return loops<Format, Product>();
+    case Operator::min:
+      return loops<Falling, Larger>();
+    case Operator::max:
+      return loops<Rising, Larger>();
+    default:
+      return {};
+  }
+}
+
+template <class Isa, bool reversed>
+using OrderedHalves = OrderedFloats<Isa, std::int16_t, 0x7c00, 0x7e00, reversed>;
+template <class Isa, bool reversed>
+using OrderedBfloats = OrderedFloats<Isa, std::int16_t, 0x7f80, 0x7fc0, reversed>;
+template <class Isa, bool reversed>
+using OrderedSingles = OrderedFloats<Isa, std::int32_t, 0x7f800000, 0x7fc00000, reversed>;
+template <class Isa, bool reversed>
+using OrderedDoubles =
+    OrderedFloats<Isa, std::int64_t, 0x7ff0000000000000, 0x7ff8000000000000, reversed>;
+
+template <class Isa>
+Kernels kernels(Type type, Operator op) {
+  switch (type) {
+    case Type::i8:
+      return of_integers<Isa, std::int8_t, std::uint8_t>(op);
+    case Type::u8:
+      return of_integers<Isa, std::uint8_t, std::uint8_t>(op);
+    case Type::i32:
+      return of_integers<Isa, std::int32_t, std::uint32_t>(op);
+    case Type::u32:
+      return of_integers<Isa, std::uint32_t, std::uint32_t>(op);
+    case Type::i64:
+      return of_integers<Isa, std::int64_t, std::uint64_t>(op);
+    case Type::u64:
+      return of_integers<Isa, std::uint64_t, std::uint64_t>(op);
+    case Type::f16:
+      return of_floats<typename Isa::Halves, OrderedHalves<Isa, false>, OrderedHalves<Isa, true>,
+                       Finish::divide>(op);
+    case Type::bf16:
+      return of_floats<Bfloats<Isa>, OrderedBfloats<Isa, false>, OrderedBfloats<Isa, true>,
+                       Finish::divide>(op);
+    case Type::f32:
+      return of_floats<Floats<Isa, float>, OrderedSingles<Isa, false>, OrderedSingles<Isa, true>,
+                       Finish::nothing>(op);
+    case Type::f64:
+      return of_floats<Floats<Isa, double>, OrderedDoubles<Isa, false>, OrderedDoubles<Isa, true>,
+                       Finish::nothing>(op);
+    case Type::f8e4m3:
+    case Type::f8e5m2:
+      break;
+  }
+  return {};
+}
+
+template <class Isa>
+DivideFunction division(Type type) {
+  switch (type) {
+    case Type::i8:
+      return divide_integers<Isa, std::int8_t, double>;
+    case Type::u8:
+      return divide_integers<Isa, std::uint8_t, double>;
+    case Type::i32:
+      return divide_integers<Isa, std::int32_t, double>;
+    case Type::u32:
+      return divide_integers<Isa, std::uint32_t, double>;
+    case Type::i64:
+      return divide_integers<Isa, std::int64_t, std::int64_t>;
+    case Type::u64:
+      return divide_integers<Isa, std::uint64_t, std::uint64_t>;
+    case Type::f16:
+      return divide_floats<typename Isa::Halves>;
+    case Type::bf16:
+      return divide_floats<Bfloats<Isa>>;
+    case Type::f32:
+      return divide_floats<Floats<Isa, float>>;
+    case Type::f64:
+      return divide_floats<Floats<Isa, double>>;
+    case Type::f8e4m3:
+    case Type::f8e5m2:
+      break;
+  }
+  return nullptr;
+}
+
+}  // namespace tutti::engine::vector

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "algorithm/schedule.hpp"
+#include "control/call_history.hpp"
+#include "engine/execution.hpp"
+#include "engine/lateness.hpp"
+#include "transport/request.hpp"
+#include "tutti/deadline.hpp"
+
+namespace tutti::engine {
+
+/// One call in flight: what to do, and how far it has come. It stays where it is, since links and
+/// checker point into it.
+struct Task {
+  Task(const control::Group& group, std::shared_ptr<control::CallHistory> calls)
+      : late{.group = &group}, history(std::move(calls)) {}
+  Task(const Task&) = delete;
+  Task& operator=(const Task&) = delete;
+
+  /// An average's division, which follows the sum.
+  struct Division {
+    std::byte* buffer = nullptr;
+    std::size_t count = 0;
+    Type type = Type::u8;
+    int ranks = 1;
+  };
+
+  LateCall late;
+  Deadline deadline = Deadline::never();
+  std::shared_ptr<control::CallHistory> history;
+  algorithm::Schedule schedule;
+  Memory memory;
+  std::vector<std::byte> scratch;  ///< empty where `memory` has the scratch of somebody else
+  transport::CallContext send_call;
+  transport::CallContext recv_call;
+  bool is_message = false;  ///< else a collective, whose two contexts are the same
+  bool sends = false;       ///< a message to another rank goes out…
+  bool receives = false;    ///< …or comes in
+  std::optional<Division> division;
+
+  /// Set last, by the thread that drives; then nothing but `error` is looked at.
+  std::atomic<bool> finished{false};
+  std::exception_ptr error;
+
+  // The driver's.
+  std::optional<Execution> execution;
+  std::optional<std::chrono::steady_clock::time_point> broken_since;
+  std::set<int> seen_departed;
+  std::shared_ptr<Task> self;  ///< of a call that was started and may be dropped
+};
+
+}  // namespace tutti::engine

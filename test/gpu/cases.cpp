@@ -1,0 +1,340 @@
+#include "cases.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <numeric>
+
+#include "base/shape.hpp"
+#include "numbers.hpp"
+
+namespace tutti::gpu_test {
+namespace {
+
+constexpr std::byte poison_value{0xA5};
+
+/// What one rank passes and what must come out.
+class Problem {
+ public:
+  Problem(const Case& one, int rank, int size, std::uint64_t seed)
+      : case_(one),
+        shape_(shape_of(one.operation)),
+        rank_(rank),
+        size_(size),
+        source_{one.type, one.op, seed, size} {
+    for (int other = 0; other < size; ++other) {
+      counts_.push_back(block(other));
+      send_counts_.push_back(exchanged(rank, other));
+      recv_counts_.push_back(exchanged(other, rank));
+    }
+  }
+
+  [[nodiscard]] bool has_send() const {
+    return shape_.send != Extent::none && (!shape_.send_at_root_only || is_root());
+  }
+  [[nodiscard]] bool has_recv() const {
+    return shape_.recv != Extent::none && (!shape_.recv_at_root_only || is_root());
+  }
+  [[nodiscard]] std::size_t send_elements() const { return elements(shape_.send, send_counts_); }
+  [[nodiscard]] std::size_t recv_elements() const { return elements(shape_.recv, recv_counts_); }
+  /// In place: where the own input lies in the one buffer.
+  [[nodiscard]] std::size_t own_offset() const {
+    return shape_.send == Extent::one && shape_.recv == Extent::all ? offset(rank_) : 0;
+  }
+  [[nodiscard]] bool in_place_here() const {
+    if (!case_.in_place) return false;
+    return !shape_.rooted || shape_.send == shape_.recv || is_root();
+  }
+
+  [[nodiscard]] std::vector<std::byte> input(int of_rank, std::size_t first,
+                                             std::size_t count) const {
+    return contribution(source_, of_rank, first, count);
+  }
+  [[nodiscard]] std::vector<std::byte> own_input() const {
+    return input(rank_, 0, send_elements());
+  }
+  [[nodiscard]] std::vector<std::byte> root_input() const {
+    return input(case_.root, 0, case_.count);
+  }
+
+  [[nodiscard]] Collective call() const {
+    Collective call{
+        .operation = case_.operation, .type = case_.type, .op = case_.op, .root = case_.root};
+    if (!shape_.counts_differ) return call;
+    if (shape_.rooted && !is_root()) return call;
+    const bool exchange = case_.operation == Operation::all_to_all_v;
+    call.counts = exchange ? send_counts_ : counts_;
+    if (exchange) call.recv_counts = recv_counts_;
+    return call;
+  }
+
+  /// Empty if `found`, the receive buffer, is right.
+  [[nodiscard]] std::string judge(const std::vector<std::byte>& found) const {
+    const auto element_bytes = size_of(case_.type);
+    if (shape_.reduces) {
+      const auto first = case_.operation == Operation::reduce_scatter ||
+                                 case_.operation == Operation::reduce_scatter_v
+                             ? offset(rank_)
+                             : 0;
+      for (std::size_t i = 0; i < found.size() / element_bytes; ++i) {
+        const auto wrong = complaint(source_, first + i, found.data() + i * element_bytes);
+        if (!wrong.empty()) return fmt::format("element {} is {}", i, wrong);
+      }
+      return {};
+    }
+    const auto due = expected_moved();
+    const auto differs = std::mismatch(found.begin(), found.end(), due.begin(), due.end());
+    if (differs.first == found.end() && differs.second == due.end()) return {};
+    return fmt::format("byte {} of {} is wrong", differs.first - found.begin(), due.size());
+  }
+
+ private:
+  [[nodiscard]] bool is_root() const { return rank_ == case_.root; }
+  /// v-forms: blocks of different lengths, some of them empty.
+  [[nodiscard]] std::size_t block(int rank) const {
+    if (!shape_.counts_differ) return case_.count;
+    return rank % 3 == 1 ? 0 : case_.count + 2 * static_cast<std::size_t>(rank);
+  }
+  [[nodiscard]] std::size_t exchanged(int from, int to) const {
+    if (case_.operation != Operation::all_to_all_v) return block(to);
+    return (from + to) % 3 == 1 ? 0 : case_.count + static_cast<std::size_t>(from + 3 * to);
+  }
+  [[nodiscard]] std::size_t offset(int rank) const {
+    return std::accumulate(counts_.begin(), counts_.begin() + rank, std::size_t{0});
+  }
+  [[nodiscard]] std::size_t elements(Extent extent,
+                                     const std::vector<std::size_t>& exchange) const {
+    if (extent == Extent::none) return 0;
+    if (extent == Extent::one) return block(rank_);
+    const auto& counts = case_.operation == Operation::all_to_all_v ? exchange : counts_;
+    return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+  }
+
+  [[nodiscard]] std::vector<std::byte> expected_moved() const {
+    switch (case_.operation) {
+      case Operation::broadcast:
+      case Operation::fan_out:
+        return root_input();
+      case Operation::scatter:
+      case Operation::scatter_v:
+        return input(case_.root, offset(rank_), block(rank_));
+      default:
+        break;
+    }
+    std::vector<std::byte> due;
+    for (int from = 0; from < size_; ++from) {
+      const bool exchange =
+          case_.operation == Operation::all_to_all || case_.operation == Operation::all_to_all_v;
+      std::size_t first = 0;
+      for (int to = 0; exchange && to < rank_; ++to) first += exchanged(from, to);
+      const auto part = input(from, first, exchange ? exchanged(from, rank_) : block(from));
+      due.insert(due.end(), part.begin(), part.end());
+    }
+    return due;
+  }
+
+  Case case_;
+  Shape shape_;
+  int rank_;
+  int size_;
+  Source source_;
+  std::vector<std::size_t> counts_;
+  std::vector<std::size_t> send_counts_;
+  std::vector<std::size_t> recv_counts_;
+};
+
+void perform(Communicator& communicator, device::DeviceMemory& memory, Collective call,
+             bool started) {
+  call.stream = Stream(memory.stream());
+  if (started) {
+    auto work = communicator.start(call);
+    work.wait();
+  } else {
+    communicator.run(call);
+    communicator.synchronize(memory.stream());
+  }
+}
+
+std::string check_in_place(Communicator& communicator, device::DeviceMemory& memory,
+                           const Case& one, const Problem& problem) {
+  const auto element_bytes = size_of(one.type);
+  const auto elements = std::max(problem.send_elements(), problem.recv_elements());
+  DeviceBuffer buffer(memory, elements * element_bytes);
+  buffer.poison();
+  buffer.upload(problem.own_input(), problem.own_offset() * element_bytes);
+  const auto before = buffer.download();
+  auto call = problem.call();
+  call.in_place = true;
+  call.recv = buffer.data();
+  call.recv_count = elements;
+  perform(communicator, memory, call, one.started);
+  auto after = buffer.download();
+  if (!problem.has_recv()) return after == before ? std::string() : "the input has changed";
+  if (elements > problem.recv_elements()) {
+    // The result is the own block.
+    Collective apart = problem.call();
+    const auto blocks = static_cast<std::size_t>(communicator.rank());
+    std::size_t first = problem.recv_elements() * blocks;
+    if (!apart.counts.empty()) {
+      first = std::accumulate(apart.counts.begin(), apart.counts.begin() + communicator.rank(),
+                              std::size_t{0});
+    }
+    const auto begin = after.begin() + static_cast<std::ptrdiff_t>(first * element_bytes);
+    after = {begin, begin + static_cast<std::ptrdiff_t>(problem.recv_elements() * element_bytes)};
+  }
+  return problem.judge(after);
+}
+
+std::string check_apart(Communicator& communicator, device::DeviceMemory& memory, const Case& one,
+                        const Problem& problem) {
+  const auto element_bytes = size_of(one.type);
+  const auto send_elements = problem.has_send() ? problem.send_elements() : 0;
+  const auto recv_elements = problem.has_recv() ? problem.recv_elements() : 0;
+  DeviceBuffer send(memory, send_elements * element_bytes);
+  DeviceBuffer recv(memory, recv_elements * element_bytes);
+  recv.poison();
+  if (problem.has_send()) send.upload(problem.own_input());
+  const bool one_buffer = shape_of(one.operation).send == Extent::none;
+  if (one_buffer && communicator.rank() == one.root) recv.upload(problem.root_input());
+  const auto before = send.download();
+  auto call = problem.call();
+  call.send = send_elements > 0 ? send.data() : nullptr;
+  call.send_count = send_elements;
+  call.recv = recv_elements > 0 ? recv.data() : nullptr;
+  call.recv_count = recv_elements;
+  perform(communicator, memory, call, one.started);
+  if (send.download() != before) return "the send buffer has changed";
+  return problem.has_recv() ? problem.judge(recv.download()) : std::string();
+}
+
+}  // namespace
+
+DeviceBuffer::DeviceBuffer(device::DeviceMemory& memory, std::size_t bytes)
+    : memory_(memory),
+      bytes_(bytes),
+      data_(static_cast<std::byte*>(memory.allocate(std::max<std::size_t>(1, bytes)))) {}
+
+DeviceBuffer::~DeviceBuffer() {
+  memory_.free(data_);
+}
+
+void DeviceBuffer::upload(const std::vector<std::byte>& bytes, std::size_t offset) {
+  if (!bytes.empty()) memory_.copy_to_device(data_ + offset, bytes.data(), bytes.size());
+}
+
+void DeviceBuffer::poison() {
+  upload(std::vector<std::byte>(bytes_, poison_value));
+}
+
+std::vector<std::byte> DeviceBuffer::download() const {
+  std::vector<std::byte> bytes(bytes_);
+  if (bytes_ > 0) memory_.copy_to_host(bytes.data(), data_, bytes_);
+  return bytes;
+}
+
+std::string Case::text() const {
+  return fmt::format("{} of {} {} by {}, root {}{}{}", name(operation), count, name(type), name(op),
+                     root, in_place ? ", in place" : "", started ? ", started" : "");
+}
+
+std::vector<Case> operation_cases(const std::vector<std::size_t>& counts,
+                                  const std::vector<int>& roots) {
+  constexpr std::array<Operator, 5> operators{Operator::sum, Operator::product, Operator::min,
+                                              Operator::max, Operator::average};
+  std::vector<Case> cases;
+  std::size_t turn = 0;
+  for (int number = 1; number < operation_count; ++number) {
+    const auto operation = static_cast<Operation>(number);
+    const auto& shape = shape_of(operation);
+    if (!shape.collective || shape.recv == Extent::none) continue;
+    const bool in_place_too = shape.send != Extent::none && operation != Operation::all_to_all_v;
+    for (const auto count : counts) {
+      for (const int root : shape.rooted ? roots : std::vector<int>{0}) {
+        for (const bool in_place : {false, true}) {
+          if (in_place && !in_place_too) continue;
+          ++turn;
+          cases.push_back({.operation = operation,
+                           .type = static_cast<Type>(turn % 10),
+                           .op = operators[turn / 10 % operators.size()],
+                           .root = root,
+                           .in_place = in_place,
+                           .started = turn % 3 == 0,
+                           .count = count});
+        }
+      }
+    }
+  }
+  return cases;
+}
+
+std::vector<Case> arithmetic_cases(std::size_t count, bool small_floats) {
+  std::vector<Case> cases;
+  for (int type = 0; type < (small_floats ? type_count : 10); ++type) {
+    for (int op = 0; op <= static_cast<int>(Operator::average); ++op) {
+      for (const auto operation :
+           {Operation::all_reduce, Operation::reduce, Operation::reduce_scatter}) {
+        cases.push_back({.operation = operation,
+                         .type = static_cast<Type>(type),
+                         .op = static_cast<Operator>(op),
+                         .count = count});
+      }
+    }
+  }
+  return cases;
+}
+
+std::string check(Communicator& communicator, device::DeviceMemory& memory, const Case& one,
+                  std::uint64_t seed) {
+  const Problem problem(one, communicator.rank(), communicator.size(), seed);
+  const auto wrong = problem.in_place_here() ? check_in_place(communicator, memory, one, problem)
+                                             : check_apart(communicator, memory, one, problem);
+  return wrong.empty() ? wrong : fmt::format("{}: {}", one.text(), wrong);
+}
+
+std::string check_messages(Communicator& communicator, device::DeviceMemory& memory,
+                           const std::vector<std::size_t>& counts) {
+  const int rank = communicator.rank();
+  const int size = communicator.size();
+  const int next = (rank + 1) % size;
+  const int before = (rank + size - 1) % size;
+  for (const auto count : counts) {
+    const Source source{.type = Type::i32, .seed = count, .ranks = size};
+    DeviceBuffer send(memory, count * 4);
+    DeviceBuffer recv(memory, count * 4);
+    send.upload(contribution(source, rank, 0, count));
+    const auto due = contribution(source, before, 0, count);
+    Message message{.operation = Operation::send_recv,
+                    .type = Type::i32,
+                    .send = send.data(),
+                    .send_count = count,
+                    .to = next,
+                    .recv = recv.data(),
+                    .recv_count = count,
+                    .from = before,
+                    .stream = Stream(memory.stream())};
+    for (const bool started : {false, true}) {
+      recv.poison();
+      if (started) {
+        communicator.start(message).wait();
+      } else {
+        communicator.run(message);
+        communicator.synchronize(memory.stream());
+      }
+      if (recv.download() != due) return fmt::format("send_recv of {} i32: wrong", count);
+    }
+    if (size == 1) continue;
+    // One way round; the last rank receives first.
+    recv.poison();
+    message.operation = rank + 1 == size ? Operation::recv : Operation::send;
+    communicator.run(message);
+    message.operation = rank + 1 == size ? Operation::send : Operation::recv;
+    communicator.run(message);
+    communicator.synchronize(memory.stream());
+    if (recv.download() != due) return fmt::format("send and recv of {} i32: wrong", count);
+  }
+  return {};
+}
+
+}  // namespace tutti::gpu_test

@@ -1,0 +1,297 @@
+// Checks of the device path on a GPU machine, with ranks by fork: gpu_check RANKS WHAT…; `gpu_check
+// 2 all` runs all of them. Prints a line for each and ends with 1 if one failed. scripts/gpu-test
+// builds and calls it.
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+#include "cases.hpp"
+#include "graph.hpp"
+#include "setup_times.hpp"
+#include "support/fork_ranks.hpp"
+
+namespace tutti::gpu_test {
+namespace {
+
+using namespace std::chrono_literals;
+using test::expect;
+using test::Rank;
+using test::Report;
+
+const Options on_nccl{.timeout = 60s, .backend = BackendChoice::device};
+
+void require(const std::string& wrong) {
+  expect(wrong.empty(), wrong);
+}
+
+void run_cases(Communicator& communicator, device::DeviceMemory& memory,
+               const std::vector<Case>& cases) {
+  std::uint64_t seed = 1;
+  for (const auto& one : cases) require(check(communicator, memory, one, ++seed));
+}
+
+std::vector<int> ends(const Communicator& communicator) {
+  return communicator.size() == 1 ? std::vector{0} : std::vector{0, communicator.size() - 1};
+}
+
+/// Every operation, type and operator; host memory through the same communicator in between.
+std::string operations(Rank& rank) {
+  auto& communicator = rank.communicator(on_nccl);
+  device::DeviceMemory memory(communicator.device());
+  run_cases(communicator, memory, operation_cases({0, 1, 1023, 300000}, ends(communicator)));
+  std::vector<double> values(1000, rank.rank() + 1);
+  communicator.all_reduce(in_place, std::span(values), sum);
+  expect(values.back() == rank.size() * (rank.size() + 1) / 2, "host memory: wrong sum");
+  run_cases(communicator, memory, arithmetic_cases(1000, true));
+  require(check_messages(communicator, memory, {0, 1, 4097, 1000000}));
+  communicator.barrier(Stream(memory.stream()));
+  communicator.synchronize(memory.stream());
+  communicator.finalize();
+  return "done";
+}
+
+/// Small, for compute-sanitizer.
+std::string memcheck(Rank& rank) {
+  auto& communicator = rank.communicator(on_nccl);
+  device::DeviceMemory memory(communicator.device());
+  run_cases(communicator, memory, operation_cases({1, 333}, {0}));
+  require(check_messages(communicator, memory, {1, 1000}));
+  communicator.finalize();
+  return "done";
+}
+
+std::string graph(Rank& rank) {
+  auto& communicator = rank.communicator(on_nccl);
+  device::DeviceMemory memory(communicator.device());
+  require(check_graph(communicator, memory));
+  communicator.finalize();
+  return "done";
+}
+
+std::string groups(Rank& rank) {
+  auto& communicator = rank.communicator(on_nccl);
+  device::DeviceMemory memory(communicator.device());
+  auto copy = communicator.duplicate();
+  auto part = communicator.split(rank.rank() / 2);
+  for (auto* const one : {&copy, &*part, &communicator}) {
+    run_cases(*one, memory, operation_cases({1, 5000}, ends(*one)));
+  }
+  return "done";
+}
+
+std::string works(Rank& rank) {
+  auto& communicator = rank.communicator(on_nccl);
+  device::DeviceMemory memory(communicator.device());
+  device::DeviceMemory other(communicator.device());
+  const std::size_t count = std::size_t{1} << 20;
+  DeviceBuffer buffer(memory, count * 4);
+  const device_span<float> values(reinterpret_cast<float*>(buffer.data()), count);
+  // The first call connects the ranks, which waits inside NCCL.
+  communicator.all_reduce(in_place, values, sum, Stream(memory.stream()));
+  communicator.synchronize(memory.stream());
+  communicator.barrier();
+  if (rank.rank() == 0) std::this_thread::sleep_for(300ms);
+  auto work = communicator.all_reduce_async(in_place, values, sum, Stream(memory.stream()));
+  if (rank.rank() != 0 && rank.size() > 1) expect(!work.test(), "done before all have come");
+  work.wait(Stream(other.stream()));
+  communicator.synchronize(other.stream());
+  expect(work.test(), "the stream did not wait");
+  for (int i = 0; i < 20; ++i) {
+    communicator.all_reduce_async(in_place, values, max, Stream(memory.stream())).wait();
+  }
+  communicator.finalize();
+  return "done";
+}
+
+/// All ranks on the first device.
+std::string staged(Rank& rank) {
+  ::setenv("CUDA_VISIBLE_DEVICES", "0", 1);
+  auto& communicator = rank.communicator({.timeout = 60s});
+  expect(communicator.has_device_path(), communicator.device_path_reason());
+  device::DeviceMemory memory(communicator.device());
+  run_cases(communicator, memory, operation_cases({0, 1, 1023, 700000}, ends(communicator)));
+  require(check_messages(communicator, memory, {0, 1, 2000000}));
+  communicator.finalize();
+  return communicator.device_path_reason();
+}
+
+/// Ranks that call different operations and wait.
+std::string mismatch(Rank& rank) {
+  auto& communicator = rank.communicator({.timeout = 20s, .backend = BackendChoice::device});
+  device::DeviceMemory memory(communicator.device());
+  const std::size_t count = 5040;  // up to 10 ranks share it evenly
+  DeviceBuffer buffer(memory, count * 4);
+  const device_span<float> values(reinterpret_cast<float*>(buffer.data()), count);
+  const Stream stream(memory.stream());
+  communicator.all_reduce(in_place, values, sum, stream);
+  communicator.synchronize(stream);
+  if (rank.rank() == 1) {
+    communicator.reduce_scatter(in_place, values, sum, stream);
+  } else {
+    communicator.all_reduce(in_place, values, sum, stream);
+  }
+  communicator.synchronize(stream);
+  communicator.finalize();
+  return "nothing was thrown";
+}
+
+/// The last rank stays away from the first call of two ranks, in which NCCL connects them.
+std::string away(Rank& rank) {
+  auto& communicator = rank.communicator({.timeout = 3s, .backend = BackendChoice::device});
+  device::DeviceMemory memory(communicator.device());
+  DeviceBuffer buffer(memory, 4096);
+  if (rank.rank() + 1 == rank.size()) {
+    std::this_thread::sleep_for(8s);
+    return "away";
+  }
+  const auto start = std::chrono::steady_clock::now();
+  const device_span<float> values(reinterpret_cast<float*>(buffer.data()), 1024);
+  try {
+    communicator.all_reduce(in_place, values, sum, Stream(memory.stream()));
+    communicator.synchronize(memory.stream());
+  } catch (const Error& error) {
+    const auto took = std::chrono::steady_clock::now() - start;
+    expect(took < 5s, fmt::format("the error came after {:.1f} s", test::seconds(took)));
+    return error.sentence();
+  }
+  return "nothing was thrown";
+}
+
+/// NCCL can't be set up on one rank: all take the staged path, and go on.
+std::string no_setup(Rank& rank) {
+  if (rank.rank() == 1) {
+    ::setenv("NCCL_NET", "no such network", 1);
+    ::setenv("FAKE_NCCL_INIT_RESULT", "5", 1);  // where devices are made up
+  }
+  auto& communicator = rank.communicator({.timeout = 10s});
+  expect(communicator.has_device_path(), communicator.device_path_reason());
+  device::DeviceMemory memory(communicator.device());
+  run_cases(communicator, memory, operation_cases({1000}, {0}));
+  communicator.finalize();
+  return communicator.device_path_reason();
+}
+
+std::string loop_until_killed(Rank& rank) {
+  auto& communicator = rank.communicator({.timeout = 30s, .backend = BackendChoice::device});
+  device::DeviceMemory memory(communicator.device());
+  DeviceBuffer buffer(memory, std::size_t{16} << 20);
+  const device_span<float> values(reinterpret_cast<float*>(buffer.data()), buffer.bytes() / 4);
+  while (true) {
+    communicator.all_reduce(in_place, values, max, Stream(memory.stream()));
+    communicator.synchronize(memory.stream());
+    rank.mark();
+  }
+}
+
+using Judge = std::string (*)(const std::vector<Report>&);
+
+/// Empty if every rank but the `silent` one threw this code and words.
+std::string judge_failure(const std::vector<Report>& reports, ErrorCode code,
+                          const std::string& words, int silent) {
+  for (std::size_t rank = 0; rank < reports.size(); ++rank) {
+    if (static_cast<int>(rank) == silent) continue;
+    const auto& failure = reports[rank].failure;
+    if (!failure || failure->code != code || failure->sentence.find(words) == std::string::npos) {
+      return test::describe(reports);
+    }
+  }
+  return {};
+}
+
+std::string judge_away(const std::vector<Report>& reports) {
+  const auto who = fmt::format("rank {} (", reports.size() - 1);
+  for (std::size_t rank = 0; rank + 1 < reports.size(); ++rank) {
+    if (reports[rank].text.find(who) == std::string::npos) return test::describe(reports);
+  }
+  return {};
+}
+
+std::string judge_mismatch(const std::vector<Report>& reports) {
+  return judge_failure(reports, ErrorCode::mismatch, "reduce_scatter of", -1);
+}
+
+std::string check_killed(int ranks) {
+  test::Job job(ranks, loop_until_killed);
+  job.await_marks_of_all(10, 60s);
+  const auto killed = job.signal(1, SIGKILL);
+  const auto reports = job.finish(60s);
+  const auto wrong = judge_failure(reports, ErrorCode::peer_lost, "rank 1", 1);
+  if (!wrong.empty()) return wrong;
+  for (std::size_t rank = 0; rank < reports.size(); ++rank) {
+    const auto took = reports[rank].ended - killed;
+    if (rank != 1 && took > 5s) {
+      return fmt::format("rank {} heard of it after {:.1f} s", rank, test::seconds(took));
+    }
+  }
+  return {};
+}
+
+struct Check {
+  const char* name;
+  int least_ranks;
+  std::string (*body)(Rank&);
+  Judge judge;
+};
+
+constexpr std::array<Check, 9> checks{{
+    {"operations", 1, operations, test::trouble},
+    {"graph", 1, graph, test::trouble},
+    {"groups", 2, groups, test::trouble},
+    {"works", 1, works, test::trouble},
+    {"staged", 2, staged, test::trouble},
+    {"mismatch", 2, mismatch, judge_mismatch},
+    {"away", 2, away, judge_away},
+    {"no-setup", 2, no_setup, test::trouble},
+    {"memcheck", 1, memcheck, test::trouble},
+}};
+
+/// True if all is well.
+bool perform(const std::string& name, int ranks, const std::string& wrong, double seconds) {
+  fmt::print("{} {} on {} rank{} ({:.1f} s){}{}\n", wrong.empty() ? "passed" : "FAILED", name,
+             ranks, ranks == 1 ? "" : "s", seconds, wrong.empty() ? "" : ": ", wrong);
+  std::fflush(stdout);
+  return wrong.empty();
+}
+
+bool run(const std::string& wanted, int ranks) {
+  bool well = true;
+  const auto timed = [&](const std::string& name, const auto& action) {
+    const auto start = std::chrono::steady_clock::now();
+    std::string wrong;
+    try {
+      wrong = action();
+    } catch (const std::exception& error) {
+      wrong = error.what();
+    }
+    well = perform(name, ranks, wrong, test::seconds(std::chrono::steady_clock::now() - start)) &&
+           well;
+  };
+  for (const auto& check : checks) {
+    const bool in_all = wanted == "all" && std::string(check.name) != "memcheck";
+    if ((!in_all && wanted != check.name) || ranks < check.least_ranks) continue;
+    timed(check.name, [&] { return check.judge(test::run_ranks(ranks, check.body, 180s)); });
+  }
+  if ((wanted == "all" || wanted == "killed") && ranks >= 2) {
+    timed("killed", [&] { return check_killed(ranks); });
+  }
+  if (wanted == "setup-times") timed("setup-times", [&] { return print_setup_times(ranks); });
+  return well;
+}
+
+}  // namespace
+}  // namespace tutti::gpu_test
+
+int main(int argc, char** argv) {
+  if (argc < 3) {
+    fmt::print(stderr,
+               "gpu_check RANKS all|operations|graph|groups|works|staged|mismatch|away|"
+               "no-setup|killed|memcheck|setup-times …\n");
+    return 2;
+  }
+  bool well = true;
+  for (int i = 2; i < argc; ++i) well = tutti::gpu_test::run(argv[i], std::atoi(argv[1])) && well;
+  return well ? 0 : 1;
+}

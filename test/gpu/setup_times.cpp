@@ -1,0 +1,158 @@
+#include "setup_times.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <chrono>
+#include <climits>
+#include <cstring>
+#include <stdexcept>
+#include <thread>
+
+#include "device/device_memory.hpp"
+#include "device/library.hpp"
+#include "support/fork_ranks.hpp"
+
+namespace tutti::gpu_test {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+using test::Rank;
+
+/// ncclConfig_t as of 2.18, which later ones read by its version.
+struct Config {
+  std::size_t size = sizeof(Config);
+  unsigned magic = 0xcafebeef;
+  unsigned version = 21800;
+  int blocking = INT_MIN;
+  int cga_cluster_size = INT_MIN;
+  int least_ctas = INT_MIN;
+  int most_ctas = INT_MIN;
+  const char* net_name = nullptr;
+  int split_share = INT_MIN;
+};
+using InitWithConfig = int (*)(device::NcclComm*, int, device::NcclUniqueId, int, Config*);
+using Split = int (*)(device::NcclComm, int, int, device::NcclComm*, Config*);
+
+template <class Function>
+Function symbol(const device::Library<device::NcclCalls>& nccl, const char* name) {
+  void* const address = ::dlsym(nccl.handle.get(), name);
+  test::expect(address != nullptr, fmt::format("NCCL has no {}", name));
+  return reinterpret_cast<Function>(address);
+}
+
+void check(int result, const char* doing) {
+  test::expect(result == 0, fmt::format("{}: {}", doing, result));
+}
+
+double milliseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+device::NcclUniqueId share_id(Rank& rank, const device::NcclCalls& nccl) {
+  device::NcclUniqueId id{};
+  if (rank.rank() == 0) check(nccl.get_unique_id(&id), "making the id");
+  Bytes bytes(sizeof id);
+  std::memcpy(bytes.data(), &id, sizeof id);
+  const auto shared = rank.bootstrap().broadcast(bytes, 0, Deadline::after(30s));
+  std::memcpy(&id, shared.data(), sizeof id);
+  return id;
+}
+
+void await(const device::NcclCalls& nccl, device::NcclComm comm) {
+  int state = device::nccl_in_progress;
+  while (state == device::nccl_in_progress) {
+    check(nccl.get_async_error(comm, &state), "asking for the state");
+    if (state == device::nccl_in_progress) std::this_thread::sleep_for(100us);
+  }
+  check(state, "set-up");
+}
+
+/// A first small all-reduce, in which NCCL connects the ranks.
+double first_call(device::DeviceMemory& memory, const device::NcclCalls& nccl,
+                  device::NcclComm comm, const device::CudaCalls& cuda) {
+  void* const value = memory.allocate(4);
+  const auto start = Clock::now();
+  check(nccl.all_reduce(value, value, 1, 7, 0, comm, memory.stream()), "all_reduce");
+  check(cuda.synchronize_stream(memory.stream()), "waiting");
+  const double time = milliseconds_since(start);
+  memory.free(value);
+  return time;
+}
+
+std::string measure_plain(Rank& rank, bool split) {
+  const auto cuda = device::load_cuda();
+  const auto nccl = device::load_nccl();
+  test::expect(nccl.usable(), nccl.missing);
+  const auto begin = Clock::now();
+  int devices = 0;
+  check(cuda.calls.init(0), "starting CUDA");
+  check(cuda.calls.device_count(&devices), "counting devices");
+  device::DeviceMemory memory(devices == 1 ? 0 : rank.rank());
+  const double context = milliseconds_since(begin);
+  const auto id = share_id(rank, nccl.calls);
+  rank.bootstrap().barrier(Deadline::after(30s));
+  const auto start = Clock::now();
+  device::NcclComm comm = nullptr;
+  device::NcclComm first = nullptr;
+  if (!split) {
+    check(nccl.calls.init_rank(&comm, rank.size(), id, rank.rank()), "ncclCommInitRank");
+  } else {
+    Config config{.blocking = 0};
+    const int result = symbol<InitWithConfig>(nccl, "ncclCommInitRankConfig")(
+        &first, rank.size(), id, rank.rank(), &config);
+    if (result != device::nccl_in_progress) check(result, "ncclCommInitRankConfig");
+    await(nccl.calls, first);
+    Config blocking{.blocking = 1, .split_share = 1};
+    const int again = symbol<Split>(nccl, "ncclCommSplit")(first, 0, rank.rank(), &comm, &blocking);
+    if (again != device::nccl_in_progress) check(again, "ncclCommSplit");
+    await(nccl.calls, first);
+    await(nccl.calls, comm);
+  }
+  const double init = milliseconds_since(start);
+  const double call = first_call(memory, nccl.calls, comm, cuda.calls);
+  return fmt::format("context {:.1f} ms, NCCL {:.1f} ms, first all-reduce {:.1f} ms", context, init,
+                     call);
+}
+
+std::string measure_ours(Rank& rank) {
+  const auto start = Clock::now();
+  auto& communicator = rank.communicator({.timeout = 60s, .backend = BackendChoice::device});
+  const double made = milliseconds_since(start);
+  device::DeviceMemory memory(communicator.device());
+  auto* const value = static_cast<float*>(memory.allocate(4));
+  const auto before = Clock::now();
+  communicator.all_reduce(in_place, device_span<float>(value, 1), sum, Stream(memory.stream()));
+  communicator.synchronize(memory.stream());
+  const auto text = fmt::format("{}; in all {:.1f} ms, first all-reduce {:.1f} ms",
+                                communicator.setup_phases(), made, milliseconds_since(before));
+  memory.free(value);
+  return text;
+}
+
+}  // namespace
+
+std::string print_setup_times(int ranks) {
+  struct Way {
+    const char* name;
+    test::Body body;
+  };
+  const std::vector<Way> ways{
+      {"plain NCCL, blocking", [](Rank& rank) { return measure_plain(rank, false); }},
+      {"plain NCCL, non-blocking and split", [](Rank& rank) { return measure_plain(rank, true); }},
+      {"tutti", measure_ours}};
+  std::string wrong;
+  // The first round pays for what the machine has to load.
+  for (int round = 0; round < 4; ++round) {
+    for (const auto& [name, body] : ways) {
+      const auto reports = test::run_ranks(ranks, body, 60s);
+      const auto trouble = test::trouble(reports);
+      fmt::print("  set-up {}, {}: {}\n", round, name, trouble.empty() ? reports[0].text : trouble);
+      if (!trouble.empty() && wrong.empty()) wrong = fmt::format("{}: {}", name, trouble);
+    }
+  }
+  return wrong;
+}
+
+}  // namespace tutti::gpu_test

@@ -1,0 +1,425 @@
+#include "compare.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <span>
+
+#include "base/shape.hpp"
+
+namespace tutti::test {
+namespace {
+
+constexpr std::size_t guard = 64;
+constexpr std::byte poison{0xA5};
+
+bool is_16_bit(Type type) {
+  return type == Type::f16 || type == Type::bf16;
+}
+
+MPI_Datatype mpi_type(Type type) {
+  switch (type) {
+    case Type::i8:
+      return MPI_INT8_T;
+    case Type::i32:
+      return MPI_INT32_T;
+    case Type::u32:
+      return MPI_UINT32_T;
+    case Type::i64:
+      return MPI_INT64_T;
+    case Type::u64:
+      return MPI_UINT64_T;
+    case Type::f32:
+      return MPI_FLOAT;
+    case Type::f64:
+      return MPI_DOUBLE;
+    case Type::f16:
+    case Type::bf16:
+      return MPI_UINT16_T;
+    default:
+      return MPI_UINT8_T;
+  }
+}
+
+MPI_Op mpi_operator(Operator op) {
+  switch (op) {
+    case Operator::product:
+      return MPI_PROD;
+    case Operator::min:
+      return MPI_MIN;
+    case Operator::max:
+      return MPI_MAX;
+    case Operator::bit_and:
+      return MPI_BAND;
+    case Operator::bit_or:
+      return MPI_BOR;
+    case Operator::bit_xor:
+      return MPI_BXOR;
+    default:
+      return MPI_SUM;
+  }
+}
+
+/// The finaliser of splitmix64 (Steele, Lea, Flood 2014).
+std::uint64_t mix(std::uint64_t value) {
+  value += 0x9E3779B97F4A7C15U;
+  value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9U;
+  value = (value ^ (value >> 27)) * 0x94D049BB133111EBU;
+  return value ^ (value >> 31);
+}
+
+template <class T>
+void store(std::byte* to, T value) {
+  std::memcpy(to, &value, sizeof value);
+}
+template <class T>
+T load(const std::byte* from) {
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
+/// Values whose sums and products are exact in any order, so that MPI's order does not matter:
+/// small whole numbers, or powers of two for a product.
+double exact_value(std::uint64_t bits, Type type, Operator op) {
+  if (op == Operator::product)
+    return std::ldexp((bits & 8U) != 0 ? -1 : 1, static_cast<int>(bits % 3) - 1);
+  // Of 16-bit floats as large as is exact, so that sums must be rounded.
+  const std::int64_t most = type == Type::f16 ? 2047 : 127;
+  return static_cast<double>(static_cast<std::int64_t>(bits % (2 * most + 1)) - most);
+}
+
+std::uint16_t half_of(double value) {
+  // Whole numbers up to 2048 and small powers of two are exact.
+  if (value == 0) return 0;
+  int exponent = 0;
+  const double fraction = std::frexp(std::fabs(value), &exponent);
+  const auto mantissa = static_cast<unsigned>(std::lround((fraction * 2 - 1) * 1024));
+  return static_cast<std::uint16_t>((value < 0 ? 0x8000U : 0U) |
+                                    static_cast<unsigned>(exponent - 1 + 15) << 10 | mantissa);
+}
+double value_of_half(std::uint16_t bits) {
+  const int exponent = bits >> 10 & 31;
+  const int mantissa = bits & 1023;
+  const double magnitude =
+      exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25);
+  return (bits & 0x8000U) != 0 ? -magnitude : magnitude;
+}
+double value_of_bfloat(std::uint16_t bits) {
+  const auto wide = static_cast<std::uint32_t>(bits) << 16;
+  float value = 0;
+  std::memcpy(&value, &wide, sizeof value);
+  return static_cast<double>(value);
+}
+std::uint16_t bfloat_of(double value) {
+  // Values of up to 8 significant bits are exact.
+  const auto narrow = static_cast<float>(value);
+  std::uint32_t bits = 0;
+  std::memcpy(&bits, &narrow, sizeof bits);
+  return static_cast<std::uint16_t>(bits >> 16);
+}
+double value_of(Type type, const std::byte* at) {
+  const auto bits = load<std::uint16_t>(at);
+  return type == Type::f16 ? value_of_half(bits) : value_of_bfloat(bits);
+}
+
+/// Reduced over 8 ranks, they fit 8 bits.
+std::uint64_t eight_bits(std::uint64_t bits, Type type, Operator op) {
+  if (op == Operator::product) return type == Type::i8 ? ((bits & 1U) != 0 ? 255U : 1U) : bits & 1U;
+  if (op != Operator::sum) return bits;
+  return type == Type::i8 ? bits % 31 - 15 : bits % 31;
+}
+
+void store_value(std::byte* to, Type type, std::uint64_t bits, Operator op, bool reduces) {
+  switch (type) {
+    case Type::f32:
+      return store(to, static_cast<float>(exact_value(bits, type, op)));
+    case Type::f64:
+      return store(to, exact_value(bits, type, op));
+    case Type::f16:
+      return store(to, half_of(exact_value(bits, type, op)));
+    case Type::bf16:
+      return store(to, bfloat_of(exact_value(bits, type, op)));
+    default:
+      break;
+  }
+  // A wrapped sum is the same in any order, but its average is not what people mean.
+  if (reduces && op == Operator::average) bits %= 16;
+  // Open MPI's vector code saturates 8-bit sums where ours, and its own scalar code, wrap around:
+  // what overflows is not compared.
+  if (reduces && size_of(type) == 1) bits = eight_bits(bits, type, op);
+  std::memcpy(to, &bits, size_of(type));
+}
+
+int checked_int(std::size_t value) {
+  return static_cast<int>(value);  // counts here are small
+}
+
+}  // namespace
+
+std::string describe(const Case& one, int size) {
+  return fmt::format("{} of {} {}, {}, root {}, {}{}at +{}, counts [{}], {} ranks, data seed {}",
+                     name(one.operation), one.count, name(one.type), name(one.op), one.root,
+                     one.in_place ? "in place, " : "", one.async ? "async, " : "", one.offset,
+                     fmt::join(one.counts, " "), size, one.seed);
+}
+
+bool comparable(Operation operation, Type type, Operator op) {
+  return !shape_of(operation).reduces || reducible(type, op);
+}
+
+Comparison::Comparison(const Pair& pair, const Case& one)
+    : pair_(pair), case_(one), rank_(pair.ours->rank()), size_(pair.ours->size()) {
+  fill_input();
+  run_theirs();
+  run_ours();
+}
+
+std::size_t Comparison::block(int rank) const {
+  return case_.counts.empty() ? case_.count : case_.counts[static_cast<std::size_t>(rank)];
+}
+
+std::size_t Comparison::before(int rank) const {
+  std::size_t sum = 0;
+  for (int r = 0; r < rank; ++r) sum += block(r);
+  return sum;
+}
+
+Comparison::Sides Comparison::sides() const {
+  const auto& shape = shape_of(case_.operation);
+  const auto elements = [&](Extent extent) -> std::size_t {
+    if (extent == Extent::none) return 0;
+    return extent == Extent::one ? block(rank_) : before(size_);
+  };
+  Sides result{elements(shape.send), elements(shape.recv)};
+  if (shape.send == Extent::none) result.send = result.recv;  // the root's buffer
+  if (shape.send_at_root_only && rank_ != case_.root) result.send = 0;
+  if (shape.recv_at_root_only && rank_ != case_.root) result.recv = 0;
+  // Rank r gets counts[r] from everyone: what comes from each is the own count.
+  if (case_.operation == Operation::all_to_all_v) {
+    result.recv = block(rank_) * static_cast<std::size_t>(size_);
+  }
+  return result;
+}
+
+void Comparison::fill_input() {
+  const auto bytes = size_of(case_.type);
+  const auto elements = sides().send;
+  const bool reduces = shape_of(case_.operation).reduces;
+  input_.resize(elements * bytes);
+  for (std::size_t i = 0; i < elements; ++i) {
+    const auto bits = mix(case_.seed ^ mix(static_cast<std::uint64_t>(rank_) << 40 ^ i));
+    store_value(input_.data() + i * bytes, case_.type, bits, case_.op, reduces);
+  }
+}
+
+void Comparison::run_theirs() {
+  const auto elements = sides().recv;
+  const bool in_f64 = is_16_bit(case_.type) && shape_of(case_.operation).reduces;
+  if (!in_f64) {
+    expected_.assign(elements * size_of(case_.type), poison);
+    run_their_collective(input_.data(), expected_.data());
+    return;
+  }
+  // MPI has no 16-bit floats: the reference is its reduction of the same values in f64.
+  const auto sent = input_.size() / 2;
+  std::vector<double> wide(sent);
+  for (std::size_t i = 0; i < sent; ++i) wide[i] = value_of(case_.type, input_.data() + 2 * i);
+  expected_.assign(elements * sizeof(double), poison);
+  const auto type = case_.type;
+  case_.type = Type::f64;
+  run_their_collective(wide.data(), expected_.data());
+  case_.type = type;
+}
+
+void Comparison::run_their_collective(const void* send, void* recv) {
+  const auto type = mpi_type(case_.type);
+  const auto op = mpi_operator(case_.op);
+  const auto comm = pair_.theirs;
+  const int root = case_.root;
+  const int count = checked_int(block(rank_));
+  std::vector<int> counts;
+  std::vector<int> places;
+  std::vector<int> alike;
+  std::vector<int> alike_places;
+  for (int rank = 0; rank < size_; ++rank) {
+    counts.push_back(checked_int(block(rank)));
+    places.push_back(checked_int(before(rank)));
+    alike.push_back(count);
+    alike_places.push_back(rank * count);
+  }
+  switch (case_.operation) {
+    case Operation::broadcast:
+    case Operation::fan_out:
+      if (rank_ == root) std::memcpy(recv, send, input_.size());
+      MPI_Bcast(recv, count, type, root, comm);
+      break;
+    case Operation::all_reduce:
+      MPI_Allreduce(send, recv, count, type, op, comm);
+      break;
+    case Operation::reduce:
+      MPI_Reduce(send, recv, count, type, op, root, comm);
+      break;
+    case Operation::all_gather:
+    case Operation::all_gather_v:
+      MPI_Allgatherv(send, count, type, recv, counts.data(), places.data(), type, comm);
+      break;
+    case Operation::gather:
+    case Operation::gather_v:
+      MPI_Gatherv(send, count, type, recv, counts.data(), places.data(), type, root, comm);
+      break;
+    case Operation::scatter:
+    case Operation::scatter_v:
+      MPI_Scatterv(send, counts.data(), places.data(), type, recv, count, type, root, comm);
+      break;
+    case Operation::reduce_scatter:
+    case Operation::reduce_scatter_v:
+      MPI_Reduce_scatter(send, recv, counts.data(), type, op, comm);
+      break;
+    case Operation::all_to_all:
+    case Operation::all_to_all_v:
+      MPI_Alltoallv(send, counts.data(), places.data(), type, recv, alike.data(),
+                    alike_places.data(), type, comm);
+      break;
+    default:
+      MPI_Barrier(comm);
+  }
+  if (case_.op != Operator::average || !shape_of(case_.operation).reduces) return;
+  const auto elements = sides().recv;
+  auto* const at = static_cast<std::byte*>(recv);
+  for (std::size_t i = 0; i < elements; ++i) {
+    switch (case_.type) {
+      case Type::f32:
+        store(at + 4 * i, load<float>(at + 4 * i) / static_cast<float>(size_));
+        break;
+      case Type::f64:
+        store(at + 8 * i, load<double>(at + 8 * i) / size_);
+        break;
+      default: {
+        // All below 128 in every type: sums of up to 8 numbers below 16.
+        std::uint64_t value = 0;
+        std::memcpy(&value, at + i * size_of(case_.type), size_of(case_.type));
+        value /= static_cast<std::uint64_t>(size_);
+        std::memcpy(at + i * size_of(case_.type), &value, size_of(case_.type));
+      }
+    }
+  }
+}
+
+void Comparison::run_ours() {
+  const auto& shape = shape_of(case_.operation);
+  const auto bytes = size_of(case_.type);
+  const auto room = sides();
+  const auto larger = std::max(room.send, room.recv);
+  send_.assign(room.send * bytes + 2 * guard, poison);
+  recv_.assign((case_.in_place ? larger : room.recv) * bytes + 2 * guard, poison);
+  send_at_ = send_.data() + guard / 2 + case_.offset;
+  recv_at_ = recv_.data() + guard / 2 + case_.offset;
+  std::memcpy(send_at_, input_.data(), input_.size());
+
+  Collective call{.operation = case_.operation,
+                  .type = case_.type,
+                  .op = case_.op,
+                  .root = case_.root,
+                  .send = send_at_,
+                  .send_count = room.send,
+                  .recv = recv_at_,
+                  .recv_count = room.recv};
+  if (shape.send == Extent::none) {
+    if (rank_ == case_.root) std::memcpy(recv_at_, input_.data(), input_.size());
+    call.send = nullptr;
+    call.send_count = 0;
+  } else if (case_.in_place) {
+    const bool can = shape.send == shape.recv || !shape.rooted || rank_ == case_.root;
+    if (can) {
+      const bool inner = shape.send == Extent::one && shape.recv == Extent::all;
+      std::memcpy(recv_at_ + (inner ? before(rank_) * bytes : 0), input_.data(), input_.size());
+      call.in_place = true;
+      call.send = nullptr;
+      call.send_count = 0;
+      call.recv_count = larger;
+    }
+  }
+  if (shape.counts_differ) {
+    call.counts = case_.counts;
+    recv_counts_.assign(static_cast<std::size_t>(size_), block(rank_));
+    if (case_.operation == Operation::all_to_all_v) call.recv_counts = recv_counts_;
+  }
+  if (case_.async) {
+    work_ = pair_.ours->start(call);
+  } else {
+    pair_.ours->run(call);
+  }
+}
+
+std::string Comparison::compare_bytes(const std::byte* ours, const std::byte* theirs,
+                                      std::size_t elements, const char* what) const {
+  const auto bytes = size_of(case_.type);
+  for (std::size_t i = 0; i < elements * bytes; ++i) {
+    if (ours[i] == theirs[i]) continue;
+    return fmt::format("rank {}: {} differs at element {}: {}", rank_, what, i / bytes,
+                       describe(case_, size_));
+  }
+  return {};
+}
+
+/// One rounding: no further from the exact value than half of the distance to the next 16-bit
+/// value.
+std::string Comparison::compare_16_bit(const std::byte* ours, std::size_t elements) const {
+  const int digits = case_.type == Type::f16 ? 11 : 8;
+  for (std::size_t i = 0; i < elements; ++i) {
+    const double got = value_of(case_.type, ours + 2 * i);
+    const double exact = load<double>(expected_.data() + 8 * i);
+    int exponent = 0;
+    std::frexp(exact, &exponent);
+    const double half_step = std::ldexp(0.5, exponent - digits);
+    if (std::fabs(got - exact) <= half_step * 1.001) continue;
+    return fmt::format("rank {}: element {} is {} where {} is due: {}", rank_, i, got, exact,
+                       describe(case_, size_));
+  }
+  return {};
+}
+
+std::string Comparison::finish() {
+  work_.wait();
+  const auto& shape = shape_of(case_.operation);
+  const auto bytes = size_of(case_.type);
+  const auto room = sides();
+  const bool scattered_in_place =
+      case_.in_place && shape.send == Extent::all && shape.recv == Extent::one;
+  const bool in_larger = scattered_in_place && (!shape.rooted || rank_ == case_.root);
+  const auto* const ours = recv_at_ + (in_larger ? before(rank_) * bytes : 0);
+  const bool in_f64 = is_16_bit(case_.type) && shape.reduces;
+  auto fault = in_f64 ? compare_16_bit(ours, room.recv)
+                      : compare_bytes(ours, expected_.data(), room.recv, "the result");
+  if (fault.empty() && in_larger) {
+    // The other blocks stay as they were.
+    const auto behind = before(rank_) + block(rank_);
+    fault = compare_bytes(recv_at_, input_.data(), before(rank_), "a block before the result");
+    if (fault.empty()) {
+      fault = compare_bytes(recv_at_ + behind * bytes, input_.data() + behind * bytes,
+                            room.send - behind, "a block after the result");
+    }
+  }
+  if (fault.empty() && !case_.in_place && shape.send != Extent::none) {
+    fault = compare_bytes(send_at_, input_.data(), room.send, "the input");
+  }
+  if (!fault.empty()) return fault;
+  const auto used = case_.in_place ? recv_.size() - 2 * guard : room.recv * bytes;
+  const auto before_it = std::span(recv_).first(guard / 2 + case_.offset);
+  const auto after_it = std::span(recv_).subspan(guard / 2 + case_.offset + used);
+  for (const auto part : {before_it, after_it}) {
+    for (const auto byte : part) {
+      if (byte != poison) {
+        return fmt::format("rank {}: memory beside the receive buffer was written: {}", rank_,
+                           describe(case_, size_));
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace tutti::test

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tutti/tutti.hpp"
+
+/// The same call by tutti and by MPI on the same input. Every rank draws the same cases, so a
+/// difference is found on the rank that has it and told with all that makes the case.
+namespace tutti::test {
+
+/// A communicator of both libraries with the same ranks.
+struct Pair {
+  Communicator* ours = nullptr;
+  MPI_Comm theirs = MPI_COMM_NULL;
+};
+
+struct Case {
+  Operation operation = Operation::none;
+  Type type = Type::u8;
+  Operator op = Operator::sum;
+  int root = 0;
+  bool in_place = false;
+  bool async = false;
+  std::size_t offset = 0;  ///< of our buffers, in bytes beyond an aligned address
+  /// Elements of the whole buffer or of a block; of v-forms, of each rank's block.
+  std::size_t count = 0;
+  std::vector<std::size_t> counts;
+  std::uint64_t seed = 0;  ///< of the data
+};
+
+[[nodiscard]] std::string describe(const Case& one, int size);
+
+/// A case that has been started by us and done by MPI.
+class Comparison {
+ public:
+  /// Does MPI's half, and starts or does ours.
+  Comparison(const Pair& pair, const Case& one);
+  /// What differs; empty if nothing does. Ends our half.
+  [[nodiscard]] std::string finish();
+
+ private:
+  struct Sides {
+    std::size_t send = 0;  ///< elements that this rank sends…
+    std::size_t recv = 0;  ///< …and receives
+  };
+  [[nodiscard]] Sides sides() const;
+  [[nodiscard]] std::size_t block(int rank) const;
+  [[nodiscard]] std::size_t before(int rank) const;
+  void fill_input();
+  void run_theirs();
+  void run_their_collective(const void* send, void* recv);
+  void run_ours();
+  [[nodiscard]] std::string compare_bytes(const std::byte* ours, const std::byte* theirs,
+                                          std::size_t elements, const char* what) const;
+  [[nodiscard]] std::string compare_16_bit(const std::byte* ours, std::size_t elements) const;
+
+  Pair pair_;
+  Case case_;
+  int rank_ = 0;
+  int size_ = 1;
+  std::vector<std::byte> input_;     ///< what this rank sends
+  std::vector<std::byte> expected_;  ///< what MPI gives; of 16-bit reductions, f64 values
+  std::vector<std::byte> send_;      ///< ours, with room before and behind
+  std::vector<std::byte> recv_;
+  std::byte* send_at_ = nullptr;
+  std::byte* recv_at_ = nullptr;
+  std::vector<std::size_t> recv_counts_;
+  Work work_;
+};
+
+/// Whether MPI has this combination, or there is a reference for it.
+[[nodiscard]] bool comparable(Operation operation, Type type, Operator op);
+
+}  // namespace tutti::test

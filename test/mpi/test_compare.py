@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+"""Every collective gives what MPI gives on the same input.
+
+    TUTTI_COMPARE=build/test/mpi/compare_with_mpi python3 test/mpi/test_compare.py [Class.test…]
+
+TUTTI_TEST_SEED sets the seed of the random programs; it is printed, and another one each time where it is not set.
+"""
+import os
+import sys
+import time
+import unittest
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from support import tap  # noqa: E402
+from support.cluster import command  # noqa: E402
+
+PROGRAM = os.environ.get("TUTTI_COMPARE", "build/test/mpi/compare_with_mpi")
+
+
+class Compare(unittest.TestCase):
+    def same(self, ranks, *words, timeout, env=None):
+        result = command("mpirun", "-np", ranks, "--oversubscribe", "--bind-to", "none", PROGRAM, *words, timeout=timeout, env=env)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertRegex(result.stdout, rf"\d+ calls on {ranks} ranks: the same as MPI's")
+
+    def random_program(self, ranks, seconds, env=None):
+        seed = os.environ.get("TUTTI_TEST_SEED", str(time.time_ns() % 1_000_000_007))
+        print(f"# {ranks} ranks, program seed {seed}", flush=True)
+        self.same(ranks, "random", seed, str(seconds), timeout=seconds + 60, env=env)
+
+    def test_random_program_of_4_ranks(self):
+        self.random_program(4, 20)
+
+    def test_random_program_of_7_ranks(self):
+        self.random_program(7, 10)
+
+    def test_random_program_in_order_of_ranks_and_in_small_chunks(self):
+        self.random_program(3, 10, env={"TUTTI_DETERMINISTIC": "1", "TUTTI_CHUNK": "64"})
+
+
+for ranks in (1, 2, 3, 4, 5, 7, 8):
+    def test(self, ranks=ranks):
+        self.same(ranks, "all", timeout=120)
+    setattr(Compare, f"test_everything_once_on_{ranks}_ranks", test)
+
+if __name__ == "__main__":
+    tap.main()

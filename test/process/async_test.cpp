@@ -1,0 +1,237 @@
+// Calls that are started: several in flight, dropped, waited for in any order, and what becomes of
+// them when the communicator goes.
+#include <sys/resource.h>
+
+#include <deque>
+#include <numeric>
+#include <random>
+#include <thread>
+
+#include "support/catch.hpp"
+#include "support/fork_ranks.hpp"
+
+namespace tutti::test {
+namespace {
+
+std::vector<int> numbers(std::size_t count, int rank, int round) {
+  std::vector<int> values(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    values[i] = static_cast<int>(i % 1000) + 7 * rank + 3 * round;
+  }
+  return values;
+}
+
+/// Of all ranks' numbers().
+bool is_sum(const std::vector<int>& values, int size, int round) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const int due = size * (static_cast<int>(i % 1000) + 3 * round) + 7 * (size * (size - 1) / 2);
+    if (values[i] != due) return false;
+  }
+  return true;
+}
+
+/// The largest amount of memory that this process has had, in KiB.
+long peak_memory() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss;
+}
+
+struct InFlight {
+  std::vector<int> data;
+  Work work;
+  int round = 0;
+};
+
+}  // namespace
+
+TEST_CASE("10,000 asynchronous all-reduces with up to 16 in flight are right, and memory is flat") {
+  constexpr int rounds = 10'000;
+  const auto reports = run_ranks(
+      4,
+      [](Rank& rank) -> std::string {
+        auto& communicator = rank.communicator({.timeout = 100s});
+        std::mt19937 random(2024);  // the same sizes on all ranks
+        std::deque<InFlight> flight;
+        long peak_at_a_fifth = 0;
+        const auto retire = [&] {
+          flight.front().work.wait();
+          expect(is_sum(flight.front().data, 4, flight.front().round), "WRONG DATA");
+          flight.pop_front();
+        };
+        for (int round = 0; round < rounds; ++round) {
+          const auto count = std::size_t{1} << (random() % 14);
+          const auto most = 1 + random() % 16;
+          while (flight.size() >= most) retire();
+          auto& next = flight.emplace_back(
+              InFlight{numbers(count + random() % 3, rank.rank(), round), Work(), round});
+          next.work = communicator.all_reduce_async(in_place, next.data, sum);
+          if (round == rounds / 5) peak_at_a_fifth = peak_memory();
+        }
+        while (!flight.empty()) retire();
+        const auto grown = peak_memory() - peak_at_a_fifth;
+        expect(grown < 4096, "memory has grown by " + std::to_string(grown) + " KiB");
+        communicator.finalize();
+        return "done";
+      },
+      200s);
+  CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("calls in flight may be waited for in any order, beside calls that block") {
+  const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator({.timeout = 20s});
+    auto a = numbers(300'000, rank.rank(), 1);
+    auto b = numbers(5, rank.rank(), 2);
+    auto c = numbers(70'000, rank.rank(), 3);
+    auto first = communicator.all_reduce_async(in_place, a, sum);
+    auto second = communicator.all_reduce_async(in_place, b, sum);
+    communicator.all_reduce(in_place, c, sum);
+    expect(is_sum(c, 3, 3), "WRONG DATA in the call that blocks");
+    second.wait();
+    expect(is_sum(b, 3, 2), "WRONG DATA in the second");
+    while (!first.test()) {
+    }
+    expect(is_sum(a, 3, 1), "WRONG DATA in the first");
+    expect(first.test(), "a call that was waited for is not done");
+    communicator.finalize();
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("a call makes progress while its caller computes") {
+  const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator({.timeout = 20s});
+    auto data = numbers(2'000'000, rank.rank(), 1);
+    communicator.barrier();
+    auto work = communicator.all_reduce_async(in_place, data, sum);
+    std::this_thread::sleep_for(1s * patience());  // as far as the library can see, it computes
+    const auto begin = Clock::now();
+    expect(work.wait_for(0s), "it has not moved by itself");
+    expect(Clock::now() - begin < 500ms, "looking took long");
+    expect(is_sum(data, 2, 1), "WRONG DATA");
+    communicator.finalize();
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("messages in flight: both directions at once, each of its own tag") {
+  const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator({.timeout = 20s});
+    const int peer = 1 - rank.rank();
+    std::vector<std::vector<int>> in(8, std::vector<int>(50'000));
+    std::vector<std::vector<int>> out;
+    std::vector<Work> works;
+    for (std::uint32_t tag = 0; tag < 8; ++tag) {
+      out.push_back(numbers(50'000, rank.rank(), static_cast<int>(tag)));
+      works.push_back(communicator.send_async(out.back(), peer, {.tag = tag}));
+    }
+    for (std::uint32_t tag = 8; tag-- > 0;) {
+      works.push_back(communicator.recv_async(in[tag], peer, {.tag = tag}));
+    }
+    for (auto& work : works) work.wait();
+    for (int tag = 0; tag < 8; ++tag) {
+      expect(in[static_cast<std::size_t>(tag)] == numbers(50'000, peer, tag), "WRONG DATA");
+    }
+    communicator.finalize();
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("a wait that is given up harms nothing; past the call's own deadline it is an error") {
+  const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator({.timeout = 20s});
+    std::vector<int> data(10, rank.rank());
+    if (rank.rank() == 1) std::this_thread::sleep_for(500ms);
+    auto work = communicator.all_reduce_async(in_place, data, sum);
+    if (rank.rank() == 0) expect(!work.wait_for(100ms), "done without the other rank");
+    work.wait();
+    expect(data == std::vector<int>(10, 1), "WRONG DATA");
+    if (rank.rank() == 1) {
+      std::this_thread::sleep_for(2s);
+      communicator.barrier();  // throws what the other has met
+      return "done";
+    }
+    auto late = communicator.all_reduce_async(in_place, data, sum, {.timeout = 500ms});
+    late.wait();
+    return "done";
+  });
+  for (const auto& report : reports) {
+    REQUIRE(report.failure);
+    CHECK(report.failure->code == ErrorCode::timeout);
+    CHECK(report.failure->culprits == std::vector<int>{1});
+  }
+}
+
+TEST_CASE("a Work that is dropped lets its call go on") {
+  const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator({.timeout = 20s});
+    auto data = numbers(200'000, rank.rank(), 1);
+    static_cast<void>(communicator.all_reduce_async(in_place, data, sum));
+    communicator.finalize();
+    expect(is_sum(data, 3, 1), "WRONG DATA after the end");
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("the error of a call that was dropped is thrown by the next") {
+  const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator({.timeout = 20s});
+    std::vector<int> data(10);
+    const auto op = rank.rank() == 0 ? sum : max;
+    static_cast<void>(communicator.all_reduce_async(in_place, data, op));
+    std::this_thread::sleep_for(500ms);
+    communicator.barrier();
+    return "done";
+  });
+  for (const auto& report : reports) {
+    REQUIRE(report.failure);
+    CHECK(report.failure->code == ErrorCode::mismatch);
+    CHECK(report.failure->sentence.find("sum") != std::string::npos);
+    CHECK(report.failure->sentence.find("max") != std::string::npos);
+  }
+}
+
+TEST_CASE("a communicator destroyed with calls in flight: all ranks hear of it, and nobody hangs") {
+  const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
+    std::vector<int> data(1'000'000, 1);
+    Work orphan;
+    auto& communicator = rank.communicator({.timeout = 20s});
+    communicator.barrier();
+    if (rank.rank() == 0) {
+      orphan = communicator.all_reduce_async(in_place, data, sum);
+      const auto begin = Clock::now();
+      rank.destroy_communicators();
+      expect(Clock::now() - begin < 4s, "the destructor took long");
+      orphan.wait();  // throws
+      return "done";
+    }
+    std::this_thread::sleep_for(3s);
+    communicator.all_reduce(in_place, data, sum);
+    return "done";
+  });
+  for (const auto& report : reports) {
+    REQUIRE(report.failure);
+    CHECK(report.failure->code == ErrorCode::aborted);
+    CHECK(report.failure->culprits == std::vector<int>{0});
+    CHECK(report.failure->sentence.find("all_reduce of 1000000 i32") != std::string::npos);
+  }
+}
+
+TEST_CASE("a communicator destroyed with calls that end within a second waits for them") {
+  const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
+    auto data = numbers(100'000, rank.rank(), 1);
+    auto work = rank.communicator({.timeout = 20s}).all_reduce_async(in_place, data, sum);
+    rank.destroy_communicators();
+    work.wait();
+    expect(is_sum(data, 3, 1), "WRONG DATA");
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+}  // namespace tutti::test

@@ -1,0 +1,219 @@
+// Communicators made of a communicator's ranks: split, duplicate, create_group.
+#include <algorithm>
+#include <numeric>
+#include <thread>
+
+#include "support/catch.hpp"
+#include "support/fork_ranks.hpp"
+
+namespace tutti::test {
+namespace {
+
+/// The sum over a communicator of what each rank puts in.
+int sum_of(Communicator& communicator, int mine) {
+  std::vector<int> value{mine};
+  communicator.all_reduce(in_place, value, sum);
+  return value[0];
+}
+
+}  // namespace
+
+TEST_CASE("split: each color sums its own members, ordered by key") {
+  const auto reports = run_ranks(5, [](Rank& rank) -> std::string {
+    auto& world = rank.communicator({.timeout = 10s});
+    // {4, 2, 0} and {3, 1}: the keys turn the order round.
+    auto part = world.split(rank.rank() % 2, -rank.rank());
+    expect(part.has_value(), "no communicator");
+    expect(part->size() == (rank.rank() % 2 == 0 ? 3 : 2), "the size is wrong");
+    expect(part->rank() == (rank.rank() % 2 == 0 ? (4 - rank.rank()) / 2 : (3 - rank.rank()) / 2),
+           "the rank is wrong");
+    expect(sum_of(*part, rank.rank()) == (rank.rank() % 2 == 0 ? 6 : 4), "WRONG DATA");
+    std::vector<int> from_first{rank.rank()};
+    part->broadcast(from_first, 0);
+    expect(from_first[0] == (rank.rank() % 2 == 0 ? 4 : 3), "WRONG DATA from the first");
+    expect(part->local_rank() == world.local_rank(), "the local rank has changed");
+    expect(part->info(part->rank()).pid == ::getpid(), "the rank's facts are another's");
+    part->finalize();
+    expect(sum_of(world, 1) == 5, "WRONG DATA in the world");
+    world.finalize();
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("split without a color, by members alone, and of a part") {
+  const auto reports = run_ranks(4, [](Rank& rank) -> std::string {
+    auto& world = rank.communicator({.timeout = 10s});
+    auto part = world.split(rank.rank() == 2 ? std::nullopt : std::optional<int>(7));
+    expect(part.has_value() == (rank.rank() != 2), "who is in the part is wrong");
+    if (part) {
+      auto smaller = part->split(part->rank() / 2);
+      expect(sum_of(*smaller, rank.rank()) == (rank.rank() == 3 ? 3 : 1), "WRONG DATA");
+    }
+    if (rank.rank() == 0 || rank.rank() == 3) {
+      const std::vector<int> members{3, 0};
+      auto pair = world.create_group(members);
+      expect(pair.rank() == (rank.rank() == 3 ? 0 : 1), "the order of members is lost");
+      expect(sum_of(pair, rank.rank()) == 3, "WRONG DATA in the group");
+    }
+    const std::vector<int> alone{rank.rank()};
+    auto single = world.create_group(alone);
+    expect(sum_of(single, 5) == 5, "WRONG DATA alone");
+    world.finalize();
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("traffic of two communicators of the same ranks never mixes") {
+  const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
+    auto& world = rank.communicator({.timeout = 20s});
+    auto twin = world.duplicate();
+    auto other = world.duplicate();
+    std::vector<int> a(100'000, rank.rank());
+    std::vector<int> b(100'000, rank.rank() + 10);
+    std::vector<int> c(10, rank.rank() + 100);
+    // Started in a different order on each rank: only the order within each counts.
+    std::vector<Work> works(3);
+    for (int i = 0; i < 3; ++i) {
+      const auto which = static_cast<std::size_t>((i + rank.rank()) % 3);
+      auto* const communicator = which == 0 ? &world : which == 1 ? &twin : &other;
+      auto& data = which == 0 ? a : which == 1 ? b : c;
+      works[which] = communicator->all_reduce_async(in_place, data, sum);
+    }
+    for (auto& work : works) work.wait();
+    expect(a == std::vector<int>(100'000, 3), "WRONG DATA in the first");
+    expect(b == std::vector<int>(100'000, 33), "WRONG DATA in the second");
+    expect(c == std::vector<int>(10, 303), "WRONG DATA in the third");
+    // A message that nobody awaits in one holds up nothing in another.
+    const int next = (rank.rank() + 1) % 3;
+    const int previous = (rank.rank() + 2) % 3;
+    std::vector<int> out(1'000'000, rank.rank());
+    std::vector<int> in(1'000'000);
+    auto sent = twin.send_async(out, next);
+    for (int i = 0; i < 20; ++i) expect(sum_of(other, 1) == 3, "WRONG DATA beside a message");
+    twin.recv(in, previous);
+    sent.wait();
+    expect(in == std::vector<int>(1'000'000, previous), "WRONG DATA in the message");
+    world.finalize();
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("two threads use two communicators at once") {
+  const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
+    auto& world = rank.communicator({.timeout = 20s});
+    auto twin = world.duplicate();
+    const auto work = [&](Communicator& communicator, int salt) {
+      for (int i = 0; i < 300; ++i) {
+        std::vector<int> data(static_cast<std::size_t>(1 + i * 37 % 5'000), rank.rank() + salt);
+        communicator.all_reduce(in_place, data, sum);
+        expect(data.front() == 3 + 3 * salt && data.back() == data.front(), "WRONG DATA");
+      }
+    };
+    std::exception_ptr trouble_there;
+    std::thread other([&] {
+      try {
+        work(twin, 100);
+      } catch (...) {
+        trouble_there = std::current_exception();
+      }
+    });
+    work(world, 7);
+    other.join();
+    if (trouble_there) std::rethrow_exception(trouble_there);
+    world.finalize();
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("different calls in a part are found, and all ranks of the job hear of it") {
+  const auto reports = run_ranks(4, [](Rank& rank) -> std::string {
+    auto& world = rank.communicator({.timeout = 10s});
+    auto part = world.split(rank.rank() / 2);
+    if (rank.rank() >= 2) {
+      std::vector<int> data(rank.rank() == 2 ? 10 : 11);
+      part->all_reduce(in_place, data, sum);
+      return "done";
+    }
+    part->barrier();
+    world.barrier();
+    return "done";
+  });
+  for (const auto& report : reports) {
+    REQUIRE(report.failure);
+    CHECK(report.failure->code == ErrorCode::mismatch);
+    CHECK(report.failure->culprits == std::vector<int>{2, 3});
+    CHECK(report.failure->sentence.find("all_reduce of 11 i32") != std::string::npos);
+  }
+}
+
+TEST_CASE("a member that never comes to a group is named, and so is a group of other members") {
+  const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
+    auto& world = rank.communicator({.timeout = 10s});
+    const std::vector<int> members{0, 1};
+    if (rank.rank() < 1) static_cast<void>(world.create_group(members, {.timeout = 500ms}));
+    if (rank.rank() > 0) std::this_thread::sleep_for(1s);
+    world.barrier();
+    return "done";
+  });
+  for (const auto& report : reports) {
+    REQUIRE(report.failure);
+    CHECK(report.failure->code == ErrorCode::timeout);
+    CHECK(report.failure->culprits == std::vector<int>{1});
+  }
+  const auto confused = run_ranks(3, [](Rank& rank) -> std::string {
+    auto& world = rank.communicator({.timeout = 2s});
+    const std::vector<int> mine =
+        rank.rank() == 0 ? std::vector{0, 1, 2} : std::vector{0, rank.rank()};
+    static_cast<void>(world.create_group(mine));
+    return "done";
+  });
+  REQUIRE(confused[0].failure);
+  CHECK(confused[0].failure->code == ErrorCode::mismatch);
+  CHECK(confused[0].failure->sentence.find("of 3") != std::string::npos);
+  CHECK(confused[1].failure);
+  CHECK(confused[2].failure);
+}
+
+TEST_CASE("members that make no group are told so") {
+  const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
+    auto& world = rank.communicator({.timeout = 10s});
+    const auto complaint = [&](std::vector<int> members) -> std::string {
+      try {
+        static_cast<void>(world.create_group(members));
+      } catch (const Error& error) {
+        expect(error.code() == ErrorCode::usage, "the code is wrong");
+        return error.sentence();
+      }
+      return "accepted";
+    };
+    expect(complaint({0, 1, 2}).find("member 2") != std::string::npos, "out of range is accepted");
+    expect(complaint({0, 0, 1}).find("rank 0 is named twice") != std::string::npos,
+           "a member twice is accepted");
+    expect(complaint({1 - rank.rank()}).find("not a member") != std::string::npos,
+           "a stranger makes a group");
+    world.finalize();
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("a thousand communicators one after another, and a part that outlives the world") {
+  const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
+    std::optional<Communicator> last;
+    {
+      auto& world = rank.communicator({.timeout = 20s});
+      for (int i = 0; i < 1000; ++i) last = world.split(i);
+      rank.destroy_communicators();
+    }
+    expect(sum_of(*last, rank.rank() + 1) == 3, "WRONG DATA");
+    last->finalize();
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+}  // namespace tutti::test

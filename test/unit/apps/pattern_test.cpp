@@ -1,0 +1,286 @@
+#include "pattern.hpp"
+
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "number.hpp"
+#include "support/catch.hpp"
+
+namespace tutti::app {
+namespace {
+
+Problem problem_of(Operation operation, Type type, Operator op, int ranks) {
+  return {.operation = operation, .type = type, .op = op, .count = 100, .ranks = ranks};
+}
+
+std::vector<double> values_of(const Pattern& pattern, Type type, std::size_t first,
+                              std::size_t count) {
+  std::vector<std::byte> bytes(count * size_of(type));
+  pattern.fill(bytes.data(), first, count);
+  std::vector<double> values;
+  for (std::size_t i = 0; i < count; ++i) {
+    values.push_back(value_of(type, &bytes[i * size_of(type)]));
+  }
+  return values;
+}
+
+double combine(Operator op, double a, double b) {
+  switch (op) {
+    case Operator::product:
+      return a * b;
+    case Operator::min:
+      return std::min(a, b);
+    case Operator::max:
+      return std::max(a, b);
+    default:
+      return a + b;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("numbers are encoded as the types have them") {
+  const auto bits = [](Type type, std::int64_t number) {
+    std::uint64_t result = 0;
+    std::array<std::byte, 8> element{};
+    encode(type, number, element.data());
+    std::memcpy(&result, element.data(), size_of(type));
+    return result;
+  };
+  // From the formats' definitions: IEEE 754 binary16, its relatives, and OCP's 8-bit floats.
+  CHECK(bits(Type::f16, 1) == 0x3C00);
+  CHECK(bits(Type::f16, -2) == 0xC000);
+  CHECK(bits(Type::f16, 2047) == 0x67FF);
+  CHECK(bits(Type::bf16, 1) == 0x3F80);
+  CHECK(bits(Type::bf16, -255) == 0xC37F);
+  CHECK(bits(Type::f8e4m3, 1) == 0x38);
+  CHECK(bits(Type::f8e4m3, 15) == 0x57);
+  CHECK(bits(Type::f8e4m3, -64) == 0xE8);
+  CHECK(bits(Type::f8e5m2, 1) == 0x3C);
+  CHECK(bits(Type::f8e5m2, 7) == 0x47);
+  CHECK(bits(Type::f32, -3) == 0xC0400000);
+  CHECK(bits(Type::i8, -1) == 0xFF);
+  CHECK(bits(Type::u64, -1) == UINT64_MAX);
+  for (int type = 0; type < type_count; ++type) CHECK(bits(static_cast<Type>(type), 0) == 0);
+}
+
+TEST_CASE("values are read as they were written") {
+  for (int index = 0; index < type_count; ++index) {
+    const auto type = static_cast<Type>(index);
+    const std::int64_t most = std::int64_t{1} << std::min(precision_of(type) - 1, 20);
+    for (std::int64_t number = is_signed(type) ? -most + 1 : 0; number < most; ++number) {
+      std::array<std::byte, 8> element{};
+      encode(type, number, element.data());
+      REQUIRE(value_of(type, element.data()) == static_cast<double>(number));
+    }
+  }
+}
+
+TEST_CASE("odd values have a text") {
+  const auto text = [](Type type, std::uint64_t bits) {
+    std::array<std::byte, 8> element{};
+    std::memcpy(element.data(), &bits, sizeof bits);
+    return value_text(type, element.data());
+  };
+  CHECK(text(Type::f16, 0x7C00) == "inf");
+  CHECK(text(Type::f16, 0x7C01) == "nan");
+  CHECK(text(Type::f16, 0x0001) == "5.96046448e-08");
+  CHECK(text(Type::bf16, 0xFF80) == "-inf");
+  CHECK(text(Type::f8e4m3, 0x7E) == "448");
+  CHECK(text(Type::f8e4m3, 0x7F) == "nan");
+  CHECK(text(Type::f8e4m3, 0x01) == "0.001953125");
+  CHECK(text(Type::f8e5m2, 0x7C) == "inf");
+  CHECK(text(Type::i8, 0x80) == "-128");
+  CHECK(text(Type::u64, UINT64_MAX) == "18446744073709551615");
+  CHECK(text(Type::f64, 0) == "0");
+}
+
+TEST_CASE("floats reduce to exact values in any order") {
+  for (const auto type :
+       {Type::f16, Type::bf16, Type::f32, Type::f64, Type::f8e4m3, Type::f8e5m2}) {
+    for (const auto op :
+         {Operator::sum, Operator::product, Operator::min, Operator::max, Operator::average}) {
+      for (const int ranks : {1, 2, 3, 5, 8, 13, 64}) {
+        const auto problem = problem_of(Operation::all_reduce, type, op, ranks);
+        std::vector<std::vector<double>> parts;
+        for (int rank = 0; rank < ranks; ++rank) {
+          parts.push_back(values_of(Pattern::of_rank(problem, rank, 100), type, 0, 100));
+        }
+        const auto due = values_of(Pattern::reduced(problem, 100), type, 0, 100);
+        // The largest intermediate result that any order can have must be exact.
+        const double most = std::ldexp(1.0, op == Operator::product ? 6 : precision_of(type));
+        for (std::size_t i = 0; i < 100; ++i) {
+          double total = parts[0][i];
+          double magnitude = std::abs(total);
+          for (std::size_t rank = 1; rank < parts.size(); ++rank) {
+            total = combine(op, total, parts[rank][i]);
+            magnitude = combine(op == Operator::min ? Operator::max : op, magnitude,
+                                std::abs(parts[rank][i]));
+          }
+          if (op == Operator::average) total /= ranks;
+          INFO(name(type) << " " << name(op) << " " << ranks << " ranks, element " << i);
+          REQUIRE(magnitude <= most);
+          REQUIRE(due[i] == total);
+        }
+      }
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("integers reduce as C++ does, wrapping around", "", std::int8_t, std::uint8_t,
+                   std::int32_t, std::uint32_t, std::int64_t, std::uint64_t) {
+  using T = TestType;
+  using U = std::make_unsigned_t<T>;
+  constexpr auto type = TypeOf<T>::value;
+  for (int index = 0; index < operator_count; ++index) {
+    const auto op = static_cast<Operator>(index);
+    for (const int ranks : {1, 2, 3, 8, 300}) {
+      const auto problem = problem_of(Operation::all_reduce, type, op, ranks);
+      std::vector<T> total(50);
+      std::vector<T> part(50);
+      Pattern::of_rank(problem, 0, 50).fill(reinterpret_cast<std::byte*>(total.data()), 0, 50);
+      for (int rank = 1; rank < ranks; ++rank) {
+        Pattern::of_rank(problem, rank, 50).fill(reinterpret_cast<std::byte*>(part.data()), 0, 50);
+        for (std::size_t i = 0; i < 50; ++i) {
+          const auto a = static_cast<std::uint64_t>(total[i]);
+          const auto b = static_cast<std::uint64_t>(part[i]);
+          switch (op) {
+            case Operator::product:
+              total[i] = static_cast<T>(static_cast<U>(a * b));
+              break;
+            case Operator::min:
+              total[i] = std::min(total[i], part[i]);
+              break;
+            case Operator::max:
+              total[i] = std::max(total[i], part[i]);
+              break;
+            case Operator::bit_and:
+              total[i] = static_cast<T>(a & b);
+              break;
+            case Operator::bit_or:
+              total[i] = static_cast<T>(a | b);
+              break;
+            case Operator::bit_xor:
+              total[i] = static_cast<T>(a ^ b);
+              break;
+            default:
+              total[i] = static_cast<T>(static_cast<U>(a + b));
+          }
+        }
+      }
+      if (op == Operator::average) {
+        for (auto& value : total) {
+          if constexpr (std::is_signed_v<T>) {
+            value = static_cast<T>(static_cast<std::int64_t>(value) / ranks);
+          } else {
+            value = static_cast<T>(static_cast<std::uint64_t>(value) /
+                                   static_cast<std::uint64_t>(ranks));
+          }
+        }
+      }
+      Wrong wrong;
+      Pattern::reduced(problem, 50)
+          .compare(reinterpret_cast<std::byte*>(total.data()), 0, 50, 0, wrong);
+      INFO(name(type) << " " << name(op) << " " << ranks << " ranks: " << wrong.first);
+      CHECK(wrong.elements == 0);
+    }
+  }
+}
+
+TEST_CASE("for other libraries integer sums do not leave the type") {
+  for (const auto type : {Type::i8, Type::u8, Type::i32}) {
+    for (const int ranks : {1, 3, 8, 300}) {
+      auto problem = problem_of(Operation::all_reduce, type, Operator::sum, ranks);
+      problem.wraps = false;
+      std::vector<double> total(100);
+      for (int rank = 0; rank < ranks; ++rank) {
+        const auto part = values_of(Pattern::of_rank(problem, rank, 100), type, 0, 100);
+        for (std::size_t i = 0; i < total.size(); ++i) total[i] += part[i];
+      }
+      INFO(name(type) << " " << ranks << " ranks");
+      CHECK(total == values_of(Pattern::reduced(problem, 100), type, 0, 100));
+    }
+  }
+}
+
+TEST_CASE("a sum that misses a rank, or has one twice, is wrong") {
+  for (int index = 0; index < type_count; ++index) {
+    const auto type = static_cast<Type>(index);
+    for (const auto op : {Operator::sum, Operator::product, Operator::average}) {
+      const auto problem = problem_of(Operation::all_reduce, type, op, 4);
+      int telling = 0;
+      const auto last = values_of(Pattern::of_rank(problem, 3, 1000), type, 0, 1000);
+      const double neutral = op == Operator::product ? 1 : 0;
+      for (const double value : last) telling += value != neutral ? 1 : 0;
+      INFO(name(type) << " " << name(op));
+      // So many elements show it, if only by their signs.
+      CHECK(telling > 300);
+    }
+  }
+}
+
+TEST_CASE("every changed element is found and the first is described") {
+  const auto problem = problem_of(Operation::broadcast, Type::i32, Operator::sum, 2);
+  const auto pattern = Pattern::of_rank(problem, 0, 200'000);
+  std::vector<std::byte> data(200'000 * 4);
+  pattern.fill(data.data(), 0, 200'000);
+  Wrong none;
+  pattern.compare(data.data(), 0, 200'000, 0, none);
+  CHECK(none.elements == 0);
+  CHECK(none.first.empty());
+  for (const std::size_t at : {0U, 65'520U, 65'521U, 131'072U, 199'999U}) {
+    auto changed = data;
+    changed[at * 4 + 3] ^= std::byte{1};
+    Wrong wrong;
+    pattern.compare(changed.data(), 0, 200'000, 1000, wrong);
+    CHECK(wrong.elements == 1);
+    CHECK(wrong.first.starts_with("element " + std::to_string(at + 1000) + " is "));
+    CHECK(wrong.first.find(" is due") != std::string::npos);
+  }
+}
+
+TEST_CASE("data of another rank, or from another place, does not pass") {
+  const auto problem = problem_of(Operation::all_gather, Type::u8, Operator::sum, 4);
+  constexpr std::size_t count = 1 << 18;
+  const auto pattern = Pattern::of_rank(problem, 0, 2 * count);
+  std::vector<std::byte> data(count);
+  Wrong wrong;
+  Pattern::of_rank(problem, 1, 2 * count).fill(data.data(), 0, count);
+  pattern.compare(data.data(), 0, count, 0, wrong);
+  CHECK(wrong.elements > count * 9 / 10);
+  // Chunks and blocks are powers of two, or multiples of them.
+  for (const std::size_t shift : {1U, 4096U, 65'536U, 196'608U, 262'144U}) {
+    wrong = {};
+    pattern.fill(data.data(), shift, count);
+    pattern.compare(data.data(), 0, count, 0, wrong);
+    CHECK(wrong.elements > count * 9 / 10);
+  }
+}
+
+TEST_CASE("only NCCL's average of floats over odd ranks may round") {
+  auto problem = problem_of(Operation::all_reduce, Type::f32, Operator::average, 3);
+  const auto differs = [](const Problem& of, std::int64_t by) {
+    const auto pattern = Pattern::reduced(of, 10);
+    std::array<std::byte, 40> data{};
+    pattern.fill(data.data(), 0, 10);
+    const auto value = static_cast<std::int64_t>(value_of(Type::f32, data.data()));
+    encode(Type::f32, value + by, data.data());
+    Wrong wrong;
+    pattern.compare(data.data(), 0, 10, 0, wrong);
+    return wrong.elements;
+  };
+  CHECK(differs(problem, 1) == 1);
+  problem.on_nccl = true;
+  CHECK(differs(problem, 1) == 0);
+  CHECK(differs(problem, 100) == 1);
+  problem.ranks = 4;
+  CHECK(differs(problem, 1) == 1);
+  problem.ranks = 3;
+  problem.op = Operator::sum;
+  CHECK(differs(problem, 1) == 1);
+}
+
+}  // namespace tutti::app

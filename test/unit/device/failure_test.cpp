@@ -1,0 +1,337 @@
+// What goes wrong in calls on device memory, and who hears of it when.
+#include <fmt/format.h>
+
+#include <csignal>
+#include <thread>
+
+#include "fake_ranks.hpp"
+#include "gpu/cases.hpp"
+#include "support/catch.hpp"
+
+namespace tutti::device::test {
+namespace {
+
+using tutti::test::patience;
+
+/// A communicator, a stream and a little device memory.
+struct Desk {
+  explicit Desk(Rank& rank, std::chrono::nanoseconds timeout = 20s)
+      : communicator(rank.communicator({.timeout = timeout,
+                                        .backend = BackendChoice::device,
+                                        .log = [](LogLevel, const std::string&) {}})),
+        memory(communicator.device()),
+        buffer(memory, 4096),
+        stream(memory.stream()),
+        floats(reinterpret_cast<float*>(buffer.data()), 256) {}
+
+  [[nodiscard]] device_span<float> first(std::size_t count) const { return {floats.data(), count}; }
+
+  Communicator& communicator;
+  DeviceMemory memory;
+  gpu_test::DeviceBuffer buffer;
+  Stream stream;
+  device_span<float> floats;
+};
+
+bool contains(const std::string& text, const std::string& words) {
+  return text.find(words) != std::string::npos;
+}
+
+/// The error that `action` throws.
+template <class Action>
+Error error_of(Action action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error;
+  }
+  return {ErrorCode::system, "nothing was thrown"};
+}
+
+void require_failure(const std::vector<Report>& reports, ErrorCode code,
+                     const std::vector<std::string>& words) {
+  for (const auto& report : reports) {
+    INFO(tutti::test::describe(reports));
+    REQUIRE(report.failure);
+    CHECK(report.failure->code == code);
+    for (const auto& each : words) CHECK(contains(report.failure->sentence, each));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("different calls are named while the ranks wait, whoever waits and how") {
+  struct Difference {
+    std::function<void(Desk&)> first, second;
+    std::string first_words, second_words;
+  };
+  const std::vector<Difference> differences{
+      {[](Desk& d) { d.communicator.all_reduce(in_place, d.first(4), sum, d.stream); },
+       [](Desk& d) { d.communicator.broadcast(d.first(4), 0, d.stream); }, "all_reduce of 4 f32",
+       "broadcast of 4 f32"},
+      {[](Desk& d) { d.communicator.all_reduce(in_place, d.first(4), sum, d.stream); },
+       [](Desk& d) { d.communicator.all_reduce(in_place, d.first(5), sum, d.stream); },
+       "all_reduce of 4 f32", "all_reduce of 5 f32"},
+      {[](Desk& d) { d.communicator.reduce(in_place, d.first(4), sum, 0, d.stream); },
+       [](Desk& d) { d.communicator.reduce(in_place, d.first(4), sum, 1, d.stream); }, "to rank 0",
+       "to rank 1"},
+      {[](Desk& d) { d.communicator.all_reduce(in_place, d.first(4), max, d.stream); },
+       [](Desk& d) { d.communicator.all_reduce(in_place, d.first(4), min, d.stream); }, "max",
+       "min"},
+  };
+  for (const auto& [first, second, first_words, second_words] : differences) {
+    const auto reports = run_on_devices(2, {}, [&](Rank& rank) -> std::string {
+      Desk desk(rank);
+      (rank.rank() == 0 ? first : second)(desk);
+      if (rank.rank() == 0) {
+        desk.communicator.synchronize(desk.stream);
+      } else {
+        // Not by our means: NCCL's work is ended all the same, and the next call says why.
+        using Synchronize = int (*)(void*);
+        reinterpret_cast<Synchronize>(cuda_symbol("cuStreamSynchronize"))(desk.stream.handle);
+      }
+      // Where the difference does not block anybody (the operators), the end finds it.
+      desk.communicator.finalize();
+      return "nothing was thrown";
+    });
+    require_failure(reports, ErrorCode::mismatch, {first_words, second_words});
+  }
+}
+
+TEST_CASE("a rank that stays away is named at the deadline, also by a work's wait") {
+  for (const bool by_work : {false, true}) {
+    const auto reports = run_on_devices(3, {}, [&](Rank& rank) -> std::string {
+      Desk desk(rank, 2s);
+      desk.communicator.all_reduce(in_place, desk.floats, sum, desk.stream);
+      desk.communicator.synchronize(desk.stream);
+      if (rank.rank() == 2) {
+        std::this_thread::sleep_for(4s);
+        return "away";
+      }
+      const auto start = std::chrono::steady_clock::now();
+      const auto error = error_of([&] {
+        if (by_work) {
+          desk.communicator.all_reduce_async(in_place, desk.floats, sum, desk.stream).wait();
+        } else {
+          desk.communicator.all_reduce(in_place, desk.floats, sum, desk.stream);
+          desk.communicator.synchronize(desk.stream);
+        }
+      });
+      expect(std::chrono::steady_clock::now() - start < 4s * patience(), "too late");
+      throw error;
+    });
+    require_failure({reports[0], reports[1]}, ErrorCode::timeout,
+                    {"all_reduce of 256 f32, sum", "rank 2", "outside any call"});
+    CHECK(reports[0].failure->culprits == std::vector{2});
+  }
+}
+
+TEST_CASE("a message that nobody sends names the sender") {
+  const auto reports = run_on_devices(3, {}, [](Rank& rank) -> std::string {
+    Desk desk(rank, 2s);
+    if (rank.rank() == 0) {
+      desk.communicator.recv(desk.floats, 2, desk.stream);
+      desk.communicator.synchronize(desk.stream);
+    }
+    std::this_thread::sleep_for(4s);
+    return "away";
+  });
+  require_failure({reports[0]}, ErrorCode::timeout, {"recv of 256 f32 from rank 2", "rank 2 ("});
+  CHECK(reports[0].failure->culprits == std::vector{2});
+}
+
+TEST_CASE("wait_for gives up early without harm") {
+  const auto reports = run_on_devices(2, {}, [](Rank& rank) -> std::string {
+    Desk desk(rank);
+    if (rank.rank() == 1) std::this_thread::sleep_for(500ms);
+    auto work = desk.communicator.all_reduce_async(in_place, desk.floats, sum, desk.stream);
+    if (rank.rank() == 0) {
+      expect(!work.test(), "done before the other has come");
+      expect(!work.wait_for(100ms), "done before the other has come");
+    }
+    work.wait();
+    expect(work.test(), "not done");
+    desk.communicator.finalize();
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("a call that is blocked inside NCCL is ended at its deadline, and the late rank named") {
+  const auto reports = run_on_devices(2, {}, [](Rank& rank) -> std::string {
+    Desk desk(rank, 2s);
+    if (rank.rank() == 1) {
+      std::this_thread::sleep_for(5s);
+      return "away";
+    }
+    set("FAKE_NCCL_CALL_BLOCKS", "1");
+    const auto start = std::chrono::steady_clock::now();
+    const auto error = error_of([&] { desk.communicator.broadcast(desk.floats, 0, desk.stream); });
+    const auto took = std::chrono::steady_clock::now() - start;
+    expect(took > 1900ms && took < 4s * patience(), "too early or too late");
+    // And again, the same.
+    const auto next = error_of([&] { desk.communicator.broadcast(desk.floats, 0, desk.stream); });
+    expect(next.sentence() == error.sentence(), "another error: " + next.sentence());
+    throw error;
+  });
+  require_failure({reports[0]}, ErrorCode::timeout, {"broadcast of 256 f32", "rank 1"});
+}
+
+TEST_CASE("a call that is blocked inside NCCL is ended when another rank dies") {
+  const Arena arena;
+  tutti::test::Job job(2, [&](Rank& rank) -> std::string {
+    set("FAKE_NCCL_ARENA", arena.path());
+    Desk desk(rank);
+    rank.mark();
+    if (rank.rank() == 1) std::this_thread::sleep_for(60s);
+    set("FAKE_NCCL_CALL_BLOCKS", "1");
+    desk.communicator.broadcast(desk.floats, 0, desk.stream);
+    return "nothing was thrown";
+  });
+  job.await_marks_of_all(1);
+  std::this_thread::sleep_for(300ms);
+  const auto killed = job.signal(1, SIGKILL);
+  const auto reports = job.finish();
+  require_failure({reports[0]}, ErrorCode::peer_lost, {"rank 1"});
+  CHECK(reports[0].ended - killed < 5s);
+}
+
+TEST_CASE("a rank that is killed amid a loop: the others name it") {
+  const Arena arena;
+  tutti::test::Job job(3, [&](Rank& rank) -> std::string {
+    set("FAKE_NCCL_ARENA", arena.path());
+    Desk desk(rank);
+    while (true) {
+      desk.communicator.all_reduce(in_place, desk.floats, max, desk.stream);
+      desk.communicator.synchronize(desk.stream);
+      rank.mark();
+    }
+  });
+  job.await_marks_of_all(10);
+  const auto killed = job.signal(1, SIGKILL);
+  const auto reports = job.finish();
+  require_failure({reports[0], reports[2]}, ErrorCode::peer_lost, {"rank 1"});
+  for (const int survivor : {0, 2}) {
+    CHECK(reports[static_cast<std::size_t>(survivor)].ended - killed < 5s);
+    CHECK(reports[static_cast<std::size_t>(survivor)].destruction < 2s * patience());
+  }
+}
+
+TEST_CASE("an abort that hangs does not hold the survivor up") {
+  const auto reports = run_on_devices(2, {}, [](Rank& rank) -> std::string {
+    Desk desk(rank, 2s);
+    set("FAKE_NCCL_ABORT_HANGS", "1");
+    if (rank.rank() == 1) std::this_thread::sleep_for(4s);
+    const auto start = std::chrono::steady_clock::now();
+    const auto error = error_of([&] {
+      desk.communicator.all_reduce(in_place, desk.floats, sum, desk.stream);
+      desk.communicator.synchronize(desk.stream);
+    });
+    expect(std::chrono::steady_clock::now() - start < 5s * patience(), "too late");
+    throw error;
+  });
+  require_failure({reports[0]}, ErrorCode::timeout, {"rank 1"});
+}
+
+TEST_CASE("a call that never comes back although it was ended is told of") {
+  const Arena arena;
+  tutti::test::Job job(2, [&](Rank& rank) -> std::string {
+    set("FAKE_NCCL_ARENA", arena.path());
+    auto& communicator =
+        rank.communicator({.timeout = 1s,
+                           .backend = BackendChoice::device,
+                           .log = [&](LogLevel, const std::string& line) { rank.say(line); }});
+    DeviceMemory memory(communicator.device());
+    gpu_test::DeviceBuffer buffer(memory, 4);
+    if (rank.rank() == 1) std::this_thread::sleep_for(7s * patience());
+    set("FAKE_NCCL_CALL_BLOCKS", "2");
+    communicator.broadcast(device_span<int>(reinterpret_cast<int*>(buffer.data()), 1), 0,
+                           Stream(memory.stream()));
+    return "nothing was thrown";
+  });
+  std::this_thread::sleep_for(6s * patience());
+  CHECK(contains(job.said(0), "NCCL does not come back"));
+  CHECK(contains(job.said(0), "broadcast of 1 i32"));
+}
+
+TEST_CASE("every result code of NCCL becomes an error on all ranks") {
+  for (const int code : {1, 2, 3, 4, 5, 6, 8, 42, 99}) {
+    const auto reports = run_on_devices(2, {}, [&](Rank& rank) -> std::string {
+      Desk desk(rank);
+      const bool in_call = code % 2 == 0;
+      if (rank.rank() == 1) {
+        set(in_call ? "FAKE_NCCL_CALL_RESULT" : "FAKE_NCCL_ASYNC_RESULT", std::to_string(code));
+        if (!in_call) set("FAKE_NCCL_CALL_RESULT", "0");
+      }
+      if (in_call || rank.rank() == 1) {
+        desk.communicator.all_reduce(in_place, desk.floats, sum, desk.stream);
+      }
+      if (rank.rank() == 0 && !in_call) {
+        // Makes the other wait.
+        desk.communicator.barrier({.timeout = 10s});
+      }
+      desk.communicator.synchronize(desk.stream);
+      return "nothing was thrown";
+    });
+    require_failure(reports, ErrorCode::system, {"rank 1", fmt::format("{}", code)});
+    CHECK(reports[0].failure->sentence == reports[1].failure->sentence);
+  }
+}
+
+TEST_CASE("what can't be done is refused before anything is sent") {
+  const auto reports = run_on_devices(2, {}, [](Rank& rank) -> std::string {
+    Desk desk(rank);
+    auto& communicator = desk.communicator;
+    const auto refused = [&](const std::string& words, const auto& action) {
+      const auto error = error_of(action);
+      expect(error.code() == ErrorCode::usage && contains(error.sentence(), words),
+             "not refused as it should: " + error.sentence());
+    };
+    int on_host = 0;
+    const device_span<int> host(&on_host, 1);
+    refused("plain host memory", [&] { communicator.broadcast(host, 0, desk.stream); });
+    refused("plain host memory", [&] { communicator.send(host, 1 - rank.rank(), desk.stream); });
+    {
+      DeviceMemory elsewhere(3);
+      gpu_test::DeviceBuffer theirs(elsewhere, 4);
+      refused("memory of device 3", [&] {
+        communicator.broadcast(device_span<int>(reinterpret_cast<int*>(theirs.data()), 1), 0,
+                               desk.stream);
+      });
+    }
+    const device_span<int> ints(reinterpret_cast<int*>(desk.buffer.data()), 4);
+    refused("all_reduce by bit_xor",
+            [&] { communicator.all_reduce(in_place, ints, bit_xor, desk.stream); });
+    refused("no tag", [&] { communicator.broadcast(ints, 0, desk.stream, {.tag = 1}); });
+    refused("no algorithm",
+            [&] { communicator.broadcast(ints, 0, desk.stream, {.algorithm = "ring"}); });
+    communicator.all_reduce(in_place, ints, sum, desk.stream);
+    communicator.synchronize(desk.stream);
+    communicator.finalize();
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("8-bit floats: moved by any NCCL, reduced from 2.24 on") {
+  const auto reports =
+      run_on_devices(2, {{"FAKE_NCCL_VERSION", "22304"}}, [](Rank& rank) -> std::string {
+        Desk desk(rank);
+        for (const auto operation : {Operation::broadcast, Operation::all_gather}) {
+          const auto wrong =
+              gpu_test::check(desk.communicator, desk.memory,
+                              {.operation = operation, .type = Type::f8e4m3, .count = 100}, 1);
+          expect(wrong.empty(), wrong);
+        }
+        const device_span<float8_e5m2> values(reinterpret_cast<float8_e5m2*>(desk.buffer.data()),
+                                              4);
+        return error_of([&] { desk.communicator.all_reduce(in_place, values, sum, desk.stream); })
+            .sentence();
+      });
+  REQUIRE(trouble(reports) == "");
+  CHECK(contains(reports[0].text,
+                 "all_reduce of f8e5m2 needs NCCL 2.24.0 or later, and this is "
+                 "2.23.4"));
+}
+
+}  // namespace tutti::device::test

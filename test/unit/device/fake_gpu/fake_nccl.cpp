@@ -1,0 +1,386 @@
+// An NCCL without devices: libnccl.so.2 for tests. It really moves and reduces the data, between
+// processes through a shared file, in the order of the (made-up) streams.
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fake_arithmetic.hpp"
+#include "fake_gpu.hpp"
+
+namespace fake_gpu {
+namespace {
+
+constexpr int success = 0;
+constexpr int system_error = 2;
+constexpr int internal_error = 3;
+constexpr int most_ranks = 16;
+constexpr int most_comms = 32;
+constexpr std::size_t piece_bytes = std::size_t{64} << 10;
+
+/// One piece of one message between two ranks.
+struct Mailbox {
+  std::atomic<std::uint32_t> full;
+  std::uint32_t bytes;
+  std::array<std::byte, piece_bytes> data;
+};
+struct Room {
+  std::atomic<std::uint64_t> id;
+  std::atomic<int> joined;
+  std::array<std::array<Mailbox, most_ranks>, most_ranks> boxes;  ///< [from][to]
+};
+struct Arena {
+  std::atomic<std::uint64_t> next_id;
+  std::array<Room, most_comms> rooms;
+};
+
+Arena& arena() {
+  static Arena* const mapped = [] {
+    const char* const path = std::getenv("FAKE_NCCL_ARENA");
+    const int file = path == nullptr ? -1 : ::open(path, O_RDWR | O_CREAT, 0600);
+    if (file < 0 || ::ftruncate(file, sizeof(Arena)) != 0) {
+      std::fputs("the made-up NCCL needs FAKE_NCCL_ARENA\n", stderr);
+      std::abort();
+    }
+    void* const memory =
+        ::mmap(nullptr, sizeof(Arena), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    ::close(file);
+    return static_cast<Arena*>(memory);
+  }();
+  return *mapped;
+}
+
+struct Id {
+  char bytes[128];
+};
+
+/// Kept for ever, so that a use after the end is seen.
+struct Comm {
+  Room* room = nullptr;
+  int rank = 0;
+  int size = 1;
+  std::atomic<bool> aborted{false};
+  std::atomic<bool> over{false};
+};
+
+Comm& live(void* handle) {
+  auto& comm = *static_cast<Comm*>(handle);
+  if (comm.over) {
+    std::fputs("a communicator is used after its end\n", stderr);
+    std::abort();
+  }
+  return comm;
+}
+
+struct Transfer {
+  bool sends = false;
+  int peer = 0;
+  std::byte* data = nullptr;
+  std::size_t bytes = 0;
+  std::size_t moved = 0;
+  bool started = false;
+  [[nodiscard]] bool done() const { return started && moved == bytes; }
+};
+
+/// One step of a transfer; false where it has to wait.
+bool step(Comm& comm, Transfer& transfer) {
+  auto& box = transfer.sends ? comm.room->boxes[static_cast<std::size_t>(comm.rank)]
+                                               [static_cast<std::size_t>(transfer.peer)]
+                             : comm.room->boxes[static_cast<std::size_t>(transfer.peer)]
+                                               [static_cast<std::size_t>(comm.rank)];
+  if ((box.full.load() != 0) == transfer.sends) return false;
+  if (transfer.sends) {
+    const auto bytes = std::min(piece_bytes, transfer.bytes - transfer.moved);
+    box.bytes = static_cast<std::uint32_t>(bytes);
+    std::memcpy(box.data.data(), transfer.data + transfer.moved, bytes);
+    transfer.moved += bytes;
+    box.full = 1;
+  } else {
+    if (box.bytes > transfer.bytes - transfer.moved) return false;  // a mismatch: for ever
+    std::memcpy(transfer.data + transfer.moved, box.data.data(), box.bytes);
+    transfer.moved += box.bytes;
+    box.full = 0;
+  }
+  transfer.started = true;
+  return true;
+}
+
+/// All at once; of several with one peer and direction, one after another. False where aborted.
+bool move(Comm& comm, std::vector<Transfer> transfers) {
+  for (auto& transfer : transfers) {
+    transfer.data = static_cast<std::byte*>(fake_gpu_alias(transfer.data));
+  }
+  while (true) {
+    bool all_done = true;
+    bool moved = false;
+    for (auto transfer = transfers.begin(); transfer != transfers.end(); ++transfer) {
+      if (transfer->done()) continue;
+      all_done = false;
+      const bool is_first = std::none_of(transfers.begin(), transfer, [&](const Transfer& other) {
+        return !other.done() && other.sends == transfer->sends && other.peer == transfer->peer;
+      });
+      if (is_first && step(comm, *transfer)) moved = true;
+    }
+    if (all_done) return true;
+    if (comm.aborted) return false;
+    if (!moved) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+}
+
+/// Work of one call on its stream.
+struct Work {
+  Comm* comm = nullptr;
+  void* stream = nullptr;
+  std::vector<Transfer> transfers;        ///< of sends and receives
+  std::function<void(Comm&)> collective;  ///< or this
+};
+
+thread_local int depth = 0;
+thread_local std::vector<Work> group;
+std::string& trace() {
+  static std::string text;
+  return text;
+}
+void note(const std::string& what) {
+  trace() += what + ";";
+}
+
+/// Where calls can be made to block, as they do while two ranks connect.
+int block_in_call(Comm& comm) {
+  const int how = setting("FAKE_NCCL_CALL_BLOCKS", 0);
+  while (how != 0 && (how == 2 || !comm.aborted)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return comm.aborted ? internal_error : success;
+}
+
+int submit() {
+  // Sends and receives of a group go together.
+  std::vector<Work> works;
+  for (auto& work : group) {
+    const bool joins = !work.collective && !works.empty() && !works.back().collective &&
+                       works.back().comm == work.comm && works.back().stream == work.stream;
+    if (joins) {
+      works.back().transfers.insert(works.back().transfers.end(), work.transfers.begin(),
+                                    work.transfers.end());
+    } else {
+      works.push_back(std::move(work));
+    }
+  }
+  group.clear();
+  for (auto& work : works) {
+    if (const int result = block_in_call(*work.comm); result != success) return result;
+    auto* const comm = work.comm;
+    const std::function<void()> action = [comm, work] {
+      if (work.collective) {
+        work.collective(*comm);
+      } else {
+        move(*comm, work.transfers);
+      }
+    };
+    fake_gpu_enqueue(work.stream, &action);
+  }
+  return success;
+}
+
+int add(Work work) {
+  if (const int result = setting("FAKE_NCCL_CALL_RESULT", success); result != success) {
+    return result;
+  }
+  group.push_back(std::move(work));
+  return depth == 0 ? submit() : success;
+}
+
+std::byte* bytes_at(const void* memory) {
+  return static_cast<std::byte*>(const_cast<void*>(memory));
+}
+
+/// Every rank's `count` elements at `from`, in the order of ranks.
+std::vector<std::vector<std::byte>> gather_all(Comm& comm, const std::byte* from,
+                                               std::size_t bytes) {
+  std::vector<std::vector<std::byte>> all(static_cast<std::size_t>(comm.size),
+                                          std::vector<std::byte>(bytes));
+  const auto* const own = static_cast<const std::byte*>(fake_gpu_alias(from));
+  std::vector<Transfer> transfers;
+  for (int peer = 0; peer < comm.size; ++peer) {
+    if (peer == comm.rank) {
+      std::memcpy(all[static_cast<std::size_t>(peer)].data(), own, bytes);
+      continue;
+    }
+    transfers.push_back({true, peer, const_cast<std::byte*>(own), bytes});
+    transfers.push_back({false, peer, all[static_cast<std::size_t>(peer)].data(), bytes});
+  }
+  move(comm, std::move(transfers));
+  return all;
+}
+
+/// `to` = the reduction of `count` elements from element `first` on.
+void reduce_into(Comm& comm, const void* from, void* to, std::size_t total, std::size_t first,
+                 std::size_t count, int type, int op) {
+  const auto size = size_of(type);
+  const auto all = gather_all(comm, bytes_at(from), total * size);
+  if (to == nullptr || comm.aborted) return;
+  std::vector<const std::byte*> parts;
+  for (const auto& one : all) parts.push_back(one.data() + first * size);
+  reduce(static_cast<std::byte*>(fake_gpu_alias(to)), parts, count, type, op);
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* fake_nccl_trace() {
+  return trace().c_str();
+}
+void fake_nccl_clear_trace() {
+  trace().clear();
+}
+
+int ncclGetVersion(int* version) {
+  *version = setting("FAKE_NCCL_VERSION", 22809);
+  return success;
+}
+int ncclGetUniqueId(Id* id) {
+  if (const int result = setting("FAKE_NCCL_ID_RESULT", success); result != success) return result;
+  const auto number = ++arena().next_id;
+  std::memcpy(id->bytes, &number, sizeof number);
+  note("id " + std::to_string(number));
+  return success;
+}
+int ncclCommInitRank(void** comm, int ranks, Id id, int rank) {
+  while (setting("FAKE_NCCL_INIT_HANGS", 0) != 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  if (const int result = setting("FAKE_NCCL_INIT_RESULT", success); result != success) {
+    return result;
+  }
+  std::uint64_t number = 0;
+  std::memcpy(&number, id.bytes, sizeof number);
+  if (number == 0 || ranks > most_ranks) return system_error;
+  auto* const made = new Comm;
+  made->room = &arena().rooms[number % most_comms];
+  made->rank = rank;
+  made->size = ranks;
+  ++made->room->joined;
+  while (made->room->joined < ranks) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  *comm = made;
+  note("init " + std::to_string(ranks) + " " + std::to_string(rank));
+  return success;
+}
+int ncclCommFinalize(void* comm) {
+  live(comm);
+  note("finalize");
+  return success;
+}
+int ncclCommDestroy(void* comm) {
+  live(comm).over = true;
+  note("destroy");
+  return success;
+}
+int ncclCommAbort(void* comm) {
+  auto& aborted = live(comm);
+  aborted.aborted = true;
+  while (setting("FAKE_NCCL_ABORT_HANGS", 0) != 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  aborted.over = true;
+  note("abort");
+  return success;
+}
+int ncclCommGetAsyncError(void* comm, int* result) {
+  live(comm);
+  *result = setting("FAKE_NCCL_ASYNC_RESULT", success);
+  return success;
+}
+const char* ncclGetErrorString(int) {
+  return "made up";
+}
+const char* ncclGetLastError(void*) {
+  return "";
+}
+
+int ncclGroupStart() {
+  ++depth;
+  note("group");
+  return success;
+}
+int ncclGroupEnd() {
+  note("end");
+  return --depth > 0 ? success : submit();
+}
+
+int ncclSend(const void* from, std::size_t count, int type, int peer, void* comm, void* stream) {
+  note("send " + std::to_string(count) + " to " + std::to_string(peer));
+  return add({&live(comm), stream, {{true, peer, bytes_at(from), count * size_of(type)}}, {}});
+}
+int ncclRecv(void* to, std::size_t count, int type, int peer, void* comm, void* stream) {
+  note("recv " + std::to_string(count) + " from " + std::to_string(peer));
+  return add({&live(comm), stream, {{false, peer, bytes_at(to), count * size_of(type)}}, {}});
+}
+int ncclBroadcast(const void* from, void* to, std::size_t count, int type, int root, void* comm,
+                  void* stream) {
+  note("broadcast " + std::to_string(count) + " from " + std::to_string(root));
+  const auto bytes = count * size_of(type);
+  return add({&live(comm), stream, {}, [=](Comm& mine) {
+                std::vector<Transfer> transfers;
+                if (mine.rank != root) transfers.push_back({false, root, bytes_at(to), bytes});
+                for (int peer = 0; mine.rank == root && peer < mine.size; ++peer) {
+                  if (peer != root) transfers.push_back({true, peer, bytes_at(from), bytes});
+                }
+                move(mine, std::move(transfers));
+              }});
+}
+int ncclReduce(const void* from, void* to, std::size_t count, int type, int op, int root,
+               void* comm, void* stream) {
+  note("reduce " + std::to_string(count) + " to " + std::to_string(root));
+  return add({&live(comm), stream, {}, [=](Comm& mine) {
+                reduce_into(mine, from, mine.rank == root ? to : nullptr, count, 0, count, type,
+                            op);
+              }});
+}
+int ncclAllReduce(const void* from, void* to, std::size_t count, int type, int op, void* comm,
+                  void* stream) {
+  note("all_reduce " + std::to_string(count));
+  return add({&live(comm), stream, {}, [=](Comm& mine) {
+                reduce_into(mine, from, to, count, 0, count, type, op);
+              }});
+}
+int ncclAllGather(const void* from, void* to, std::size_t count, int type, void* comm,
+                  void* stream) {
+  note("all_gather " + std::to_string(count));
+  const auto bytes = count * size_of(type);
+  return add({&live(comm), stream, {}, [=](Comm& mine) {
+                const auto all = gather_all(mine, bytes_at(from), bytes);
+                if (mine.aborted) return;
+                auto* target = static_cast<std::byte*>(fake_gpu_alias(to));
+                for (const auto& one : all) {
+                  std::memcpy(target, one.data(), bytes);
+                  target += bytes;
+                }
+              }});
+}
+int ncclReduceScatter(const void* from, void* to, std::size_t count, int type, int op, void* comm,
+                      void* stream) {
+  note("reduce_scatter " + std::to_string(count));
+  return add({&live(comm), stream, {}, [=](Comm& mine) {
+                reduce_into(mine, from, to, count * static_cast<std::size_t>(mine.size),
+                            count * static_cast<std::size_t>(mine.rank), count, type, op);
+              }});
+}
+
+}  // extern "C"
+
+}  // namespace fake_gpu

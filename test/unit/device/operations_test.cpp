@@ -1,0 +1,148 @@
+// Every operation on device memory, end to end: the library, a made-up driver and a made-up NCCL.
+#include "fake_ranks.hpp"
+#include "gpu/cases.hpp"
+#include "support/catch.hpp"
+
+namespace tutti::device::test {
+namespace {
+
+using gpu_test::arithmetic_cases;
+using gpu_test::check;
+using gpu_test::check_messages;
+using gpu_test::operation_cases;
+
+const Options on_nccl{.timeout = 20s, .backend = BackendChoice::device};
+
+std::string run_cases(Communicator& communicator, const std::vector<gpu_test::Case>& cases) {
+  DeviceMemory memory(communicator.device());
+  std::uint64_t seed = 1;
+  for (const auto& one : cases) {
+    const auto wrong = check(communicator, memory, one, ++seed);
+    if (!wrong.empty()) return wrong;
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("every operation, apart and in place, called and started, from the first and the last") {
+  const int size = GENERATE(1, 2, 3, 4);
+  const auto reports = run_on_devices(size, {}, [&](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator(on_nccl);
+    expect(communicator.has_device_path(), communicator.device_path_reason());
+    const auto cases = operation_cases({0, 1, 37, 20000}, {0, size - 1});
+    const auto wrong = run_cases(communicator, cases);
+    expect(wrong.empty(), wrong);
+    communicator.finalize();
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("every type and operator that NCCL reduces") {
+  const auto reports = run_on_devices(3, {}, [](Rank& rank) -> std::string {
+    const auto wrong = run_cases(rank.communicator(on_nccl), arithmetic_cases(100, true));
+    expect(wrong.empty(), wrong);
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("messages of any length") {
+  const auto reports = run_on_devices(3, {}, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator(on_nccl);
+    DeviceMemory memory(communicator.device());
+    const auto wrong = check_messages(communicator, memory, {0, 1, 1000, 100000});
+    expect(wrong.empty(), wrong);
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("a barrier on a stream, and memory of the host through the same communicator") {
+  const auto reports = run_on_devices(2, {}, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator(on_nccl);
+    DeviceMemory memory(communicator.device());
+    communicator.barrier(Stream(memory.stream()));
+    std::vector<int> values{rank.rank() + 1};
+    communicator.all_reduce(in_place, std::span(values), sum);
+    expect(values[0] == 3, "the host path is wrong");
+    communicator.synchronize(memory.stream());
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("operations are NCCL's own where it has them, else one group") {
+  const auto reports = run_on_devices(2, {}, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator(on_nccl);
+    DeviceMemory memory(communicator.device());
+    const Stream stream(memory.stream());
+    gpu_test::DeviceBuffer buffer(memory, 64);
+    auto* const data = reinterpret_cast<std::int32_t*>(buffer.data());
+    const device_span<std::int32_t> one(data, 4);
+    const device_span<std::int32_t> two(data + 8, 8);
+    reinterpret_cast<void (*)()>(nccl_symbol("fake_nccl_clear_trace"))();
+    communicator.all_gather(one, two, stream);
+    communicator.reduce_scatter(two, one, max, stream);
+    communicator.reduce(in_place, one, sum, 1, stream);
+    communicator.broadcast(one, 1, stream);
+    communicator.fan_out(one, 0, stream);
+    communicator.gather(one, two, 0, stream);
+    communicator.synchronize(stream);
+    return nccl_trace();
+  });
+  REQUIRE(trouble(reports) == "");
+  const std::string same = "all_gather 4;reduce_scatter 4;reduce 4 to 1;broadcast 4 from 1;group;";
+  CHECK(reports[0].text == same +
+                               "send 4 to 1;end;group;send 4 to 0;recv 4 from 0;recv 4 from 1;"
+                               "end;");
+  CHECK(reports[1].text == same + "recv 4 from 0;end;group;send 4 to 0;end;");
+}
+
+TEST_CASE("communicators that were split off have sessions of their own") {
+  const auto reports = run_on_devices(4, {}, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator(on_nccl);
+    auto half = communicator.split(rank.rank() % 2, -rank.rank());
+    auto copy = half->duplicate();
+    const auto cases = operation_cases({5}, {1});
+    for (auto* const one : {&*half, &copy, &communicator}) {
+      const auto wrong = run_cases(*one, cases);
+      expect(wrong.empty(), wrong);
+    }
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("a work orders another stream, outlives its communicator, and may be dropped") {
+  const auto reports = run_on_devices(2, {}, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator(on_nccl);
+    DeviceMemory memory(communicator.device());
+    DeviceMemory other(communicator.device());
+    gpu_test::DeviceBuffer buffer(memory, 4);
+    const device_span<std::int32_t> value(reinterpret_cast<std::int32_t*>(buffer.data()), 1);
+    buffer.upload({std::byte{1}, std::byte{0}, std::byte{0}, std::byte{0}});
+    auto work = communicator.all_reduce_async(in_place, value, sum, Stream(memory.stream()));
+    work.wait(Stream(other.stream()));
+    std::int32_t result = 0;
+    other.copy_to_host(&result, buffer.data(), 4);  // on the other stream
+    expect(result == 2, "the stream did not wait");
+    expect(work.wait_for(5s), "not done");
+    static_cast<void>(communicator.all_reduce_async(in_place, value, sum, memory.stream()));
+    auto late = communicator.all_reduce_async(in_place, value, sum, Stream(memory.stream()));
+    communicator.synchronize(memory.stream());
+    rank.destroy_communicators();
+    try {
+      late.wait();
+    } catch (const Error& error) {
+      expect(error.code() == ErrorCode::aborted, error.sentence());
+      return "done";
+    }
+    return "nothing was thrown";
+  });
+  REQUIRE(trouble(reports) == "");
+  CHECK(reports[0].text == "done");
+}
+
+}  // namespace tutti::device::test

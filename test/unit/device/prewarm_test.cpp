@@ -1,0 +1,38 @@
+// The context that is made while the program does something else.
+#include "device/prewarm.hpp"
+
+#include <thread>
+
+#include "fake_ranks.hpp"
+#include "support/catch.hpp"
+
+namespace tutti::device::test {
+
+TEST_CASE("a context is made ahead for the launcher's local rank, and given back") {
+  const auto reports = run_on_devices(2, {}, [](Rank& rank) -> std::string {
+    const EnvironmentMap launched{{"OMPI_COMM_WORLD_LOCAL_RANK", std::to_string(rank.rank())}};
+    auto prewarm = Prewarm::from(launched);
+    expect(prewarm != nullptr, "the local rank was not seen");
+    rank.communicator({.timeout = 20s, .backend = BackendChoice::device});
+    prewarm.reset();
+    // Given back at once, also where the thread is not through yet. The made-up driver ends the
+    // process where a context is given back too often.
+    for (int i = 0; i < 20; ++i) static_cast<void>(Prewarm(rank.rank()));
+    std::this_thread::sleep_for(100ms);
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("nothing happens where the launcher is silent or anything is missing") {
+  CHECK(Prewarm::from({}) == nullptr);
+  CHECK(Prewarm::from({{"OMPI_COMM_WORLD_LOCAL_RANK", "many"}}) == nullptr);
+  const auto reports = run_on_devices(1, {{"CUDA_VISIBLE_DEVICES", ""}}, [](Rank&) -> std::string {
+    const Prewarm prewarm(0);
+    std::this_thread::sleep_for(100ms);
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+}  // namespace tutti::device::test

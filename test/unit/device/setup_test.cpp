@@ -1,0 +1,226 @@
+// How the device path is set up, what can go wrong there, and how it ends.
+#include <thread>
+
+#include "fake_ranks.hpp"
+#include "gpu/cases.hpp"
+#include "support/catch.hpp"
+
+namespace tutti::device::test {
+namespace {
+
+/// Sums 1 over all ranks in device memory; throws where it is wrong.
+void use(Communicator& communicator) {
+  DeviceMemory memory(communicator.device());
+  const auto wrong = gpu_test::check(communicator, memory, {.count = 5}, 1);
+  expect(wrong.empty(), wrong);
+}
+
+void use_host(Communicator& communicator) {
+  std::vector<int> values{1};
+  communicator.all_reduce(in_place, std::span(values), sum);
+  expect(values[0] == communicator.size(), "the host path is wrong");
+}
+
+Options quiet(BackendChoice backend, std::chrono::nanoseconds timeout = 20s) {
+  return {.timeout = timeout, .backend = backend, .log = [](LogLevel, const std::string&) {}};
+}
+
+bool contains(const std::string& text, const std::string& words) {
+  return text.find(words) != std::string::npos;
+}
+
+/// Every rank threw the same sentence, which has these words.
+void require_same_failure(const std::vector<Report>& reports, ErrorCode code,
+                          const std::string& words) {
+  int speakers = 0;
+  for (const auto& report : reports) {
+    INFO(tutti::test::describe(reports));
+    REQUIRE(report.failure);
+    CHECK(report.failure->code == code);
+    CHECK(report.failure->sentence == reports[0].failure->sentence);
+    CHECK(contains(report.failure->sentence, words));
+    if (report.failure->speaks) ++speakers;
+  }
+  CHECK((speakers == 1 || code == ErrorCode::usage));
+}
+
+}  // namespace
+
+TEST_CASE("the root can't make the id: the same error on all ranks, or staging on all") {
+  const Body insisting = [](Rank& rank) -> std::string {
+    if (rank.rank() == 0) set("FAKE_NCCL_ID_RESULT", "2");
+    rank.communicator(quiet(BackendChoice::device));
+    return "nothing was thrown";
+  };
+  require_same_failure(run_on_devices(3, {}, insisting), ErrorCode::system,
+                       "can't make the NCCL unique id: NCCL: system error (2)");
+
+  const auto reports = run_on_devices(3, {}, [](Rank& rank) -> std::string {
+    if (rank.rank() == 0) set("FAKE_NCCL_ID_RESULT", "2");
+    auto& communicator = rank.communicator(quiet(BackendChoice::automatic));
+    use(communicator);
+    use_host(communicator);
+    return communicator.device_path_reason();
+  });
+  REQUIRE(trouble(reports) == "");
+  CHECK(contains(reports[2].text, "unique id"));
+  CHECK(contains(reports[2].text, "staged"));
+}
+
+TEST_CASE("a rank whose NCCL fails, or whose context can't be made, is named by all") {
+  for (const std::string code : {"1", "5", "6", "42"}) {
+    const auto reports = run_on_devices(3, {}, [&](Rank& rank) -> std::string {
+      if (rank.rank() == 1) set("FAKE_NCCL_INIT_RESULT", code);
+      rank.communicator(quiet(BackendChoice::device));
+      return "nothing was thrown";
+    });
+    require_same_failure(reports, ErrorCode::system, "NCCL's set-up failed: NCCL: ");
+    CHECK(reports[0].failure->culprits == std::vector{1});
+    CHECK(contains(reports[0].failure->sentence, code));
+  }
+  const Body no_context = [](Rank& rank) -> std::string {
+    if (rank.rank() == 2) set("FAKE_GPU_CONTEXT_FAILS", "1");
+    rank.communicator(quiet(BackendChoice::device));
+    return "nothing was thrown";
+  };
+  require_same_failure(run_on_devices(3, {}, no_context), ErrorCode::system, "out of memory (2)");
+
+  const auto reports = run_on_devices(3, {}, [](Rank& rank) -> std::string {
+    if (rank.rank() == 2) set("FAKE_GPU_CONTEXT_FAILS", "1");
+    auto& communicator = rank.communicator(quiet(BackendChoice::automatic));
+    use_host(communicator);
+    return communicator.has_device_path() ? "a device path" : communicator.device_path_reason();
+  });
+  REQUIRE(trouble(reports) == "");
+  CHECK(contains(reports[0].text, "rank 2"));
+  CHECK(contains(reports[0].text, "out of memory (2)"));
+}
+
+TEST_CASE("set-up that never ends on a rank: an error after the deadline, or the other path") {
+  const Body body = [](Rank& rank) -> std::string {
+    if (rank.rank() == 1) set("FAKE_NCCL_INIT_HANGS", "1");
+    const auto start = std::chrono::steady_clock::now();
+    try {
+      rank.communicator(quiet(BackendChoice::device, 2s));
+    } catch (const Error& error) {
+      const auto took = std::chrono::steady_clock::now() - start;
+      expect(took >= 1900ms && took < 4s * tutti::test::patience(), "too early or too late");
+      throw;
+    }
+    return "nothing was thrown";
+  };
+  require_same_failure(run_on_devices(2, {}, body), ErrorCode::system,
+                       "NCCL's set-up was not done in time");
+
+  const auto reports = run_on_devices(2, {}, [](Rank& rank) -> std::string {
+    if (rank.rank() == 1) set("FAKE_NCCL_INIT_HANGS", "1");
+    auto& communicator = rank.communicator(quiet(BackendChoice::automatic, 2s));
+    use(communicator);
+    use_host(communicator);
+    communicator.finalize();
+    return communicator.device_path_reason();
+  });
+  REQUIRE(trouble(reports) == "");
+  CHECK(contains(reports[0].text, "not done in time"));
+}
+
+TEST_CASE("a rank that never comes to set-up is named soon after the deadline") {
+  const auto reports = run_on_devices(3, {}, [](Rank& rank) -> std::string {
+    if (rank.rank() == 2) {
+      // Leaves the card exchange as the others do, and then does not come.
+      rank.bootstrap().after = [](int number) {
+        if (number == 3) std::this_thread::sleep_for(6s);
+      };
+    }
+    const auto start = std::chrono::steady_clock::now();
+    try {
+      rank.communicator(quiet(BackendChoice::device, 2s));
+    } catch (const Error& error) {
+      const auto took = std::chrono::steady_clock::now() - start;
+      expect(rank.rank() == 2 || took < 4s * tutti::test::patience(), "too late");
+      throw;
+    }
+    return "nothing was thrown";
+  });
+  for (int rank = 0; rank < 2; ++rank) {
+    const auto& report = reports[static_cast<std::size_t>(rank)];
+    INFO(tutti::test::describe(reports));
+    REQUIRE(report.failure);
+    CHECK(report.failure->code == ErrorCode::timeout);
+    CHECK(contains(report.failure->sentence, "rank 2"));
+  }
+}
+
+TEST_CASE("who gets which device, and what all say where NCCL can't serve") {
+  const Body insisting = [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator(quiet(BackendChoice::device));
+    use(communicator);
+    return communicator.info(rank.rank()).device;
+  };
+  const Body own_device = [&](Rank& rank) {
+    set("CUDA_VISIBLE_DEVICES", std::to_string(3 - rank.rank()));
+    return insisting(rank);
+  };
+  const auto reports = run_on_devices(4, {}, own_device);
+  REQUIRE(trouble(reports) == "");
+  CHECK(reports[0].text == "Fake GPU, 0000:04:00.0");
+  CHECK(reports[3].text == "Fake GPU, 0000:01:00.0");
+
+  require_same_failure(run_on_devices(5, {}, insisting), ErrorCode::usage,
+                       "5 local ranks, 4 devices");
+  require_same_failure(run_on_devices(2, {{"CUDA_VISIBLE_DEVICES", "2"}}, insisting),
+                       ErrorCode::usage, "share Fake GPU (0000:03:00.0)");
+  const Body one_without = [&](Rank& rank) {
+    if (rank.rank() == 1) set("CUDA_VISIBLE_DEVICES", "");
+    return insisting(rank);
+  };
+  require_same_failure(run_on_devices(2, {}, one_without), ErrorCode::usage,
+                       "no CUDA-capable device is detected");
+}
+
+TEST_CASE("without devices on all ranks there is no device path for any") {
+  const auto reports = run_on_devices(2, {}, [](Rank& rank) -> std::string {
+    if (rank.rank() == 1) set("CUDA_VISIBLE_DEVICES", "");
+    auto& communicator = rank.communicator(quiet(BackendChoice::automatic));
+    use_host(communicator);
+    expect(!communicator.has_device_path(), "there is one");
+    int value = 0;
+    try {
+      communicator.broadcast(device_span<int>(&value, 1), 0, Stream());
+    } catch (const Error& error) {
+      expect(error.code() == ErrorCode::usage, "another error");
+      return error.sentence();
+    }
+    return "nothing was thrown";
+  });
+  REQUIRE(trouble(reports) == "");
+  CHECK(contains(reports[0].text, "rank 1"));
+}
+
+TEST_CASE("two communicators in a row have ids of their own, and end by finalize and destroy") {
+  const auto reports = run_on_devices(2, {}, [](Rank& rank) -> std::string {
+    for (int i = 0; i < 2; ++i) {
+      use(rank.communicator(quiet(BackendChoice::device)));
+      rank.destroy_communicators();
+    }
+    return nccl_trace();
+  });
+  REQUIRE(trouble(reports) == "");
+  const auto rest = [](int rank) {
+    return "init 2 " + std::to_string(rank) + ";all_reduce 5;finalize;destroy;";
+  };
+  CHECK(reports[0].text == "id 1;" + rest(0) + "id 2;" + rest(0));
+  CHECK(reports[1].text == rest(1) + rest(1));
+}
+
+TEST_CASE("host memory only: devices are not looked at") {
+  const auto reports = run_on_devices(2, {}, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator(quiet(BackendChoice::host));
+    use_host(communicator);
+    return communicator.device_path_reason();
+  });
+  REQUIRE(trouble(reports) == "");
+  CHECK(reports[0].text == "asked for");
+}
+
+}  // namespace tutti::device::test

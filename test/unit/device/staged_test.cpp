@@ -1,0 +1,193 @@
+// Buffers in device memory where NCCL can't serve: copied through host memory.
+#include "device/staging_plan.hpp"
+#include "fake_ranks.hpp"
+#include "gpu/cases.hpp"
+#include "support/catch.hpp"
+
+namespace tutti::device::test {
+namespace {
+
+using gpu_test::check;
+using gpu_test::operation_cases;
+
+/// What rank 0 was told by the log.
+struct Notes {
+  std::vector<std::string> lines;
+  [[nodiscard]] Options options() {
+    return {.timeout = 20s,
+            .log = [this](LogLevel, const std::string& line) { lines.push_back(line); }};
+  }
+};
+
+const Variables one_device{{"FAKE_GPU_DEVICES", "1"}};
+
+}  // namespace
+
+TEST_CASE("ranks that share a device are served through host memory, every operation") {
+  const int size = GENERATE(2, 3);
+  const auto reports = run_on_devices(size, one_device, [&](Rank& rank) -> std::string {
+    Notes notes;
+    auto& communicator = rank.communicator(notes.options());
+    expect(communicator.has_device_path(), communicator.device_path_reason());
+    DeviceMemory memory(communicator.device());
+    std::uint64_t seed = 1;
+    for (const auto& one : operation_cases({0, 1, 37, 20000}, {0, size - 1})) {
+      const auto wrong = check(communicator, memory, one, ++seed);
+      expect(wrong.empty(), wrong);
+    }
+    const auto wrong = gpu_test::check_messages(communicator, memory, {0, 1, 5000});
+    expect(wrong.empty(), wrong);
+    communicator.barrier(Stream(memory.stream()));
+    communicator.finalize();
+    expect(notes.lines.size() == (rank.rank() == 0 ? 1 : 0), "noted more or less than once");
+    return rank.rank() == 0 ? notes.lines[0] : communicator.device_path_reason();
+  });
+  REQUIRE(trouble(reports) == "");
+  for (const auto& report : reports) {
+    INFO(report.text);
+    CHECK(report.text.find("staged through host memory") != std::string::npos);
+    CHECK(report.text.find("Fake GPU") != std::string::npos);
+  }
+}
+
+TEST_CASE("large buffers go in rounds") {
+  const auto reports = run_on_devices(2, one_device, [&](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator({.timeout = 60s});
+    DeviceMemory memory(communicator.device());
+    // 4 MiB areas: some rounds, and a last one that is shorter.
+    const std::size_t count = (std::size_t{9} << 20) / 4 + 3;
+    for (const bool in_place : {false, true}) {
+      for (const bool started : {false, true}) {
+        for (const auto operation :
+             {Operation::all_reduce, Operation::all_gather, Operation::all_to_all,
+              Operation::reduce_scatter, Operation::broadcast}) {
+          if (in_place && operation == Operation::broadcast) continue;
+          const auto wrong = check(communicator, memory,
+                                   {.operation = operation,
+                                    .type = Type::i32,
+                                    .in_place = in_place,
+                                    .started = started,
+                                    .count = count},
+                                   7);
+          expect(wrong.empty(), wrong);
+        }
+      }
+    }
+    const auto wrong = gpu_test::check_messages(communicator, memory, {count});
+    expect(wrong.empty(), wrong);
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("one rank may start what another calls") {
+  const auto reports = run_on_devices(2, one_device, [&](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator({.timeout = 20s});
+    DeviceMemory memory(communicator.device());
+    const auto wrong = check(communicator, memory,
+                             {.operation = Operation::all_reduce,
+                              .started = rank.rank() == 0,
+                              .count = std::size_t{3} << 20},
+                             3);
+    expect(wrong.empty(), wrong);
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("messages that are started both ways do not wait for each other") {
+  const auto reports = run_on_devices(2, one_device, [&](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator({.timeout = 20s});
+    DeviceMemory memory(communicator.device());
+    const std::size_t bytes = std::size_t{6} << 20;
+    gpu_test::DeviceBuffer out(memory, bytes);
+    gpu_test::DeviceBuffer in(memory, bytes);
+    const auto value = std::byte(rank.rank() + 1);
+    out.upload(std::vector<std::byte>(bytes, value));
+    const device_span<std::byte> from(out.data(), bytes);
+    const device_span<std::byte> to(in.data(), bytes);
+    auto sent = communicator.send_async(from, 1 - rank.rank(), Stream(memory.stream()));
+    auto received = communicator.recv_async(to, 1 - rank.rank(), Stream(memory.stream()));
+    received.wait();
+    sent.wait();
+    expect(in.download() == std::vector<std::byte>(bytes, std::byte(2 - rank.rank())), "wrong");
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("a started call may be dropped, and synchronize() finishes it") {
+  const auto reports = run_on_devices(2, one_device, [&](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator({.timeout = 20s});
+    DeviceMemory memory(communicator.device());
+    gpu_test::DeviceBuffer buffer(memory, 4);
+    buffer.upload({std::byte{3}, std::byte{0}, std::byte{0}, std::byte{0}});
+    const device_span<std::int32_t> value(reinterpret_cast<std::int32_t*>(buffer.data()), 1);
+    static_cast<void>(communicator.all_reduce_async(in_place, value, sum, Stream(memory.stream())));
+    communicator.synchronize(memory.stream());
+    expect(buffer.download()[0] == std::byte{6}, "not done");
+    static_cast<void>(communicator.all_reduce_async(in_place, value, sum, Stream(memory.stream())));
+    rank.destroy_communicators();  // with the call under way
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("slices of a card and nodes without NCCL are staged, too") {
+  const Variables slices{{"FAKE_GPU_MIG", "1"}};
+  const Variables no_nccl{{"FAKE_NCCL_VERSION", "0"}};
+  for (const auto& variables : {slices, no_nccl}) {
+    const auto reports = run_on_devices(2, variables, [](Rank& rank) -> std::string {
+      Notes notes;
+      auto& communicator = rank.communicator(notes.options());
+      DeviceMemory memory(communicator.device());
+      const auto wrong = check(communicator, memory, {.count = 10}, 1);
+      expect(wrong.empty(), wrong);
+      return communicator.device_path_reason();
+    });
+    REQUIRE(trouble(reports) == "");
+    CHECK(reports[1].text.find(variables.contains("FAKE_GPU_MIG") ? "MIG" : "has no NCCL") !=
+          std::string::npos);
+  }
+}
+
+TEST_CASE("different calls are named as what was called") {
+  const auto reports = run_on_devices(2, one_device, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator({.timeout = 20s});
+    DeviceMemory memory(communicator.device());
+    const std::size_t count = (std::size_t{2} << 20) + static_cast<std::size_t>(rank.rank());
+    gpu_test::DeviceBuffer buffer(memory, count * 4);
+    communicator.all_reduce(in_place,
+                            device_span<float>(reinterpret_cast<float*>(buffer.data()), count), sum,
+                            Stream(memory.stream()));
+    communicator.finalize();
+    return "nothing was thrown";
+  });
+  for (const auto& report : reports) {
+    REQUIRE(report.failure);
+    INFO(report.failure->sentence);
+    CHECK(report.failure->code == ErrorCode::mismatch);
+    CHECK(report.failure->sentence.find("2097152 f32") != std::string::npos);
+    CHECK(report.failure->sentence.find("2097153 f32") != std::string::npos);
+  }
+}
+
+TEST_CASE("a round reads and writes the same elements of every block") {
+  std::vector<std::byte> memory(1000);
+  const CheckedCollective call{.operation = Operation::all_gather,
+                               .type = Type::f64,
+                               .count = 25,
+                               .send = memory.data(),
+                               .recv = memory.data()};
+  const StagingPlan plan(call, 1, 3, 240);  // 10 elements of each of 3 blocks
+  REQUIRE(plan.rounds() == 3);
+  CHECK(plan.send_area_bytes() == 80);
+  CHECK(plan.recv_area_bytes() == 240);
+  CHECK(plan.send_piece(2, 0).in_buffer == 160);
+  CHECK(plan.send_piece(2, 0).bytes == 40);
+  CHECK(plan.recv_piece(2, 1).in_buffer == 25 * 8 + 160);
+  CHECK(plan.recv_piece(2, 1).in_area == 40);
+  CHECK(plan.call(2, nullptr, nullptr).count == 5);
+}
+
+}  // namespace tutti::device::test
