@@ -173,8 +173,4 @@ Schedule make(Operation operation, std::string_view algorithm, const Problem& pr
   throw std::invalid_argument(text);
 }
 
-std::span<const std::string_view> barrier_algorithms() {
-  return algorithms_of(Operation::barrier);
-}
-
 }  // namespace tutti::algorithm

@@ -31,7 +31,4 @@ struct Traits {
 [[nodiscard]] Schedule make(Operation operation, std::string_view algorithm,
                             const Problem& problem);
 
-// A shorter spelling of algorithms_of(Operation::barrier).
-[[nodiscard]] std::span<const std::string_view> barrier_algorithms();
-
 }  // namespace tutti::algorithm

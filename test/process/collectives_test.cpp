@@ -279,7 +279,7 @@ TEST_CASE("each algorithm by its name") {
           require_used(algorithm);
         }
       }
-      for (const auto algorithm : algorithm::barrier_algorithms()) {
+      for (const auto algorithm : algorithm::algorithms_of(Operation::barrier)) {
         communicator.barrier({.algorithm = std::string(algorithm)});
         require_used(algorithm);
       }
