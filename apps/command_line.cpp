@@ -44,6 +44,7 @@ void add_count(CLI::App& command, const char* option, int& count, int least,
 template <class Value>
 std::vector<std::string> names_of(int count) {
   std::vector<std::string> names;
+  names.reserve(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) names.emplace_back(name(static_cast<Value>(i)));
   return names;
 }
@@ -101,6 +102,7 @@ std::optional<std::string> peer_named(const std::string& text) {
 
 void add_bench_contents(CLI::App& command, BenchOptions& options) {
   std::vector<std::string> names;
+  names.reserve(catalogue().size());
   for (const auto& entry : catalogue()) names.emplace_back(entry.name);
   command
       .add_option_function<std::vector<std::string>>(

@@ -12,6 +12,7 @@
 
 #include "base/environment.hpp"
 #include "launch/place.hpp"
+#include "text.hpp"
 #ifdef TUTTI_HAS_MPI
 #include "tutti/mpi.hpp"
 #endif
@@ -93,7 +94,7 @@ bool Job::is_on_nccl() const {
 std::string Job::mpi() const {
   if (!mpi_) return "";
   const auto begin = source_.find('(') + 1;  // "MPI (Open MPI v4.1.4)"
-  return source_.substr(begin, source_.rfind(')') - begin);
+  return mpi_version_text(source_.substr(begin, source_.rfind(')') - begin));
 }
 
 std::string Job::phases() const {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <sstream>
 
 namespace tutti::app {
 
@@ -28,6 +29,16 @@ std::string time_text(std::chrono::duration<double> time) {
 
 std::string count_text(long count, const char* noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+std::string mpi_version_text(const std::string& told) {
+  std::istringstream words(told.substr(0, told.find_first_of(",\n")));
+  std::string text;
+  std::string word;
+  while (words >> word) {
+    if (word != "Version:") text += (text.empty() ? "" : " ") + word;
+  }
+  return text;
 }
 
 }  // namespace tutti::app

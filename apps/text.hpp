@@ -15,4 +15,7 @@ namespace tutti::app {
 /// "1 rank", "4 ranks"
 [[nodiscard]] std::string count_text(long count, const char* noun);
 
+/// "MPICH 4.0.2" of "MPICH Version:\t4.0.2\n…": the first line of what an MPI says of itself.
+[[nodiscard]] std::string mpi_version_text(const std::string& told);
+
 }  // namespace tutti::app

@@ -66,9 +66,9 @@ Facts facts_of(Job& job, const BenchOptions& options, const Measurement::Sides& 
 }
 
 Measurement::Sides make_sides(Job& job, const BenchOptions& options) {
-  constexpr std::chrono::seconds default_timeout{60};
-  const auto timeout =
-      options.timeout.count() > 0 ? options.timeout : std::chrono::nanoseconds(default_timeout);
+  Options settings;
+  if (options.timeout.count() > 0) settings.timeout = options.timeout;
+  const auto timeout = setup_timeout(settings);
   Measurement::Sides sides;
   sides.push_back(bench::make_tutti_peer(job));
   std::set<std::string> made;

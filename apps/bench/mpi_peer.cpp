@@ -7,6 +7,7 @@
 #include <cstring>
 #include <vector>
 
+#include "../text.hpp"
 #include "peers.hpp"
 
 namespace tutti::app::bench {
@@ -24,8 +25,7 @@ std::string library_version() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
   int length = 0;
   MPI_Get_library_version(text.data(), &length);
-  const std::string whole(text.data());
-  return whole.substr(0, whole.find_first_of(",\n"));
+  return mpi_version_text(text.data());
 }
 
 /// For data that is only moved, a type of the same size will do.

@@ -38,6 +38,12 @@ std::byte* writable(const void* memory) {
 
 }  // namespace
 
+/// Of one rank the average is its own contribution, and NCCL refuses to divide some types by 1.
+int NcclQueue::operator_of(const CheckedCollective& call) const {
+  const bool is_alone = target_.size == 1 && call.op == Operator::average;
+  return nccl_operator(is_alone ? Operator::sum : call.op).value_or(0);
+}
+
 template <class Action>
 NcclResult NcclQueue::grouped(Action action) const {
   const auto start = nccl_.group_start();
@@ -51,7 +57,7 @@ NcclResult NcclQueue::grouped(Action action) const {
 NcclResult NcclQueue::collective(const CheckedCollective& call, CudaStream stream) const {
   const auto& [comm, rank, size, token] = target_;
   const auto count = call.count;
-  const auto op = nccl_operator(call.op).value_or(0);
+  const auto op = operator_of(call);
   switch (call.operation) {
     case Operation::barrier:
       return nccl_.all_reduce(token, token, 1, nccl_type(Type::u8), *nccl_operator(Operator::max),
@@ -77,6 +83,16 @@ NcclResult NcclQueue::collective(const CheckedCollective& call, CudaStream strea
                                   stream);
     case Operation::reduce_scatter_v:
       return reduce_scatter_v(call, stream);
+    case Operation::fan_out:
+      // A group of one call costs more than the call.
+      if (count == 0) return nccl_success;
+      if (rank != call.root) {
+        return nccl_.recv(call.recv, count, nccl_moved_type(call.type), call.root, comm, stream);
+      }
+      if (size == 2) {
+        return nccl_.send(call.recv, count, nccl_moved_type(call.type), 1 - rank, comm, stream);
+      }
+      return exchange(call, stream);
     default:
       return exchange(call, stream);
   }
@@ -166,9 +182,8 @@ NcclResult NcclQueue::reduce_scatter_v(const CheckedCollective& call, CudaStream
       const auto count = call.counts[static_cast<std::size_t>(root)];
       if (count == 0) continue;
       void* const to = root == target_.rank ? call.recv : nullptr;
-      const auto result =
-          nccl_.reduce(from, to, count, nccl_type(call.type), nccl_operator(call.op).value_or(0),
-                       root, target_.comm, stream);
+      const auto result = nccl_.reduce(from, to, count, nccl_type(call.type), operator_of(call),
+                                       root, target_.comm, stream);
       if (result != nccl_success) return result;
       from += count * size_of(call.type);
     }

@@ -28,6 +28,7 @@ class NcclQueue {
  private:
   struct Blocks;
   struct Parts;
+  [[nodiscard]] int operator_of(const CheckedCollective& call) const;
   [[nodiscard]] NcclResult exchange(const CheckedCollective& call, CudaStream stream) const;
   [[nodiscard]] NcclResult exchange(const Parts& parts) const;
   [[nodiscard]] NcclResult reduce_scatter_v(const CheckedCollective& call, CudaStream stream) const;

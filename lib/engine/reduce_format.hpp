@@ -39,7 +39,7 @@ struct Floats {
   static void store(std::byte* to, Value value) {
     // Of two NaN, which one passes depends on the order in which the compiler puts the operands.
     const auto quiet = splat(static_cast<T>(__builtin_nanf("")));
-    vector::store<Value>(to, value == value ? value : quiet);
+    vector::store<Value>(to, is_number(value) ? value : quiet);
   }
 };
 
@@ -73,7 +73,7 @@ struct Bfloats {
     const auto bits = bits_as<Vector<Isa, std::uint32_t>>(value);
     const auto up = bits_as<Words<Isa>>(bits + 0x7fff + ((bits >> 16) & 1));
     const auto nan = vector::splat<Words<Isa>>(0x7fc00000);
-    return value == value ? up : nan;
+    return is_number(value) ? up : nan;
   }
 };
 
@@ -154,7 +154,7 @@ struct ConvertedHalves {
  private:
   static void store_half(std::byte* to, Singles<Isa> value) {
     const auto nan = vector::splat<Singles<Isa>>(__builtin_nanf(""));
-    const Singles<Isa> quiet = value == value ? value : nan;
+    const Singles<Isa> quiet = is_number(value) ? value : nan;
     Isa::narrow(to, bits_as<typename Isa::Converted>(quiet));
   }
 };

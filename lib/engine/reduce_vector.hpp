@@ -57,6 +57,12 @@ V splat(T value) {
   return result;
 }
 
+/// Where `value` is not NaN.
+template <class V>
+auto is_number(V value) {
+  return value == value;  // NOLINT(misc-redundant-expression): NaN differs from itself
+}
+
 /// Two vectors in step: 16-bit elements, computed in 32 bits.
 template <class V>
 struct Pair {

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import test_mpirun  # noqa: E402
 from test_mpirun import IN_PLACE, OPERATIONS, TUTTI, TYPES, Checks, mpirun  # noqa: E402
 from support import tap  # noqa: E402
-from support.cluster import command  # noqa: E402
+from support.cluster import REPO, command  # noqa: E402
 
 HAS_GLOO = not re.search(r"Gloo, to compare with: not", command(TUTTI, "--version").stdout)
 PEERS = "mpi,gloo" if HAS_GLOO else "mpi"
@@ -165,6 +165,24 @@ class Correctness(Bench):
         self.check(report, 1 + len(PEERS.split(",")), 2)
 
 
+class Faults(Bench):
+    """A library that does nothing stands in for the peer's."""
+
+    def test_wrong_results_are_counted_and_the_exit_status_tells(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source, library = Path(folder) / "idle.c", Path(folder) / "idle.so"
+            source.write_text("int MPI_Allreduce(const void *send, void *recv, int count, void *type, void *op, void *comm)\n"
+                              "{ return 0; }\n")
+            command("cc", "-w", "-shared", "-fPIC", source, "-o", library, check=True)
+            result = mpirun(3, "bench", "all-reduce", "broadcast", "--vs", "mpi", "--sizes", "1000", *ONCE, "--json", "-",
+                            before=["env", f"LD_PRELOAD={library}"])
+        self.assertEqual(result.returncode, 1, result.stderr)
+        wrong = {(row["op"], row["peer"]): row["wrong"] for row in json.loads(result.stdout)["rows"]}
+        # Nearly all of 250 elements on 3 ranks, checked twice.
+        self.assertGreater(wrong.pop(("all_reduce", "mpi")), 1400)
+        self.assertEqual(set(wrong.values()), {0})
+
+
 class Usage(Bench):
     def test_bad_values(self):
         for words, said in ((("bench",), "OP is required"),
@@ -187,6 +205,47 @@ class Usage(Bench):
                 result = command(TUTTI, "bench", "broadcast", "--vs", peer)
                 self.assertEqual(result.returncode, 2)
                 self.assertIn(f"--vs {peer}", result.stderr)
+
+
+class Scripts(unittest.TestCase):
+    """What joins and draws the results; scripts/bench itself builds, and runs for long."""
+
+    def report(self, ratio, peer="mpi"):
+        key = {"op": "broadcast", "type": "f32", "bytes": 1024}
+        row = {"median_us": 2.0, "p10_us": 1.0, "p90_us": 3.0, "wrong": 0}
+        job = {"version": "1.2.3", "hosts": 1, "ranks": 2, "processor": "a processor", "cores": 2, "device": None}
+        return {"job": job, "rows": [{**key, "peer": side, **row} for side in ("tutti", peer)],
+                "ratios": [{**key, "vs": peer, "ratio": ratio, "low": ratio - 0.1, "high": ratio + 0.1, "back_to_back_ratio": None}]}
+
+    def run_of(self, opponent, ratio):
+        return {"opponent": opponent, "release": "Some MPI 1", "conditions": "--with this", "ranks": 2, "report": self.report(ratio)}
+
+    def test_runs_are_joined_by_ratio(self):
+        sys.path.insert(0, str(REPO / "scripts" / "lib"))
+        import opponents
+        runs = [self.run_of("openmpi", 2.0), self.run_of("mpich", 0.5)]
+        (row,) = opponents.join(runs)
+        self.assertEqual((row["op"], row["ranks"], row["bytes"], row["lowest"]), ("broadcast", 2, 1024, "mpich"))
+        self.assertEqual({name: ratio["ratio"] for name, ratio in row["ratios"].items()}, {"openmpi": 2.0, "mpich": 0.5})
+        lines = opponents.table([row], runs) + opponents.legend(runs)
+        self.assertIn("| broadcast | 1 KiB | 2.00 (1.90 to 2.10) | **0.50 (0.40 to 0.60)** |", lines)
+        self.assertIn("- mpich: Some MPI 1, --with this", lines)
+
+    def test_every_opponent_is_listed_with_its_conditions(self):
+        listed = command(REPO / "scripts" / "bench", "--list").stdout.splitlines()
+        self.assertTrue(any("coll_sm_priority 90" in line and "MALLOC_TRIM_THRESHOLD_" in line for line in listed), listed)
+        self.assertTrue(any(line.startswith("openmpi ") and line.endswith("as it comes") for line in listed), listed)
+
+    def test_plot(self):
+        with tempfile.TemporaryDirectory() as folder:
+            single, joined, out = (Path(folder) / name for name in ("single.json", "joined.json", "out.svg"))
+            single.write_text(json.dumps(self.report(2.0)))
+            joined.write_text(json.dumps({"runs": [self.run_of("mpich", 0.5)]}))
+            done = command(sys.executable, REPO / "scripts" / "plot", single, joined, "-o", out)
+            if done.returncode == 2 and "matplotlib is missing" in done.stderr:
+                self.skipTest("matplotlib is missing: scripts/plot says so, and that is all that can be tested")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("<svg", out.read_text())
 
 
 del test_mpirun, Checks  # their tests are not this file's

@@ -93,11 +93,27 @@ TEST_CASE("operations are NCCL's own where it has them, else one group") {
     return nccl_trace();
   });
   REQUIRE(trouble(reports) == "");
-  const std::string same = "all_gather 4;reduce_scatter 4;reduce 4 to 1;broadcast 4 from 1;group;";
-  CHECK(reports[0].text == same +
-                               "send 4 to 1;end;group;send 4 to 0;recv 4 from 0;recv 4 from 1;"
-                               "end;");
-  CHECK(reports[1].text == same + "recv 4 from 0;end;group;send 4 to 0;end;");
+  const std::string same = "all_gather 4;reduce_scatter 4;reduce 4 to 1;broadcast 4 from 1;";
+  CHECK(reports[0].text == same + "send 4 to 1;group;send 4 to 0;recv 4 from 0;recv 4 from 1;end;");
+  CHECK(reports[1].text == same + "recv 4 from 0;group;send 4 to 0;end;");
+}
+
+TEST_CASE("a fan_out to several is one group, and its receivers need none") {
+  const auto trace = [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator(on_nccl);
+    DeviceMemory memory(communicator.device());
+    const Stream stream(memory.stream());
+    gpu_test::DeviceBuffer buffer(memory, 64);
+    const device_span<std::int32_t> one(reinterpret_cast<std::int32_t*>(buffer.data()), 4);
+    reinterpret_cast<void (*)()>(nccl_symbol("fake_nccl_clear_trace"))();
+    communicator.fan_out(one, 0, stream);
+    communicator.synchronize(stream);
+    return nccl_trace();
+  };
+  const auto three = run_on_devices(3, {}, trace);
+  REQUIRE(trouble(three) == "");
+  CHECK(three[0].text == "group;send 4 to 1;send 4 to 2;end;");
+  CHECK(three[1].text == "recv 4 from 0;");
 }
 
 TEST_CASE("communicators that were split off have sessions of their own") {

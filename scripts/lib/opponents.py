@@ -1,0 +1,212 @@
+"""Runs `tutti bench` once for each opponent and job size, and joins what they say. Called by scripts/bench."""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ALL = "fan-out,broadcast,all-reduce,reduce,all-gather,reduce-scatter,gather,scatter,all-to-all,send-recv,barrier"
+# Keeps what malloc has got from the kernel: Open MPI allocates its scratch anew at each call.
+HEAP = {"MALLOC_MMAP_THRESHOLD_": "2147483648", "MALLOC_TRIM_THRESHOLD_": "8589934592"}
+YIELD = ["--mca", "mpi_yield_when_idle", "1"]
+NO_NCCL_MULTICAST = {"NCCL_NVLS_ENABLE": os.environ.get("NCCL_NVLS_ENABLE", "0")}
+
+
+@dataclass
+class Opponent:
+    """Who, how the launcher is called, and what tutti bench is told."""
+    peer: str
+    options: list = field(default_factory=list)
+    environment: dict = field(default_factory=dict)
+    bench: list = field(default_factory=list)
+    launcher: str = "mpirun"
+    asked_for: bool = False  # only where it is named
+
+    def conditions(self):
+        words = [f"{name}={value}" for name, value in self.environment.items()] + self.options + self.bench
+        return " ".join(words) or "as it comes"
+
+
+def open_mpi(component=None):
+    """With the heap kept and yielding, and a component for collectives above the others."""
+    chosen = ["--mca", f"coll_{component}_priority", "90"] if component else []
+    return Opponent("mpi", options=[*YIELD, *chosen], environment=HEAP)
+
+
+OPPONENTS = {
+    "openmpi": Opponent("mpi"),
+    "openmpi-best": open_mpi(),
+    "openmpi-sm": open_mpi("sm"),
+    "openmpi-han": open_mpi("han"),
+    "openmpi-adapt": open_mpi("adapt"),
+    "mpich": Opponent("mpi", launcher="mpirun.mpich"),
+    "gloo": Opponent("gloo"),
+    "nccl": Opponent("nccl", environment=NO_NCCL_MULTICAST, bench=["--backend", "nccl"], asked_for=True),
+    "nccl-graph": Opponent("nccl", environment=NO_NCCL_MULTICAST, bench=["--backend", "nccl", "--graph"], asked_for=True),
+    "nccl-serial": Opponent("nccl-serial", environment=NO_NCCL_MULTICAST, bench=["--backend", "nccl"], asked_for=True),
+}
+
+
+def fail(sentence):
+    print(f"bench: {sentence}", file=sys.stderr)
+    sys.exit(2)
+
+
+def tutti_for(opponent):
+    build = os.environ.get("TUTTI_MPICH_BUILD" if opponent.launcher == "mpirun.mpich" else "TUTTI_BUILD", "")
+    return Path(build) / "apps" / "tutti" if build else None
+
+
+def why_not(opponent):
+    """Why it can't be run here; None if it can."""
+    tutti = tutti_for(opponent)
+    if tutti is None or not shutil.which(opponent.launcher):
+        return "MPICH is not installed (apt install mpich libmpich-dev)" if opponent.launcher != "mpirun" else "there is no mpirun"
+    if opponent.peer == "gloo":
+        version = subprocess.run([tutti, "--version"], capture_output=True, text=True, check=True).stdout
+        if "Gloo, to compare with: not" in version:
+            return "Gloo was not found when tutti was built (apt install libgloo-dev)"
+    return None
+
+
+def placement(launcher, ranks):
+    """A core a rank where there are enough; else as the launcher calls it."""
+    if launcher != "mpirun":
+        return []
+    return ["--bind-to", "core"] if ranks <= len(os.sched_getaffinity(0)) else ["--oversubscribe", "--bind-to", "none"]
+
+
+def run(opponent, ranks, options):
+    """The report of one run and the command that it came from."""
+    command = [opponent.launcher, *placement(opponent.launcher, ranks), *options.mpirun, *opponent.options, "-np", str(ranks),
+               str(tutti_for(opponent)), "bench", *options.ops.split(","), "--sizes", options.sizes, "--type", options.type,
+               "--vs", opponent.peer, "--min-time", options.min_time, "--json", "-", *opponent.bench]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **opponent.environment}, check=False)
+    try:
+        report = json.loads(done.stdout)
+    except json.JSONDecodeError:
+        return None, command, (done.stderr or done.stdout).strip()
+    return report, command, "results were wrong" if done.returncode else ""
+
+
+def release(report, opponent):
+    version = report["job"]["peers"][opponent.peer]
+    return version if opponent.peer == "mpi" else f"{opponent.peer} {version}"
+
+
+def key_of(entry, ranks):
+    return (entry["op"], ranks, entry["bytes"])
+
+
+def join(runs):
+    """One row for each operation, job size and bytes, with the ratio against each opponent and the lowest of them."""
+    rows = {}
+    for entry in runs:
+        for ratio in entry["report"]["ratios"]:
+            row = rows.setdefault(key_of(ratio, entry["ranks"]), {"op": ratio["op"], "type": ratio["type"], "ranks": entry["ranks"],
+                                                                  "bytes": ratio["bytes"], "ratios": {}})
+            row["ratios"][entry["opponent"]] = {name: ratio[name] for name in ("ratio", "low", "high", "back_to_back_ratio")}
+    for row in rows.values():
+        row["lowest"] = min(row["ratios"], key=lambda name: row["ratios"][name]["ratio"])
+    return list(rows.values())
+
+
+def size_text(size):
+    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size >= factor and size % factor == 0:
+            return f"{size // factor} {unit}"
+    return f"{size} B"
+
+
+def table(rows, runs):
+    """Markdown: a row a size, a column an opponent."""
+    lines = []
+    for ranks in dict.fromkeys(row["ranks"] for row in rows):
+        names = list(dict.fromkeys(entry["opponent"] for entry in runs if entry["ranks"] == ranks))
+        lines += ["", f"{ranks} ranks: the opponent's time over tutti's (quartiles); above 1 tutti is faster", "",
+                  "| operation | bytes | " + " | ".join(names) + " |", "|---" * (len(names) + 2) + "|"]
+        for row in (row for row in rows if row["ranks"] == ranks):
+            cells = []
+            for name in names:
+                ratio = row["ratios"].get(name)
+                text = f"{ratio['ratio']:.2f} ({ratio['low']:.2f} to {ratio['high']:.2f})" if ratio else "–"
+                cells.append(f"**{text}**" if name == row["lowest"] else text)
+            lines.append(f"| {row['op']} | {size_text(row['bytes'])} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def legend(runs):
+    job = runs[0]["report"]["job"]
+    lines = ["", f"tutti {job['version']}, {job['hosts']} host(s), {job['processor']}, {job['cores']} core(s) for rank 0"
+             + (f", {job['device']}" if job["device"] else "")]
+    seen = {}
+    for entry in runs:
+        seen.setdefault(entry["opponent"], f"- {entry['opponent']}: {entry['release']}, {entry['conditions']}")
+    return lines + list(seen.values())
+
+
+def arguments():
+    words = sys.argv[1:]
+    mpirun = words[words.index("--") + 1:] if "--" in words else []
+    parser = argparse.ArgumentParser(prog="scripts/bench", add_help=False)
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--ranks", default="2,4")
+    parser.add_argument("--ops", default=ALL)
+    parser.add_argument("--sizes", default="4,1KiB,64KiB,1MiB,16MiB,64MiB")
+    parser.add_argument("--type", default="f32")
+    parser.add_argument("--min-time", default="300ms")
+    parser.add_argument("--opponents", default=",".join(name for name, one in OPPONENTS.items() if not one.asked_for))
+    parser.add_argument("--out", default=str(Path(os.environ.get("TUTTI_BUILD", "build")) / "bench"))
+    options = parser.parse_args(words[:words.index("--")] if "--" in words else words)
+    options.mpirun = mpirun
+    unknown = [name for name in options.opponents.split(",") if name not in OPPONENTS]
+    if unknown:
+        fail(f"opponent {unknown[0]} is unknown: give {', '.join(OPPONENTS)}")
+    if not all(part.isdigit() and int(part) > 0 for part in options.ranks.split(",")):
+        fail(f"--ranks {options.ranks} is unusable: give numbers with commas between, such as 2,4")
+    return options
+
+
+def measure(options):
+    runs = []
+    for name in options.opponents.split(","):
+        opponent = OPPONENTS[name]
+        if reason := why_not(opponent):
+            print(f"{name} is left out: {reason}", flush=True)
+            continue
+        for ranks in map(int, options.ranks.split(",")):
+            report, command, trouble = run(opponent, ranks, options)
+            print(f"{name}, {ranks} ranks: {trouble or 'done'}", flush=True)
+            if report is not None:
+                runs.append({"opponent": name, "release": release(report, opponent), "conditions": opponent.conditions(),
+                             "ranks": ranks, "command": command, "environment": opponent.environment, "good": not trouble,
+                             "report": report})
+    return runs
+
+
+def main():
+    options = arguments()
+    if options.list:
+        for name, opponent in OPPONENTS.items():
+            print(f"{name:<14} {opponent.launcher:<13} --vs {opponent.peer:<12} {opponent.conditions()}")
+        return 0
+    runs = measure(options)
+    if not runs:
+        fail("nobody could be measured")
+    rows = join(runs)
+    lines = table(rows, runs) + legend(runs)
+    folder = Path(options.out)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "bench.json").write_text(json.dumps({"schema": 1, "table": rows, "runs": runs}, indent=1) + "\n")
+    (folder / "bench.md").write_text("\n".join(lines).lstrip("\n") + "\n")
+    print("\n".join(lines))
+    print(f"\nwritten: {folder}/bench.json, {folder}/bench.md; scripts/plot {folder}/bench.json draws it")
+    return 0 if all(entry["good"] for entry in runs) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
