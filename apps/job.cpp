@@ -26,7 +26,7 @@ constexpr std::chrono::milliseconds silence_of_others{300};
 
 using Clock = std::chrono::steady_clock;
 
-double milliseconds_since(Clock::time_point start) {
+[[maybe_unused]] double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 

@@ -6,6 +6,7 @@
 #include "device/inventory.hpp"
 #include "device/nccl_numbers.hpp"
 #include "device/signature.hpp"
+#include "device/started_call.hpp"
 #include "engine/lateness.hpp"
 
 namespace tutti::device {
@@ -21,56 +22,6 @@ void require_settings(const CallSettings& settings) {
 }
 
 }  // namespace
-
-/// A call that was started: an event after it.
-class DeviceBackend::Started final : public Pending {
- public:
-  Started(DeviceBackend& backend, const CallSettings& settings, bool captured)
-      : owner_(backend.self_),
-        event_(backend.events_, backend.session_->faults()),
-        ordinal_(backend.begun_),
-        timeout_(settings.timeout),
-        deadline_(Deadline::after(settings.timeout)),
-        captured_(captured) {}
-
-  [[nodiscard]] CudaEvent event() const { return event_.handle(); }
-
-  bool wait_for(std::chrono::nanoseconds limit) override {
-    auto& backend = owner();
-    if (captured_) {
-      throw Error(ErrorCode::usage,
-                  "this call is part of a captured graph: wait for the stream that the graph runs "
-                  "on");
-    }
-    const auto& context = backend.session_->context();
-    const Context::Current current(context, backend.session_->faults());
-    const bool done = backend.wait([&] { return context.cuda().query_event(event()); },
-                                   Deadline::after(limit), deadline_, timeout_);
-    if (done) backend.finished(ordinal_);
-    return done;
-  }
-
-  void order_before(void* stream) override {
-    auto& backend = owner();
-    const auto& session = *backend.session_;
-    const Context::Current current(session.context(), session.faults());
-    session.faults().check(session.context().cuda().stream_wait_event(stream, event(), 0),
-                           "ordering a stream after a call");
-  }
-
- private:
-  [[nodiscard]] DeviceBackend& owner() const {
-    if (*owner_ != nullptr) return **owner_;
-    throw Error(ErrorCode::aborted, "the communicator of this call has been destroyed");
-  }
-
-  std::shared_ptr<DeviceBackend*> owner_;
-  EventPool::Event event_;
-  std::uint64_t ordinal_;
-  std::chrono::nanoseconds timeout_;
-  Deadline deadline_;
-  bool captured_;
-};
 
 DeviceBackend::DeviceBackend(Parts parts)
     : plane_(parts.plane),
@@ -138,7 +89,8 @@ void DeviceBackend::queue(const CallSignature& call, bool collective, const Call
   if (plane_.failed()) throw verdict();
   NcclResult result = nccl_success;
   {
-    const Context::Current current(session_->context(), session_->faults());
+    // NCCL makes the communicator's device current by itself where it needs to, and puts the
+    // caller's back.
     const Watch::Inside inside(watch_, settings.timeout);
     if (!inside.open()) throw verdict();
     if (collective) {

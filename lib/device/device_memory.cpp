@@ -33,8 +33,8 @@ DeviceMemory::~DeviceMemory() {
 void* DeviceMemory::allocate(std::size_t bytes) {
   DeviceAddress address = 0;
   check(cuda_.calls.allocate(&address, bytes), "allocating device memory");
-  return reinterpret_cast<void*>(
-      address);  // NOLINT(performance-no-int-to-ptr): CUDA gives a number
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): CUDA gives a number
+  return reinterpret_cast<void*>(address);
 }
 
 void DeviceMemory::free(void* address) noexcept {

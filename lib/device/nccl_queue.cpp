@@ -55,13 +55,13 @@ NcclResult NcclQueue::grouped(Action action) const {
 }
 
 NcclResult NcclQueue::collective(const CheckedCollective& call, CudaStream stream) const {
-  const auto& [comm, rank, size, token] = target_;
+  auto* const comm = target_.comm;
   const auto count = call.count;
   const auto op = operator_of(call);
   switch (call.operation) {
     case Operation::barrier:
-      return nccl_.all_reduce(token, token, 1, nccl_type(Type::u8), *nccl_operator(Operator::max),
-                              comm, stream);
+      return nccl_.all_reduce(target_.token, target_.token, 1, nccl_type(Type::u8),
+                              *nccl_operator(Operator::max), comm, stream);
     case Operation::broadcast:
       if (count == 0) return nccl_success;
       return nccl_.broadcast(call.recv, call.recv, count, nccl_moved_type(call.type), call.root,
@@ -86,11 +86,12 @@ NcclResult NcclQueue::collective(const CheckedCollective& call, CudaStream strea
     case Operation::fan_out:
       // A group of one call costs more than the call.
       if (count == 0) return nccl_success;
-      if (rank != call.root) {
+      if (target_.rank != call.root) {
         return nccl_.recv(call.recv, count, nccl_moved_type(call.type), call.root, comm, stream);
       }
-      if (size == 2) {
-        return nccl_.send(call.recv, count, nccl_moved_type(call.type), 1 - rank, comm, stream);
+      if (target_.size == 2) {
+        return nccl_.send(call.recv, count, nccl_moved_type(call.type), 1 - target_.rank, comm,
+                          stream);
       }
       return exchange(call, stream);
     default:
@@ -147,24 +148,23 @@ NcclResult NcclQueue::exchange(const CheckedCollective& call, CudaStream stream)
 }
 
 NcclResult NcclQueue::exchange(const Parts& parts) const {
-  const auto& [comm, rank, size, token] = target_;
   return grouped([&] {
     auto* from = parts.send.memory;
     auto* to = parts.recv.memory;
     // A lone receiver has one block, at the start of its buffer.
     const bool one_from_one = parts.only_from >= 0;
-    for (int peer = 0; peer < size; ++peer) {
+    for (int peer = 0; peer < target_.size; ++peer) {
       const auto sent = parts.one_to_all ? parts.send.count : parts.send.count_of(peer);
       const auto received = one_from_one ? parts.recv.count : parts.recv.count_of(peer);
-      const bool allowed = peer != rank || parts.to_self;
+      const bool allowed = peer != target_.rank || parts.to_self;
       const bool sends =
           parts.sends && allowed && sent > 0 && (parts.only_to < 0 || parts.only_to == peer);
       const bool receives =
           parts.receives && allowed && received > 0 && (!one_from_one || parts.only_from == peer);
       NcclResult result = nccl_success;
-      if (sends) result = nccl_.send(from, sent, parts.type, peer, comm, parts.stream);
+      if (sends) result = nccl_.send(from, sent, parts.type, peer, target_.comm, parts.stream);
       if (receives && result == nccl_success) {
-        result = nccl_.recv(to, received, parts.type, peer, comm, parts.stream);
+        result = nccl_.recv(to, received, parts.type, peer, target_.comm, parts.stream);
       }
       if (result != nccl_success) return result;
       if (parts.sends && !parts.one_to_all) from += sent * parts.send.element_bytes;

@@ -131,13 +131,14 @@ Provider::Opened Provider::open_nccl(control::Plane& plane, const control::Group
                                      SetupTalk& talk) {
   auto session = std::make_unique<Session>(
       Session::Parts{.context = context_, .nccl = nccl_, .plane = plane, .group = group}, talk);
-  auto phases = fmt::format(", NCCL {:.1f} ms", session->setup_milliseconds());
-  return {.backend = std::make_unique<DeviceBackend>(
-              DeviceBackend::Parts{.plane = plane,
-                                   .history = plane.history(group.id),
-                                   .session = std::move(session),
-                                   .stuck = settings_.on_stuck}),
-          .phases = std::move(phases)};
+  Opened opened;
+  opened.phases = fmt::format(", NCCL {:.1f} ms", session->setup_milliseconds());
+  opened.backend =
+      std::make_unique<DeviceBackend>(DeviceBackend::Parts{.plane = plane,
+                                                           .history = plane.history(group.id),
+                                                           .session = std::move(session),
+                                                           .stuck = settings_.on_stuck});
+  return opened;
 }
 
 std::unique_ptr<Backend> Provider::open_staged(control::Plane& plane, const control::Group& group,

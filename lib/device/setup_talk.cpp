@@ -46,14 +46,17 @@ void SetupTalk::fail(int culprit, const std::string& own_failure) {
                               .recv = reason.data()},
             settings());
   reason.back() = 0;
+  throw failure_of(culprit, reason.data());
+}
+
+AgreedFailure SetupTalk::failure_of(int culprit, const char* reason) const {
   const auto& peers = plane_.peers();
   const int world = group_.world_of(culprit);
-  AgreedFailure failure(ErrorCode::system,
-                        fmt::format("{}: {}", peers.describe(world), reason.data()));
+  AgreedFailure failure(ErrorCode::system, fmt::format("{}: {}", peers.describe(world), reason));
   failure.with_culprits({world})
       .at(peers.rank(), peers.card(peers.rank()).host.name)
       .speaking(group_.rank == 0);
-  throw failure;
+  return failure;
 }
 
 void SetupTalk::broadcast(void* bytes, std::size_t count) {

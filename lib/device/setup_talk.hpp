@@ -33,6 +33,7 @@ class SetupTalk {
 
  private:
   [[noreturn]] void fail(int culprit, const std::string& own_failure);
+  [[nodiscard]] AgreedFailure failure_of(int culprit, const char* reason) const;
   [[nodiscard]] CallSettings settings() const;
 
   control::Plane& plane_;

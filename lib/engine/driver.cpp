@@ -149,7 +149,9 @@ void Driver::help() {
     if (stop_) return;
     driving_ = true;
     helper_drives_ = true;
+    links_.allow_spinning(false);
     drive(lock, Deadline::after(std::chrono::hours(1)), [this] { return stop_ || waiters_ > 0; });
+    links_.allow_spinning(true);
     helper_drives_ = false;
     driving_ = false;
     changed_.notify_all();

@@ -51,6 +51,9 @@ class Links {
   /// nothing is moved any more.
   virtual void abandon() {}
 
+  /// Whether progress() may spin for a moment before it sleeps: not where the program computes
+  /// meanwhile and needs the core.
+  virtual void allow_spinning(bool) {}
   /// Moves what can be moved now; if nothing can, waits for at most `limit` until something may.
   /// True if anything moved.
   virtual bool progress(std::chrono::nanoseconds limit) = 0;

@@ -232,6 +232,10 @@ bool TcpLinks::handle_ready(std::chrono::nanoseconds limit) {
 }
 
 bool TcpLinks::progress(std::chrono::nanoseconds limit) {
+  if (!may_spin_) {
+    is_idle_ = false;
+    return handle_ready(limit);
+  }
   if (handle_ready(std::chrono::nanoseconds(0))) {
     is_idle_ = false;
     return true;

@@ -36,6 +36,7 @@ class TcpLinks final : public Links {
   void finish_sent(const StreamKey& key, int to) override;
   void finish_received(const StreamKey& key, int from) override;
   void abandon() override;
+  void allow_spinning(bool allowed) override { may_spin_ = allowed; }
   bool progress(std::chrono::nanoseconds limit) override;
   [[nodiscard]] LinkState state(int peer, bool receiving) const override;
 
@@ -57,6 +58,7 @@ class TcpLinks final : public Links {
   std::map<std::pair<int, bool>, std::uint32_t> watched_;  ///< (peer, is_outgoing) → epoll events
   std::chrono::steady_clock::time_point idle_since_{};
   bool is_idle_ = false;
+  bool may_spin_ = true;
 };
 
 }  // namespace tutti::transport
