@@ -429,5 +429,15 @@ class Failures(Checks):
         self.assertEqual(result.stderr.count("waiting for rank 1 "), 1, result.stderr)
 
 
+class Big(Checks):
+    def test_more_elements_than_31_bits_count(self):
+        needed = 7 << 30  # two ranks with 2 GiB each, and what checks them
+        pages = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        if pages < needed:
+            self.skipTest(f"{pages >> 20} MiB of memory are free and {needed >> 20} MiB are needed")
+        lines = self.good(mpirun(2, "broadcast", "--type", "i8", "--size", 2**31 + 7, "--timeout", "150s", timeout=200))
+        self.assertIn("received 2147483655 B from rank 0, verified", lines[1])
+
+
 if __name__ == "__main__":
     tap.main()
