@@ -136,8 +136,8 @@ void DeviceBackend::all_to_all_in_place(const CheckedCollective& call,
   DeviceAddress copy = 0;
   auto apart = call;
   apart.in_place = false;
+  const Context::Current current(session.context(), session.faults());
   if (bytes > 0) {
-    const Context::Current current(session.context(), session.faults());
     session.faults().check(cuda.allocate_async(&copy, bytes, settings.stream),
                            "allocating memory for all_to_all in place");
     session.faults().check(cuda.copy_on_device(copy, reinterpret_cast<DeviceAddress>(call.send),

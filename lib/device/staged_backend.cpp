@@ -95,6 +95,14 @@ void StagedBackend::wait(Look look, Deadline deadline, const char* doing,
   }
 }
 
+/// After an error copies may be on their way; when the call has thrown its buffers may go.
+void StagedBackend::end_copies() const noexcept {
+  const Backoff backoff;
+  while (cuda().query_stream(copies_) == cuda_not_ready && backoff.waited() < leave_limit) {
+    backoff.pause();
+  }
+}
+
 void StagedBackend::await_stream(CudaStream stream, Deadline deadline,
                                  std::chrono::nanoseconds timeout) const {
   wait([&] { return cuda().query_stream(stream); }, deadline, "earlier work on the stream",
@@ -165,6 +173,7 @@ void StagedBackend::run(const CheckedCollective& call, const CallSettings& setti
   try {
     run_rounds(plan, call.recv, on_host, deadline);
   } catch (...) {
+    end_copies();
     parts_.history->end();
     throw;
   }
@@ -196,7 +205,12 @@ void StagedBackend::run(const Message& message, const CallSettings& settings) {
   for (std::size_t i = 0; i < std::min(plan.rounds(), slots_.size()); ++i) {
     reserve(slots_[i], plan.send_area_bytes(), plan.recv_area_bytes());
   }
-  run_rounds(plan, message, on_host, deadline);
+  try {
+    run_rounds(plan, message, on_host, deadline);
+  } catch (...) {
+    end_copies();
+    throw;
+  }
 }
 
 void StagedBackend::run_rounds(const MessagePlan& plan, const Message& message,

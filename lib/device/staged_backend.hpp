@@ -69,6 +69,7 @@ class StagedBackend final : public Backend {
                   Deadline deadline);
   void await(const Slot& slot, Deadline deadline, std::chrono::nanoseconds timeout) const;
   void await_stream(CudaStream stream, Deadline deadline, std::chrono::nanoseconds timeout) const;
+  void end_copies() const noexcept;
   template <class Look>
   void wait(Look look, Deadline deadline, const char* doing,
             std::chrono::nanoseconds timeout) const;
@@ -79,6 +80,7 @@ class StagedBackend final : public Backend {
                                                std::size_t recv_bytes) const;
   void read_into(const Call& call, const void* from, const StagedPiece& piece,
                  std::size_t round) const;
+  void await_input(const Call& call) const;
   template <class Start>
   std::unique_ptr<Pending> start_rounds(std::shared_ptr<Call> call, std::size_t rounds,
                                         Start start);

@@ -39,6 +39,15 @@ void StagedBackend::read_into(const Call& call, const void* from, const StagedPi
                 "copying from the device");
 }
 
+void StagedBackend::await_input(const Call& call) const {
+  try {
+    await_stream(copies_, call.deadline, call.timeout);
+  } catch (...) {
+    end_copies();
+    throw;
+  }
+}
+
 template <class Start>
 std::unique_ptr<Pending> StagedBackend::start_rounds(std::shared_ptr<Call> call, std::size_t rounds,
                                                      Start start) {
@@ -75,7 +84,7 @@ std::unique_ptr<Pending> StagedBackend::start(const CheckedCollective& call,
       started->expect(plan.recv_piece(round, i), round);
     }
   }
-  await_stream(copies_, started->deadline, started->timeout);
+  await_input(*started);
   parts_.history->begin_collective(signature_of(call, shape_of(call.operation), algorithm_id_));
   parts_.history->end();
   return start_rounds(std::move(started), plan.rounds(), [&](const Call& whole, auto round) {
@@ -96,7 +105,7 @@ std::unique_ptr<Pending> StagedBackend::start(const Message& message,
     read_into(*started, message.send, plan.send_piece(round), round);
     started->expect(plan.recv_piece(round), round);
   }
-  await_stream(copies_, started->deadline, started->timeout);
+  await_input(*started);
   return start_rounds(std::move(started), plan.rounds(), [&](const Call& whole, auto round) {
     return parts_.host.start(plan.message(round, whole.send_area(round), whole.recv_area(round)),
                              on_host);
@@ -120,6 +129,7 @@ bool StagedBackend::advance(Call& call, std::chrono::nanoseconds limit) {
     await_stream(copies_, call.deadline, call.timeout);
   } catch (const std::exception&) {
     call.error = std::current_exception();
+    end_copies();
     await_rest(call);
   }
   call.done = true;

@@ -54,7 +54,9 @@ int run(std::size_t mebibytes, int rounds) {
   const double communication = time(reduce);
   // As much computing as communication, the same number of steps on all ranks.
   constexpr std::int64_t probe = 20'000'000;
-  const double probe_time = time([&] { sink = compute(probe); });
+  std::vector<double> probes;
+  for (int i = 0; i < 9; ++i) probes.push_back(time([&] { sink = compute(probe); }));
+  const double probe_time = median(probes);
   const auto steps =
       static_cast<std::int64_t>(static_cast<double>(probe) * communication / probe_time);
 

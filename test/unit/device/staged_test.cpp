@@ -164,8 +164,8 @@ TEST_CASE("different calls are named as what was called") {
     return "nothing was thrown";
   });
   for (const auto& report : reports) {
+    INFO(tutti::test::describe(reports));
     REQUIRE(report.failure);
-    INFO(report.failure->sentence);
     CHECK(report.failure->code == ErrorCode::mismatch);
     CHECK(report.failure->sentence.find("2097152 f32") != std::string::npos);
     CHECK(report.failure->sentence.find("2097153 f32") != std::string::npos);

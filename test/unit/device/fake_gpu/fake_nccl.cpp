@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -155,6 +156,8 @@ std::string& trace() {
   return text;
 }
 void note(const std::string& what) {
+  static std::mutex mutex;  // an end may come from another thread than the calls
+  const std::lock_guard lock(mutex);
   trace() += what + ";";
 }
 
