@@ -83,8 +83,7 @@ std::optional<Frame> decode(std::span<const std::byte, frame_header_bytes> heade
   if (kind < static_cast<std::uint8_t>(FrameKind::data) ||
       kind > static_cast<std::uint8_t>(FrameKind::credit) ||
       stream_kind > static_cast<std::uint8_t>(StreamKind::message) ||
-      operation >= operation_count || type >= type_count ||
-      op >= operator_count ||
+      operation >= operation_count || type >= type_count || op >= operator_count ||
       call.signature.algorithm >= algorithm_id_count || zero != 0) {
     return std::nullopt;
   }
