@@ -99,6 +99,15 @@ class Check {
   }
 
   void require_counts(const char* what, std::span<const std::size_t> counts) const {
+    const auto most = static_cast<std::size_t>(INT64_MAX) / size_of(call_.type);
+    std::size_t sum = 0;
+    for (const auto count : counts) {
+      if (count > most - sum) {
+        refuse("{} of {} add up to more {} than memory can hold", what, operation(),
+               name(call_.type));
+      }
+      sum += count;
+    }
     if (counts.size() == static_cast<std::size_t>(size_)) return;
     refuse("{} of {} has {} entries: it takes one for each of the {} ranks", what, operation(),
            counts.size(), size_);

@@ -239,7 +239,7 @@ void HostBackend::run(const CheckedCollective& call, const CallSettings& setting
   const int rounds = call.operation == Operation::finalize ? 2 : 1;
   if (call.operation == Operation::finalize) driver_.finish(group_);
   for (int round = 0; round < rounds; ++round) {
-    engine::Task task(group_, history_);
+    engine::Task task(history_);
     prepare(task, call, settings);
     const auto bytes =
         static_cast<std::size_t>(task.schedule.scratch_elements) * task.memory.element_bytes;
@@ -250,14 +250,14 @@ void HostBackend::run(const CheckedCollective& call, const CallSettings& setting
 }
 
 void HostBackend::run(const Message& message, const CallSettings& settings) {
-  engine::Task task(group_, history_);
+  engine::Task task(history_);
   prepare(task, message, settings);
   driver_.run(task);
 }
 
 template <class Call>
 std::unique_ptr<Pending> HostBackend::start_task(const Call& call, const CallSettings& settings) {
-  auto task = std::make_shared<engine::Task>(group_, history_);
+  auto task = std::make_shared<engine::Task>(history_);
   prepare(*task, call, settings);
   task->scratch.resize(static_cast<std::size_t>(task->schedule.scratch_elements) *
                        task->memory.element_bytes);

@@ -112,7 +112,7 @@ void Driver::leave(const control::Group& group, std::chrono::nanoseconds limit) 
 std::shared_ptr<Task> Driver::find(const control::Group& group) {
   const Lock lock(mutex_);
   for (const auto* task : in_flight_) {
-    if (task->late.group == &group) return task->self;
+    if (task->late.group->id == group.id) return task->self;
   }
   return nullptr;
 }
@@ -264,6 +264,8 @@ void Driver::fail_all_with(Task& culprit, const std::exception_ptr& error) {
                    .origin = peers.rank()});
   }
   for (auto* const task : active_) {
+    // One that was done in the same round keeps its result.
+    if (std::find(over_.begin(), over_.end(), task) != over_.end()) continue;
     const bool is_verdict = task != &culprit && plane_.failed();
     task->error =
         is_verdict ? std::make_exception_ptr(in_call(plane_.verdict_error(), *task)) : thrown;

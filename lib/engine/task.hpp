@@ -20,8 +20,9 @@ namespace tutti::engine {
 /// One call in flight: what to do, and how far it has come. It stays where it is, since links and
 /// checker point into it.
 struct Task {
-  Task(const control::Group& group, std::shared_ptr<control::CallHistory> calls)
-      : late{.group = &group}, history(std::move(calls)) {}
+  /// The history has the group, and lives as long as this.
+  explicit Task(std::shared_ptr<control::CallHistory> calls)
+      : late{.group = &calls->group()}, history(std::move(calls)) {}
   Task(const Task&) = delete;
   Task& operator=(const Task&) = delete;
 

@@ -103,6 +103,12 @@ std::vector<Misuse> misuses() {
          c.all_gather_v(std::span(v).first(3), std::span(v).subspan(10, 6), two);
        },
        {"counts", "2 entries", "3 ranks"}},
+      {"counts beyond memory",
+       [](C& c, V& v) {
+         const std::vector<std::size_t> wild{SIZE_MAX, 2, 0};
+         c.all_gather_v(std::span(v).first(2), std::span(v).subspan(10, 1), wild);
+       },
+       {"counts", "f32", "memory"}},
       {"scatter in place away from the root",
        [](C& c, V& v) { c.scatter(in_place, std::span(v).first(9), (c.rank() + 1) % 3); },
        {"in place", "root"}},

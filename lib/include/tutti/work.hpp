@@ -16,7 +16,8 @@ class Pending;
 /// A Work that is dropped while the call is pending detaches it: the call goes on, its buffers stay
 /// its own until the communicator's next finalize() or until they are known to be done by other
 /// means, and an error that it meets is thrown by the communicator's next call. A communicator that
-/// is destroyed first lets go of all its calls: their Work throws Error{aborted}.
+/// is destroyed first waits up to a second for its calls; Work of those that are not done then throws
+/// Error{aborted}.
 class Work {
  public:
   /// Done already.

@@ -1,5 +1,8 @@
 // Buffers in device memory where NCCL can't serve: copied through host memory.
 #include "device/staging_plan.hpp"
+
+#include <thread>
+
 #include "fake_ranks.hpp"
 #include "gpu/cases.hpp"
 #include "support/catch.hpp"
@@ -151,16 +154,23 @@ TEST_CASE("slices of a card and nodes without NCCL are staged, too") {
   }
 }
 
-TEST_CASE("different calls are named as what was called") {
-  const auto reports = run_on_devices(2, one_device, [](Rank& rank) -> std::string {
+TEST_CASE("different calls are named as what was called, and no copy outlives its call") {
+  const Variables slow{{"FAKE_GPU_DEVICES", "1"}, {"FAKE_GPU_DELAY_US", "300000"}};
+  const auto reports = run_on_devices(2, slow, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 20s});
     DeviceMemory memory(communicator.device());
     const std::size_t count = (std::size_t{2} << 20) + static_cast<std::size_t>(rank.rank());
-    gpu_test::DeviceBuffer buffer(memory, count * 4);
-    communicator.all_reduce(in_place,
-                            device_span<float>(reinterpret_cast<float*>(buffer.data()), count), sum,
-                            Stream(memory.stream()));
-    communicator.finalize();
+    try {
+      gpu_test::DeviceBuffer buffer(memory, count * 4);
+      communicator.all_reduce(in_place,
+                              device_span<float>(reinterpret_cast<float*>(buffer.data()), count),
+                              sum, Stream(memory.stream()));
+      communicator.finalize();
+    } catch (const Error&) {
+      // A copy that is still on its way meets memory that is gone.
+      std::this_thread::sleep_for(700ms);
+      throw;
+    }
     return "nothing was thrown";
   });
   for (const auto& report : reports) {

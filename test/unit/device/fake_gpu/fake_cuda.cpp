@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
@@ -93,6 +94,8 @@ class Stream {
       const auto work = std::move(queue_.front());
       queue_.pop_front();
       lock.unlock();
+      const int delay = setting("FAKE_GPU_DELAY_US", 0);
+      if (delay > 0) std::this_thread::sleep_for(std::chrono::microseconds(delay));
       work();
       lock.lock();
       --unfinished_;
