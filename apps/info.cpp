@@ -5,23 +5,40 @@
 #include <cstdio>
 #include <vector>
 
+#include "device/locality.hpp"
 #include "subcommands.hpp"
 #include "text.hpp"
 
 namespace tutti::app {
 
+namespace {
+
+/// Where this rank's device lies: "node 0", or "node 1, far" where no core of that node may run it.
+std::string numa_of(const Communicator& communicator) {
+  const auto& device = communicator.info(communicator.rank()).device;
+  if (device.empty()) return "-";
+  const auto locality = device::device_locality(device.substr(device.rfind(' ') + 1));
+  if (!locality.unknown_because.empty()) return "? (" + locality.unknown_because + ")";
+  return fmt::format("node {}{}", locality.numa_node, locality.far_from_cpus ? ", far" : "");
+}
+
+}  // namespace
+
 int info(Job& job, const JobOptions& options) {
   auto& communicator = job.communicator();
   const auto sources = gather_texts(communicator, job.source());
+  const auto numa = gather_texts(communicator, numa_of(communicator));
   if (communicator.rank() == 0) {
-    using Row = std::array<std::string, 8>;
-    std::vector<Row> rows{
-        {"rank", "local rank", "host", "pid", "cores", "device", "address", "source"}};
+    using Row = std::array<std::string, 10>;
+    std::vector<Row> rows{{"rank", "local rank", "host", "pid", "cores", "device", "uuid", "numa",
+                           "address", "source"}};
     for (int rank = 0; rank < communicator.size(); ++rank) {
       const auto& entry = communicator.info(rank);
       rows.push_back({std::to_string(rank), std::to_string(entry.local_rank), entry.host,
                       std::to_string(entry.pid), std::to_string(entry.cores),
-                      entry.device.empty() ? "cpu" : entry.device, entry.address,
+                      entry.device.empty() ? "cpu" : entry.device,
+                      entry.device_uuid.empty() ? "-" : entry.device_uuid,
+                      numa[static_cast<std::size_t>(rank)], entry.address,
                       sources[static_cast<std::size_t>(rank)]});
     }
     std::array<std::size_t, std::tuple_size_v<Row>> widths{};

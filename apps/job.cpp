@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/environment.hpp"
+#include "device/prewarm.hpp"
 #include "launch/place.hpp"
 #include "text.hpp"
 #ifdef TUTTI_HAS_MPI
@@ -67,6 +68,11 @@ void Job::open(const Options& settings) {
     return;
   }
 #ifdef TUTTI_HAS_MPI
+  // Both take a while: CUDA starts beside MPI.
+  std::unique_ptr<device::Prewarm> prewarm;
+  if (settings.backend == BackendChoice::device) {
+    prewarm = device::Prewarm::from(current_environment());
+  }
   const auto begin = Clock::now();
   mpi_ = std::make_unique<Mpi>();
   const auto mpi_time = milliseconds_since(begin);

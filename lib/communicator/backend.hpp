@@ -56,6 +56,9 @@ class Backend {
   virtual std::unique_ptr<Pending> start(const CheckedCollective& call,
                                          const CallSettings& settings) = 0;
   virtual std::unique_ptr<Pending> start(const Message& message, const CallSettings& settings) = 0;
+  /// Returns when the calls that were started, dropped ones among them, need their buffers no more;
+  /// calls that are queued on a stream are the stream's affair.
+  virtual void finish_started() {}
   /// Waits until what was queued on the stream is done.
   virtual void synchronize(const CallSettings& settings) = 0;
 

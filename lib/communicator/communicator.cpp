@@ -68,42 +68,32 @@ int Communicator::device() const noexcept {
 }
 
 const std::string& Communicator::latest_algorithm() const noexcept {
-  return state_->host->latest_algorithm();
+  const auto* const latest = state_->latest;
+  return (latest != nullptr ? *latest : *state_->host).latest_algorithm();
 }
 
 void Communicator::run(const Collective& collective, const Call& call) {
   const auto checked = check_arguments(collective, rank(), size());
-  if (collective.stream) {
-    state_->device().run(checked, state_->device_settings_of(call, *collective.stream));
-  } else {
-    state_->host->run(checked, state_->collective_settings_of(call));
-  }
+  auto& backend = state_->backend(collective.stream);
+  backend.run(checked, state_->collective_settings_of(call, collective.stream));
 }
 
 void Communicator::run(const Message& message, const Call& call) {
   check_arguments(message, rank(), size());
-  if (message.stream) {
-    state_->device().run(message, state_->device_settings_of(call, *message.stream));
-  } else {
-    state_->host->run(message, state_->settings_of(call));
-  }
+  auto& backend = state_->backend(message.stream);
+  backend.run(message, state_->settings_of(call, message.stream));
 }
 
 Work Communicator::start(const Collective& collective, const Call& call) {
   const auto checked = check_arguments(collective, rank(), size());
-  if (collective.stream) {
-    return Work(
-        state_->device().start(checked, state_->device_settings_of(call, *collective.stream)));
-  }
-  return Work(state_->host->start(checked, state_->collective_settings_of(call)));
+  auto& backend = state_->backend(collective.stream);
+  return Work(backend.start(checked, state_->collective_settings_of(call, collective.stream)));
 }
 
 Work Communicator::start(const Message& message, const Call& call) {
   check_arguments(message, rank(), size());
-  if (message.stream) {
-    return Work(state_->device().start(message, state_->device_settings_of(call, *message.stream)));
-  }
-  return Work(state_->host->start(message, state_->settings_of(call)));
+  auto& backend = state_->backend(message.stream);
+  return Work(backend.start(message, state_->settings_of(call, message.stream)));
 }
 
 void Communicator::barrier(const Call& call) {
@@ -119,10 +109,12 @@ void Communicator::barrier(Stream stream, const Call& call) {
 }
 
 void Communicator::synchronize(Stream stream, const Call& call) {
-  state_->device().synchronize(state_->device_settings_of(call, stream));
+  state_->backend(stream).synchronize(state_->settings_of(call, stream));
 }
 
 void Communicator::finalize(const Call& call) {
+  if (state_->device_path.backend) state_->device_path.backend->finish_started();
+  state_->host->finish_started();
   run(Collective{.operation = Operation::finalize}, call);
 }
 

@@ -124,14 +124,16 @@ class Agreement {
 
 std::optional<Communicator> Communicator::split(std::optional<int> color, int key,
                                                 const Call& call) {
+  auto settings = call;
+  settings.algorithm.clear();  // of neither of the two calls that this is
   // Named as what it is first, so that a rank which calls something else is found.
-  run(Collective{.operation = Operation::split}, call);
+  run(Collective{.operation = Operation::split}, settings);
   Ticket own{.has_color = color.has_value() ? 1 : 0,
              .color = color.value_or(0),
              .key = key,
              .next_communicator = state_->job->next_communicator};
   std::vector<Ticket> tickets(static_cast<std::size_t>(size()));
-  all_gather(bytes_of(own), std::as_writable_bytes(std::span(tickets)), call);
+  all_gather(bytes_of(own), std::as_writable_bytes(std::span(tickets)), settings);
 
   std::uint32_t id = 0;
   for (const auto& ticket : tickets) id = std::max(id, ticket.next_communicator);

@@ -60,27 +60,26 @@ HostBackend::HostBackend(control::Plane& plane, engine::Driver& driver, control:
                          Settings settings)
     : plane_(plane),
       driver_(driver),
-      group_(std::move(group)),
       settings_(settings),
-      history_(plane.open_history(group_)) {
-  for (const int rank : group_.world) {
+      history_(plane.open_history(std::move(group))) {
+  for (const int rank : this->group().world) {
     host_of_rank_.push_back(plane.peers().place_of(rank).host_index);
   }
 }
 
 HostBackend::~HostBackend() {
   try {
-    driver_.leave(group_, leave_limit);
+    driver_.leave(group(), leave_limit);
   } catch (const std::exception&) {
     // Without memory for a message the peers find out at their deadlines.
   }
-  plane_.close_history(group_.id);
+  plane_.close_history(group().id);
 }
 
 Problem HostBackend::problem_of(const CheckedCollective& call) const {
   const auto chunk = std::max<std::size_t>(1, settings_.chunk_bytes / size_of(call.type));
-  return {.rank = group_.rank,
-          .size = group_.size(),
+  return {.rank = group().rank,
+          .size = group().size(),
           .root = std::max(call.root, 0),
           .count = signed_count(call.count),
           .chunk = signed_count(chunk),
@@ -120,8 +119,9 @@ Schedule HostBackend::choose_schedule(const CheckedCollective& call,
   return algorithm::make(call.operation, name, problem);
 }
 
+/// Takes all the memory that it needs before it counts the call as made.
 void HostBackend::prepare(engine::Task& task, const CheckedCollective& call,
-                          const CallSettings& settings) {
+                          const CallSettings& settings, std::vector<std::byte>& scratch) {
   const auto& shape = shape_of(call.operation);
   if (shape.reduces && !reducible(call.type, call.op)) {
     throw Error(
@@ -146,11 +146,15 @@ void HostBackend::prepare(engine::Task& task, const CheckedCollective& call,
                  .reduce = engine::reduce_function(call.type, is_barrier ? Operator::max : call.op),
                  .combine = engine::combine_function(call.type, call.op)};
   prepare_division(task, call);
+  const auto bytes =
+      static_cast<std::size_t>(task.schedule.scratch_elements) * task.memory.element_bytes;
+  if (scratch.size() < bytes) scratch.resize(bytes);
+  task.memory.scratch = scratch.data();
 
   auto signature = signature_of(call);
   signature.algorithm = algorithm_id(task.schedule.algorithm);
   const auto past = history_->begin_collective(signature);
-  task.send_call = {.key = {.communicator = group_.id, .sequence = past.sequence},
+  task.send_call = {.key = {.communicator = group().id, .sequence = past.sequence},
                     .signature = signature,
                     .fingerprint = past.before};
   task.recv_call = task.send_call;
@@ -167,7 +171,7 @@ void HostBackend::prepare_division(engine::Task& task, const CheckedCollective& 
   task.division = {.buffer = static_cast<std::byte*>(call.recv),
                    .count = call.count,
                    .type = call.type,
-                   .ranks = group_.size()};
+                   .ranks = group().size()};
 }
 
 void HostBackend::require_no_verdict(const CallSignature& call) const {
@@ -177,7 +181,7 @@ void HostBackend::require_no_verdict(const CallSignature& call) const {
 
 CallContext HostBackend::next_message(std::map<Peer, std::uint64_t>& sequences,
                                       const CallSignature& call, std::uint32_t tag) const {
-  return {.key = {.communicator = group_.id,
+  return {.key = {.communicator = group().id,
                   .kind = transport::StreamKind::message,
                   .tag = tag,
                   .sequence = ++sequences[{call.root, tag}]},
@@ -188,13 +192,13 @@ void HostBackend::prepare(engine::Task& task, const Message& message,
                           const CallSettings& settings) {
   const bool sends = message.operation != Operation::recv;
   const bool receives = message.operation != Operation::send;
-  const bool to_self = sends && receives && message.to == group_.rank;
+  const bool to_self = sends && receives && message.to == group().rank;
   const CallSignature call{.operation = message.operation,
                            .type = message.type,
                            .root = sends ? message.to : message.from,
                            .count = sends ? message.send_count : message.recv_count};
   if (sends) require_no_verdict(call);
-  Problem problem{.rank = group_.rank, .size = group_.size()};
+  Problem problem{.rank = group().rank, .size = group().size()};
   problem.count = signed_count(call.count);
   if (sends && receives) {
     task.schedule = algorithm::send_recv(problem, message.to, signed_count(message.send_count),
@@ -237,14 +241,9 @@ void HostBackend::run(const CheckedCollective& call, const CallSettings& setting
   // A rank that finds different calls in the first round of the end never comes to the second, so
   // nobody ends without the error.
   const int rounds = call.operation == Operation::finalize ? 2 : 1;
-  if (call.operation == Operation::finalize) driver_.finish(group_);
   for (int round = 0; round < rounds; ++round) {
     engine::Task task(history_);
-    prepare(task, call, settings);
-    const auto bytes =
-        static_cast<std::size_t>(task.schedule.scratch_elements) * task.memory.element_bytes;
-    if (scratch_.size() < bytes) scratch_.resize(bytes);
-    task.memory.scratch = scratch_.data();
+    prepare(task, call, settings, scratch_);
     driver_.run(task);
   }
 }
@@ -255,24 +254,29 @@ void HostBackend::run(const Message& message, const CallSettings& settings) {
   driver_.run(task);
 }
 
-template <class Call>
-std::unique_ptr<Pending> HostBackend::start_task(const Call& call, const CallSettings& settings) {
-  auto task = std::make_shared<engine::Task>(history_);
-  prepare(*task, call, settings);
-  task->scratch.resize(static_cast<std::size_t>(task->schedule.scratch_elements) *
-                       task->memory.element_bytes);
-  task->memory.scratch = task->scratch.data();
-  driver_.start(task);
-  return std::make_unique<HostPending>(driver_, std::move(task));
-}
-
 std::unique_ptr<Pending> HostBackend::start(const CheckedCollective& call,
                                             const CallSettings& settings) {
-  return start_task(call, settings);
+  driver_.make_helper();
+  auto task = std::make_shared<engine::Task>(history_);
+  prepare(*task, call, settings, task->scratch);
+  return start(std::move(task));
 }
 
 std::unique_ptr<Pending> HostBackend::start(const Message& message, const CallSettings& settings) {
-  return start_task(message, settings);
+  driver_.make_helper();
+  auto task = std::make_shared<engine::Task>(history_);
+  prepare(*task, message, settings);
+  return start(std::move(task));
+}
+
+std::unique_ptr<Pending> HostBackend::start(std::shared_ptr<engine::Task> task) {
+  auto pending = std::make_unique<HostPending>(driver_, task);
+  driver_.start(task);
+  return pending;
+}
+
+void HostBackend::finish_started() {
+  driver_.wait_for_all(group());
 }
 
 }  // namespace tutti

@@ -34,11 +34,12 @@ class HostBackend final : public Backend {
   std::unique_ptr<Pending> start(const CheckedCollective& call,
                                  const CallSettings& settings) override;
   std::unique_ptr<Pending> start(const Message& message, const CallSettings& settings) override;
+  void finish_started() override;
   /// Calls on host memory are done when they return.
   void synchronize(const CallSettings&) override {}
   [[nodiscard]] const std::string& latest_algorithm() const override { return latest_algorithm_; }
 
-  [[nodiscard]] const control::Group& group() const { return group_; }
+  [[nodiscard]] const control::Group& group() const { return history_->group(); }
   [[nodiscard]] control::CallHistory& history() const { return *history_; }
 
  private:
@@ -47,19 +48,18 @@ class HostBackend final : public Backend {
   [[nodiscard]] algorithm::Problem problem_of(const CheckedCollective& call) const;
   [[nodiscard]] algorithm::Schedule choose_schedule(const CheckedCollective& call,
                                                     const CallSettings& settings) const;
-  void prepare(engine::Task& task, const CheckedCollective& call, const CallSettings& settings);
+  void prepare(engine::Task& task, const CheckedCollective& call, const CallSettings& settings,
+               std::vector<std::byte>& scratch);
   void prepare(engine::Task& task, const Message& message, const CallSettings& settings);
   void prepare_division(engine::Task& task, const CheckedCollective& call) const;
   void require_no_verdict(const CallSignature& call) const;
   [[nodiscard]] transport::CallContext next_message(std::map<Peer, std::uint64_t>& sequences,
                                                     const CallSignature& call,
                                                     std::uint32_t tag) const;
-  template <class Call>
-  std::unique_ptr<Pending> start_task(const Call& call, const CallSettings& settings);
+  std::unique_ptr<Pending> start(std::shared_ptr<engine::Task> task);
 
   control::Plane& plane_;
   engine::Driver& driver_;
-  control::Group group_;
   Settings settings_;
   std::shared_ptr<control::CallHistory> history_;
   std::vector<int> host_of_rank_;

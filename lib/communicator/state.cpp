@@ -159,7 +159,8 @@ Communicator::State::State(const State& parent, control::Group group)
   host = make_host(*job, std::move(group));
 }
 
-CallSettings Communicator::State::settings_of(const Call& call) const {
+CallSettings Communicator::State::settings_of(const Call& call,
+                                              const std::optional<Stream>& stream) const {
   if (call.timeout && call.timeout->count() <= 0) {
     throw Error(ErrorCode::usage,
                 fmt::format("Call::timeout is {} ns: it must be above 0", call.timeout->count()));
@@ -170,19 +171,22 @@ CallSettings Communicator::State::settings_of(const Call& call) const {
   }
   return {.timeout = call.timeout.value_or(job->environment.timeout),
           .tag = call.tag,
-          .algorithm = call.algorithm};
+          .algorithm = call.algorithm,
+          .stream = stream ? stream->handle : nullptr};
 }
 
-CallSettings Communicator::State::collective_settings_of(const Call& call) const {
-  auto settings = settings_of(call);
-  settings.preferred = job->environment.algorithm;
+CallSettings Communicator::State::collective_settings_of(
+    const Call& call, const std::optional<Stream>& stream) const {
+  auto settings = settings_of(call, stream);
+  // TUTTI_ALGORITHM is the host path's: NCCL chooses for itself.
+  if (!stream) settings.preferred = job->environment.algorithm;
   return settings;
 }
 
-CallSettings Communicator::State::device_settings_of(const Call& call, Stream stream) const {
-  auto settings = settings_of(call);
-  settings.stream = stream.handle;
-  return settings;
+Backend& Communicator::State::backend(const std::optional<Stream>& stream) {
+  auto& chosen = stream ? device() : static_cast<Backend&>(*host);
+  latest = &chosen;
+  return chosen;
 }
 
 Backend& Communicator::State::device() {

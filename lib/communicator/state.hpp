@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,11 +45,14 @@ struct Communicator::State {
   /// A communicator of some of `parent`'s ranks.
   State(const State& parent, control::Group group);
 
-  [[nodiscard]] CallSettings settings_of(const Call& call) const;
+  [[nodiscard]] CallSettings settings_of(const Call& call,
+                                         const std::optional<Stream>& stream = {}) const;
   /// The same for collectives, where TUTTI_ALGORITHM counts too.
-  [[nodiscard]] CallSettings collective_settings_of(const Call& call) const;
-  [[nodiscard]] CallSettings device_settings_of(const Call& call, Stream stream) const;
+  [[nodiscard]] CallSettings collective_settings_of(const Call& call,
+                                                    const std::optional<Stream>& stream) const;
   [[nodiscard]] const control::Group& group() const { return host->group(); }
+  /// Who serves a call with or without a stream.
+  [[nodiscard]] Backend& backend(const std::optional<Stream>& stream);
   /// The device path, made at the first use in a communicator that was split off; Error{usage} that
   /// says why where there is none.
   [[nodiscard]] Backend& device();
@@ -56,6 +60,7 @@ struct Communicator::State {
   std::shared_ptr<Job> job;
   std::vector<RankInfo> ranks;
   std::unique_ptr<HostBackend> host;
+  const Backend* latest = nullptr;  ///< who made the latest call
   bool has_device_path = false;
   DevicePath device_path;
 };

@@ -4,10 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <csignal>
 #include <ranges>
 #include <utility>
 
+#include "base/quiet_thread.hpp"
 #include "control/topology.hpp"
 #include "control/worker.hpp"
 
@@ -19,22 +19,6 @@ constexpr std::chrono::milliseconds goodbye_limit{500};
 // With a verdict nobody waits for anybody any more; only what is queued has to leave.
 constexpr std::chrono::milliseconds goodbye_limit_after_verdict{100};
 
-/// Signals go to the program's own threads: one that it handles must not run on ours.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_{};
-};
-
 }  // namespace
 
 Plane::Plane(rendezvous::Meeting meeting, const Environment& environment, Log& log, Deadline setup)
@@ -42,8 +26,7 @@ Plane::Plane(rendezvous::Meeting meeting, const Environment& environment, Log& l
   const auto expected = neighbours(peers().rank(), peers().size());
   unlinked_.insert(expected.begin(), expected.end());
   all_gone_ = unlinked_.empty();
-  const SignalsBlocked blocked;
-  thread_ = std::thread([this, setup] { worker_->run(setup); });
+  thread_ = start_quiet_thread([this, setup] { worker_->run(setup); });
 }
 
 Plane::~Plane() {
@@ -179,6 +162,7 @@ bool Plane::has_departed(int rank) const {
 
 std::map<int, Activity> Plane::ask_activities(std::uint32_t communicator,
                                               std::chrono::milliseconds limit) {
+  const std::lock_guard alone(asking_);
   std::unique_lock lock(mutex_);
   activities_.clear();
   activities_of_ = communicator;

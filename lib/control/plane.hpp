@@ -101,6 +101,7 @@ class Plane {
   bool all_gone_ = false;
   std::optional<Finding> verdict_;
   std::set<int> departed_;
+  std::mutex asking_;  ///< one question at a time: two calls may be late at once
   std::map<int, Activity> activities_;
   std::uint32_t activities_of_ = 0;  ///< the communicator that they are seen from
   std::map<std::uint32_t, std::shared_ptr<CallHistory>> histories_;

@@ -99,7 +99,7 @@ void DeviceBackend::queue(const CallSignature& call, bool collective, const Call
       history_->begin_other(call);
     }
     ++begun_;
-    latest_stream_ = settings.stream;
+    note_queued(settings.stream);
     result = action();
   }
   if (result == nccl_success || result == nccl_in_progress) return;
@@ -206,8 +206,7 @@ void DeviceBackend::synchronize(const CallSettings& settings) {
   static_cast<void>(wait([&] { return context.cuda().query_stream(settings.stream); },
                          Deadline::never(), deadline, settings.timeout));
   history_->end();
-  // Calls on another stream may still be on their way.
-  if (settings.stream == latest_stream_) finished(ordinal);
+  finished(settings.stream, ordinal);
 }
 
 template <class Look>
@@ -233,9 +232,23 @@ bool DeviceBackend::wait(Look look, Deadline limit, Deadline deadline,
   }
 }
 
-void DeviceBackend::finished(std::uint64_t ordinal) {
-  for (; finished_ < ordinal; ++finished_) history_->end();
-  if (finished_ == begun_) watch_.rest();
+void DeviceBackend::note_queued(CudaStream stream) {
+  for (auto& queue : queues_) {
+    if (queue.stream != stream) continue;
+    queue.latest = begun_;
+    return;
+  }
+  queues_.push_back({stream, begun_});
+}
+
+void DeviceBackend::finished(CudaStream stream, std::uint64_t ordinal) {
+  std::erase_if(queues_, [&](const Queue& queue) {
+    return queue.stream == stream && queue.latest <= ordinal;
+  });
+  // Calls on another stream may still be on their way.
+  if (!queues_.empty()) return;
+  for (; finished_ < begun_; ++finished_) history_->end();
+  watch_.rest();
 }
 
 control::Finding DeviceBackend::find_late(std::chrono::nanoseconds timeout) const {

@@ -59,7 +59,9 @@ class DeviceBackend final : public Backend {
   template <class Look>
   bool wait(Look look, Deadline limit, Deadline deadline, std::chrono::nanoseconds timeout);
   /// The calls up to number `ordinal` are done: NCCL runs a communicator's calls in their order.
-  void finished(std::uint64_t ordinal);
+  void note_queued(CudaStream stream);
+  /// The stream has come past call number `ordinal`.
+  void finished(CudaStream stream, std::uint64_t ordinal);
   [[nodiscard]] Error verdict() const;
   [[nodiscard]] control::Finding find_late(std::chrono::nanoseconds timeout) const;
 
@@ -75,7 +77,12 @@ class DeviceBackend final : public Backend {
   std::uint8_t algorithm_id_;
   std::uint64_t begun_ = 0;     ///< calls queued
   std::uint64_t finished_ = 0;  ///< of these, known to be done
-  CudaStream latest_stream_ = nullptr;
+  /// Streams with calls that are not known to be done, and the latest call on each.
+  struct Queue {
+    CudaStream stream = nullptr;
+    std::uint64_t latest = 0;
+  };
+  std::vector<Queue> queues_;
   std::atomic<int> latest_sender_{-1};  ///< of the latest send_recv
   Watch watch_;                         ///< last: it ends before what it looks after
 };

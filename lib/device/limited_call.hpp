@@ -7,7 +7,7 @@
 #include <mutex>
 #include <optional>
 
-#include "device/quiet_thread.hpp"
+#include "base/quiet_thread.hpp"
 
 namespace tutti::device {
 

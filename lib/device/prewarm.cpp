@@ -4,9 +4,9 @@
 #include <mutex>
 #include <optional>
 
+#include "base/quiet_thread.hpp"
 #include "device/context.hpp"
 #include "device/library.hpp"
-#include "device/quiet_thread.hpp"
 #include "launch/place.hpp"
 #include "tutti/error.hpp"
 

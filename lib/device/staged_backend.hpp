@@ -42,6 +42,7 @@ class StagedBackend final : public Backend {
   std::unique_ptr<Pending> start(const CheckedCollective& call,
                                  const CallSettings& settings) override;
   std::unique_ptr<Pending> start(const Message& message, const CallSettings& settings) override;
+  void finish_started() override;
   void synchronize(const CallSettings& settings) override;
   [[nodiscard]] const std::string& latest_algorithm() const override {
     return parts_.host.latest_algorithm();

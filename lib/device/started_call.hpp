@@ -10,6 +10,7 @@ class DeviceBackend::Started final : public Pending {
   Started(DeviceBackend& backend, const CallSettings& settings, bool captured)
       : owner_(backend.self_),
         event_(backend.events_, backend.session_->faults()),
+        stream_(settings.stream),
         ordinal_(backend.begun_),
         timeout_(settings.timeout),
         deadline_(Deadline::after(settings.timeout)),
@@ -28,7 +29,7 @@ class DeviceBackend::Started final : public Pending {
     const Context::Current current(context, backend.session_->faults());
     const bool done = backend.wait([&] { return context.cuda().query_event(event()); },
                                    Deadline::after(limit), deadline_, timeout_);
-    if (done) backend.finished(ordinal_);
+    if (done) backend.finished(stream_, ordinal_);
     return done;
   }
 
@@ -48,6 +49,7 @@ class DeviceBackend::Started final : public Pending {
 
   std::shared_ptr<DeviceBackend*> owner_;
   EventPool::Event event_;
+  CudaStream stream_;
   std::uint64_t ordinal_;
   std::chrono::nanoseconds timeout_;
   Deadline deadline_;

@@ -1,6 +1,6 @@
 #include "device/watch.hpp"
 
-#include "device/quiet_thread.hpp"
+#include "base/quiet_thread.hpp"
 
 namespace tutti::device {
 namespace {

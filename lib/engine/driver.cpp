@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <csignal>
 
+#include "base/quiet_thread.hpp"
 #include "engine/reduce.hpp"
 
 namespace tutti::engine {
@@ -42,18 +42,14 @@ void Driver::run(Task& task) {
   if (task.error) std::rethrow_exception(task.error);
 }
 
+void Driver::make_helper() {
+  const Lock lock(mutex_);
+  if (!helper_.joinable()) helper_ = start_quiet_thread([this] { help(); });
+}
+
 void Driver::start(const std::shared_ptr<Task>& task) {
   const Lock lock(mutex_);
   task->self = task;
-  if (!helper_.joinable()) {
-    // Signals go to the program's own threads.
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    helper_ = std::thread([this] { help(); });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  }
   add(*task);
   changed_.notify_all();
 }
@@ -84,7 +80,7 @@ bool Driver::wait(Task& task, Deadline limit) {
   return is_finished();
 }
 
-void Driver::finish(const control::Group& group) {
+void Driver::wait_for_all(const control::Group& group) {
   while (const auto task = find(group)) wait(*task, Deadline::never());
 }
 
@@ -220,10 +216,10 @@ void Driver::complete(Task& task) {
   if (const auto& division = task.division) {
     divide(division->buffer, division->count, division->type, division->ranks);
   }
-  finish(task);
+  close(task);
 }
 
-void Driver::finish(Task& task) {
+void Driver::close(Task& task) {
   if (task.sends) checker_.remove_message(task.send_call);
   if (task.receives) checker_.remove_message(task.recv_call);
   task.history->end();
@@ -234,7 +230,7 @@ void Driver::finish(Task& task) {
 void Driver::fail_all() {
   for (auto* const task : active_) {
     task->error = std::make_exception_ptr(in_call(plane_.verdict_error(), *task));
-    finish(*task);
+    close(*task);
   }
   active_.clear();
   // The memory of these calls goes: the links must not touch it again.
@@ -242,37 +238,36 @@ void Driver::fail_all() {
 }
 
 void Driver::fail_all_with(Task& culprit, const std::exception_ptr& error) {
-  auto thrown = error;
-  if (!plane_.failed()) {
-    // This rank alone has met it: the others must not wait for it.
-    const auto& peers = plane_.peers();
-    std::string reason = "unknown";
-    auto code = ErrorCode::system;
-    try {
-      std::rethrow_exception(error);
-    } catch (const Error& known) {
-      reason = known.sentence();
-      code = known.code();
-    } catch (const std::exception& known) {
-      reason = known.what();
-    } catch (...) {
-    }
-    plane_.report({.code = code == ErrorCode::usage ? ErrorCode::aborted : code,
-                   .culprits = {peers.rank()},
-                   .sentence = fmt::format("{}: {} failed: {}", peers.describe(peers.rank()),
-                                           describe(culprit.late.call), reason),
-                   .origin = peers.rank()});
-  }
+  // What this rank alone has met the others must hear of, or they wait for it.
+  if (!plane_.failed()) tell(culprit, error);
   for (auto* const task : active_) {
     // One that was done in the same round keeps its result.
     if (std::find(over_.begin(), over_.end(), task) != over_.end()) continue;
-    const bool is_verdict = task != &culprit && plane_.failed();
     task->error =
-        is_verdict ? std::make_exception_ptr(in_call(plane_.verdict_error(), *task)) : thrown;
-    finish(*task);
+        task == &culprit ? error : std::make_exception_ptr(in_call(plane_.verdict_error(), *task));
+    close(*task);
   }
   active_.clear();
   links_.abandon();
+}
+
+/// Returns with a verdict.
+void Driver::tell(const Task& culprit, const std::exception_ptr& error) {
+  std::string reason = "unknown";
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& known) {
+    reason = known.what();
+  } catch (...) {
+  }
+  const auto& peers = plane_.peers();
+  static_cast<void>(plane_.report_and_wait(
+      {.code = ErrorCode::aborted,
+       .culprits = {peers.rank()},
+       .sentence = fmt::format("{}: {} failed: {}", peers.describe(peers.rank()),
+                               describe(culprit.late.call), reason),
+       .origin = peers.rank()},
+      late_verdict_limit));
 }
 
 void Driver::look_for_trouble(bool moved) {

@@ -26,12 +26,15 @@ class Driver {
 
   /// Returns when the call is done; throws what it has met.
   void run(Task& task);
-  /// Returns at once.
+  /// Makes the thread that moves calls while nobody waits, if there is none yet. Throws
+  /// std::system_error where the system has no more threads.
+  void make_helper();
+  /// Returns at once. Only after make_helper().
   void start(const std::shared_ptr<Task>& task);
   /// True when the call has finished, whether well or not; false at `limit`.
   bool wait(Task& task, Deadline limit);
   /// Returns when the group's calls that were started are over, at the latest at their deadlines.
-  void finish(const control::Group& group);
+  void wait_for_all(const control::Group& group);
   /// Waits up to `limit` for the group's calls; past it the job's communication is over, since its
   /// peers wait for what will not come. Afterwards the group has no call in flight.
   void leave(const control::Group& group, std::chrono::nanoseconds limit);
@@ -58,8 +61,9 @@ class Driver {
   [[noreturn]] void fail(const control::Finding& finding, const Task& task,
                          std::chrono::milliseconds limit);
   void complete(Task& task);
-  void finish(Task& task);
+  void close(Task& task);
   void fail_all();
+  void tell(const Task& culprit, const std::exception_ptr& error);
   void fail_all_with(Task& culprit, const std::exception_ptr& error);
 
   control::Plane& plane_;

@@ -127,7 +127,7 @@ class Placement(OnCluster):
         rows = [re.split(r"  +", line) for line in output.splitlines()[1:-1]]
         self.assertEqual([row[2] for row in rows], ["node1", "node1", "node2", "node2", "node3", "node3"])
         for row in rows:
-            self.assertRegex(row[6], rf"^10\.77\.0\.{row[2][-1]}:\d+$")
+            self.assertRegex(row[8], rf"^10\.77\.0\.{row[2][-1]}:\d+$")
 
     def test_a_rank_killed_on_another_host_is_named(self):
         words = ["all-reduce", "--repeat", "1000000", "--size", "4KiB"]

@@ -11,13 +11,14 @@ namespace tutti {
 class Pending;
 
 /// A call that has been started. It goes on while the program computes; its buffers belong to it
-/// until it is done. Move-only; for one thread at a time.
+/// until it is done. Move-only; used by the thread that
+/// uses the communicator.
 ///
 /// A Work that is dropped while the call is pending detaches it: the call goes on, its buffers stay
 /// its own until the communicator's next finalize() or until they are known to be done by other
 /// means, and an error that it meets is thrown by the communicator's next call. A communicator that
-/// is destroyed first waits up to a second for its calls; Work of those that are not done then throws
-/// Error{aborted}.
+/// is destroyed first waits up to a second for its calls; Work of those that are not done then
+/// throws Error{aborted}.
 class Work {
  public:
   /// Done already.

@@ -217,6 +217,34 @@ TEST_CASE("a rank that is killed amid a loop: the others name it") {
   }
 }
 
+TEST_CASE("a call that is done on one stream does not hide another's on a second stream") {
+  const Arena arena;
+  tutti::test::Job job(3, [&](Rank& rank) -> std::string {
+    set("FAKE_NCCL_ARENA", arena.path());
+    Desk desk(rank);
+    DeviceMemory other(desk.communicator.device());
+    gpu_test::DeviceBuffer second(other, 64);
+    const device_span<float> there(reinterpret_cast<float*>(second.data()), 16);
+    const Stream stream(other.stream());
+    if (rank.rank() == 0) desk.communicator.recv(desk.first(16), 2, desk.stream);
+    if (rank.rank() == 0) desk.communicator.send_async(there, 1, stream).wait();
+    if (rank.rank() == 1) desk.communicator.recv_async(there, 0, stream).wait();
+    rank.mark();
+    if (rank.rank() != 0) std::this_thread::sleep_for(20s);
+    // By CUDA's own means: only the watch can end what waits for rank 2.
+    static_cast<void>(desk.buffer.download());
+    desk.communicator.barrier();
+    return "nothing was thrown";
+  });
+  job.await_marks_of_all(1);
+  const auto killed = job.signal(2, SIGKILL);
+  job.await_end(0, 10s * patience());
+  CHECK(std::chrono::steady_clock::now() - killed < 8s * patience());
+  job.signal(1, SIGKILL);
+  const auto reports = job.finish();
+  require_failure({reports[0]}, ErrorCode::peer_lost, {"rank 2"});
+}
+
 TEST_CASE("an abort that hangs does not hold the survivor up") {
   const auto reports = run_on_devices(2, {}, [](Rank& rank) -> std::string {
     Desk desk(rank, 2s);

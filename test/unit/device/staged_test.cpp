@@ -136,6 +136,21 @@ TEST_CASE("a started call may be dropped, and synchronize() finishes it") {
   CHECK(trouble(reports) == "");
 }
 
+TEST_CASE("finalize() brings home calls that were started and dropped") {
+  const auto reports = run_on_devices(2, one_device, [&](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator({.timeout = 20s});
+    DeviceMemory memory(communicator.device());
+    gpu_test::DeviceBuffer buffer(memory, 4);
+    buffer.upload({std::byte{3}, std::byte{0}, std::byte{0}, std::byte{0}});
+    const device_span<std::int32_t> value(reinterpret_cast<std::int32_t*>(buffer.data()), 1);
+    static_cast<void>(communicator.all_reduce_async(in_place, value, sum, Stream(memory.stream())));
+    communicator.finalize();
+    expect(buffer.download()[0] == std::byte{6}, "the result is not there");
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
 TEST_CASE("slices of a card and nodes without NCCL are staged, too") {
   const Variables slices{{"FAKE_GPU_MIG", "1"}};
   const Variables no_nccl{{"FAKE_NCCL_VERSION", "0"}};

@@ -4,7 +4,7 @@
 #include <thread>
 #include <utility>
 
-namespace tutti::device {
+namespace tutti {
 
 /// A thread that takes none of the process's signals: they go to the program's own threads.
 template <class Body>
@@ -23,4 +23,4 @@ template <class Body>
   }
 }
 
-}  // namespace tutti::device
+}  // namespace tutti
