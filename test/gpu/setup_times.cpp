@@ -3,11 +3,14 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <climits>
 #include <cstring>
 #include <stdexcept>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "device/device_memory.hpp"
 #include "device/library.hpp"
@@ -112,8 +115,9 @@ std::string measure_plain(Rank& rank, bool split) {
   }
   const double init = milliseconds_since(start);
   const double call = first_call(memory, nccl.calls, comm, cuda.calls);
-  return fmt::format("context {:.1f} ms, NCCL {:.1f} ms, first all-reduce {:.1f} ms", context, init,
-                     call);
+  return fmt::format(
+      "{:.1f} ms to a communicator: context {:.1f} ms, NCCL {:.1f} ms; first all-reduce {:.1f} ms",
+      context + init, context, init, call);
 }
 
 std::string measure_ours(Rank& rank) {
@@ -125,10 +129,22 @@ std::string measure_ours(Rank& rank) {
   const auto before = Clock::now();
   communicator.all_reduce(in_place, device_span<float>(value, 1), sum, Stream(memory.stream()));
   communicator.synchronize(memory.stream());
-  const auto text = fmt::format("{}; in all {:.1f} ms, first all-reduce {:.1f} ms",
-                                communicator.setup_phases(), made, milliseconds_since(before));
+  const auto text = fmt::format("{:.1f} ms to a communicator: {}; first all-reduce {:.1f} ms", made,
+                                communicator.setup_phases(), milliseconds_since(before));
   memory.free(value);
   return text;
+}
+
+/// The figure that each rank's text begins with, of the slowest.
+double slowest(const std::vector<test::Report>& reports) {
+  double most = 0;
+  for (const auto& report : reports) most = std::max(most, std::stod(report.text));
+  return most;
+}
+
+double quantile(std::vector<double> values, double part) {
+  std::sort(values.begin(), values.end());
+  return values[static_cast<std::size_t>(part * static_cast<double>(values.size() - 1) + 0.5)];
 }
 
 }  // namespace
@@ -137,22 +153,39 @@ std::string print_setup_times(int ranks) {
   struct Way {
     const char* name;
     test::Body body;
+    std::vector<double> times;
   };
-  const std::vector<Way> ways{
-      {"plain NCCL, blocking", [](Rank& rank) { return measure_plain(rank, false); }},
-      {"plain NCCL, non-blocking and split", [](Rank& rank) { return measure_plain(rank, true); }},
-      {"tutti", measure_ours}};
-  std::string wrong;
-  // The first round pays for what the machine has to load.
-  for (int round = 0; round < 4; ++round) {
-    for (const auto& [name, body] : ways) {
+  std::vector<Way> ways{{"plain NCCL", [](Rank& rank) { return measure_plain(rank, false); }, {}},
+                        {"tutti", measure_ours, {}},
+                        {"plain NCCL, non-blocking and split",
+                         [](Rank& rank) { return measure_plain(rank, true); },
+                         {}}};
+  // The first round pays for what the machine has to load. Pairs alternate in order.
+  constexpr int rounds = 13;
+  for (int round = 0; round < rounds; ++round) {
+    for (std::size_t i = 0; i < 2; ++i) {
+      auto& [name, body, times] = ways[round % 2 == 0 ? i : 1 - i];
       const auto reports = test::run_ranks(ranks, body, 60s);
       const auto trouble = test::trouble(reports);
       fmt::print("  set-up {}, {}: {}\n", round, name, trouble.empty() ? reports[0].text : trouble);
-      if (!trouble.empty() && wrong.empty()) wrong = fmt::format("{}: {}", name, trouble);
+      if (!trouble.empty()) return fmt::format("{}: {}", name, trouble);
+      if (round > 0) times.push_back(slowest(reports));
     }
   }
-  return wrong;
+  const auto split = test::run_ranks(ranks, ways[2].body, 60s);
+  fmt::print("  set-up, {}: {}\n", ways[2].name,
+             test::trouble(split).empty() ? split[0].text : test::trouble(split));
+  std::vector<double> more;
+  for (std::size_t i = 0; i < ways[0].times.size(); ++i) {
+    more.push_back(ways[1].times[i] - ways[0].times[i]);
+  }
+  fmt::print(
+      "set-up of {} ranks, slowest rank, median of {} pairs: plain NCCL {:.1f} ms, tutti {:.1f} "
+      "ms; "
+      "tutti's more by {:.1f} ms (quartiles {:.1f} and {:.1f})\n",
+      ranks, more.size(), quantile(ways[0].times, 0.5), quantile(ways[1].times, 0.5),
+      quantile(more, 0.5), quantile(more, 0.25), quantile(more, 0.75));
+  return {};
 }
 
 }  // namespace tutti::gpu_test
