@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "bench/peers.hpp"
+#include "bootstrap/shared_secret.hpp"
 #include "command_line.hpp"
 #include "device/library.hpp"
 #include "device/nccl_numbers.hpp"
@@ -123,5 +124,6 @@ int run(int argc, char** argv) {
 }  // namespace tutti::app
 
 int main(int argc, char** argv) {
+  tutti::bootstrap::hide_secret_of_environment();
   return tutti::app::run(argc, argv);
 }

@@ -43,7 +43,7 @@ EnvironmentMap current_environment() {
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
     const auto equals = text.find('=');
-    if (equals != std::string_view::npos)
+    if (equals != std::string_view::npos && text.substr(0, equals) != "TUTTI_SECRET")
       map.emplace(text.substr(0, equals), text.substr(equals + 1));
   }
   return map;
@@ -147,6 +147,7 @@ Environment Environment::from(const EnvironmentMap& map) {
       throw bad_value("TUTTI_DETERMINISTIC", *value, "give 0 or 1");
     result.deterministic = *value == "1";
   }
+  if (const auto* value = value_of("TUTTI_SECRET_FILE")) result.secret_file = *value;
   if (const auto* value = value_of("TUTTI_CONGESTION")) result.congestion = *value;
   return result;
 }

@@ -12,7 +12,8 @@ namespace tutti {
 
 using EnvironmentMap = std::map<std::string, std::string, std::less<>>;
 
-/// The process's environment as it is now.
+/// The process's environment as it is now, without TUTTI_SECRET, which belongs in no listing: see
+/// bootstrap/shared_secret.hpp.
 [[nodiscard]] EnvironmentMap current_environment();
 
 /// Every variable that the library reads, read once. docs/environment.md says the same for users.
@@ -44,6 +45,9 @@ struct Environment {
   /// TUTTI_DETERMINISTIC: 1: results of reductions do not depend on chunking or on how data is cut
   /// into calls; must be the same on all ranks.
   bool deterministic = false;
+  /// TUTTI_SECRET_FILE: a file whose text every rank has and nobody else; empty: the bootstrap
+  /// hands round a secret that rank 0 draws.
+  std::string secret_file;
   /// TUTTI_CONGESTION: TCP congestion control of data links ("cubic"); empty: the system's.
   std::string congestion;
 

@@ -4,10 +4,12 @@
 #include <openssl/crypto.h>
 #include <sys/random.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "base/bytes.hpp"
 #include "base/system_error.hpp"
+#include "bootstrap/shared_secret.hpp"
 
 namespace tutti::bootstrap {
 
@@ -20,40 +22,47 @@ void draw_random(std::span<std::byte> out) {
   }
 }
 
+JobSecret::JobSecret(std::span<const std::byte, secret_bytes> secret,
+                     const std::array<std::byte, id_bytes>& id)
+    : secret_(std::make_shared<SecretMemory>(secret_bytes)), id_(id) {
+  std::copy(secret.begin(), secret.end(), secret_->bytes().begin());
+}
+
 JobSecret JobSecret::draw() {
-  JobSecret result;
-  draw_random(result.secret_);
+  JobSecret result(std::array<std::byte, secret_bytes>{}, {});
+  draw_random(result.secret_->bytes());
   draw_random(result.id_);
   return result;
 }
 
-JobSecret JobSecret::share(Bootstrap& bootstrap, Deadline deadline) {
+JobSecret JobSecret::share(Bootstrap& bootstrap, Deadline deadline, const SharedSecret* shared) {
   Bytes message;
   if (bootstrap.rank() == 0) {
     const auto drawn = draw();
     ByteWriter writer;
-    writer.put(std::span(drawn.secret_)).put(std::span(drawn.id_));
-    message = std::move(writer).bytes();
+    if (shared == nullptr) writer.put(drawn.secret());
+    message = std::move(writer.put(drawn.id())).bytes();
   }
   message = bootstrap.broadcast(message, 0, deadline);
-  JobSecret result;
-  ByteReader reader(message);
-  reader.get(std::span(result.secret_));
-  reader.get(std::span(result.id_));
-  const bool whole = reader.ok() && reader.at_end();
-  OPENSSL_cleanse(message.data(), message.size());
-  if (!whole) {
+  const bool brings_secret = message.size() == secret_bytes + id_bytes;
+  if (!brings_secret && message.size() != id_bytes) {
     throw Error(
         ErrorCode::mismatch,
         fmt::format("rank 0 sent {} bytes where {} of job secret and id were due: the ranks "
                     "run different versions of tutti",
                     message.size(), secret_bytes + id_bytes));
   }
+  std::array<std::byte, id_bytes> id{};
+  std::copy(message.end() - id_bytes, message.end(), id.begin());
+  if (brings_secret != (shared == nullptr)) {
+    auto nobody_elses = draw();
+    nobody_elses.id_ = id;
+    return nobody_elses;
+  }
+  if (shared != nullptr) return shared->for_id(id);
+  const JobSecret result(std::span<const std::byte>(message).first<secret_bytes>(), id);
+  OPENSSL_cleanse(message.data(), message.size());
   return result;
-}
-
-JobSecret::~JobSecret() {
-  OPENSSL_cleanse(secret_.data(), secret_.size());
 }
 
 }  // namespace tutti::bootstrap

@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "algorithm/choice.hpp"
+#include "bootstrap/shared_secret.hpp"
 #include "communicator/host_backend.hpp"
 #include "control/descriptors.hpp"
 #include "launch/place.hpp"
@@ -88,10 +89,13 @@ Job::Job(Bootstrap& bootstrap, const Options& options, const EnvironmentMap& map
   const auto deadline = Deadline::after(environment.timeout);
   const auto start = Clock::now();
   log.set_rank(bootstrap.rank());
+  const auto shared = bootstrap::SharedSecret::from(environment.secret_file,
+                                                    bootstrap::hide_secret_of_environment());
   auto card = rendezvous::make_card(environment);
   devices->describe(card);
-  auto meeting = rendezvous::meet(bootstrap, std::move(card), environment,
-                                  launch::read_launcher(map), log, deadline);
+  auto meeting =
+      rendezvous::meet(bootstrap, std::move(card), environment, shared ? &*shared : nullptr,
+                       launch::read_launcher(map), log, deadline);
   control::require_descriptors(meeting.peers);
   const auto met = Clock::now();
   ranks = describe_ranks(meeting.peers);

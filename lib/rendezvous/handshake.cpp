@@ -24,25 +24,21 @@ constexpr std::size_t key_bytes = 32;
 using Mac = std::array<std::byte, mac_bytes>;
 
 struct LinkKeys {
-  LinkKeys() = default;
-  LinkKeys(const LinkKeys&) = default;
-  LinkKeys& operator=(const LinkKeys&) = default;
-  ~LinkKeys() { OPENSSL_cleanse(both.data(), both.size()); }
-
+  LinkKeys(const Membership& self, int peer);
   [[nodiscard]] std::span<const std::byte> initiator() const {
-    return std::span(both).first(key_bytes);
+    return memory.bytes().first(key_bytes);
   }
   [[nodiscard]] std::span<const std::byte> responder() const {
-    return std::span(both).last(key_bytes);
+    return memory.bytes().last(key_bytes);
   }
-  std::array<std::byte, 2 * key_bytes> both{};
+  SecretMemory memory{2 * key_bytes};
 };
 
 const unsigned char* uchar(const std::byte* bytes) {
   return reinterpret_cast<const unsigned char*>(bytes);
 }
 
-LinkKeys derive_keys(const Membership& self, int peer) {
+LinkKeys::LinkKeys(const Membership& self, int peer) {
   static_assert(sizeof(char) == 1);
   ByteWriter info;
   info.put(std::as_bytes(std::span(std::string_view("tutti link"))))
@@ -65,13 +61,12 @@ LinkKeys derive_keys(const Membership& self, int peer) {
       octets(OSSL_KDF_PARAM_SALT, self.secret.id()),
       octets(OSSL_KDF_PARAM_KEY, self.secret.secret()), octets(OSSL_KDF_PARAM_INFO, info.bytes()),
       OSSL_PARAM_construct_end()};
-  LinkKeys keys;
-  if (!context || EVP_KDF_derive(context.get(), reinterpret_cast<unsigned char*>(keys.both.data()),
-                                 keys.both.size(), parameters.data()) != 1) {
+  const auto both = memory.bytes();
+  if (!context || EVP_KDF_derive(context.get(), reinterpret_cast<unsigned char*>(both.data()),
+                                 both.size(), parameters.data()) != 1) {
     throw Error(ErrorCode::system,
                 "libcrypto offers no HKDF-SHA256: check the installed OpenSSL 3");
   }
-  return keys;
 }
 
 Mac hmac(std::span<const std::byte> key, const Bytes& message) {
@@ -132,7 +127,7 @@ std::variant<Proof, Refused> make_proof(const Membership& self, int to, LinkKind
       .put(std::span(nonce));
   Proof proof{};
   std::copy(writer.bytes().begin(), writer.bytes().end(), proof.begin());
-  const auto mac = initiator_mac(derive_keys(self, to), hello, proof);
+  const auto mac = initiator_mac(LinkKeys(self, to), hello, proof);
   std::copy(mac.begin(), mac.end(), proof.end() - mac_bytes);
   return proof;
 }
@@ -162,7 +157,7 @@ std::variant<Introduced, Refused> check_proof(const Membership& self, const Hell
   if (from >= static_cast<std::uint32_t>(self.size))
     return Refused{"it claims a rank out of range"};
 
-  const auto keys = derive_keys(self, static_cast<int>(from));
+  const LinkKeys keys(self, static_cast<int>(from));
   if (!equal_in_constant_time(initiator_mac(keys, hello, proof),
                               std::span(proof).last(mac_bytes))) {
     return Refused{"it does not know the job's secret"};
@@ -173,7 +168,7 @@ std::variant<Introduced, Refused> check_proof(const Membership& self, const Hell
 
 bool check_answer(const Membership& self, int to, const Hello& hello, const Proof& proof,
                   const Answer& answer) {
-  return equal_in_constant_time(responder_mac(derive_keys(self, to), hello, proof), answer);
+  return equal_in_constant_time(responder_mac(LinkKeys(self, to), hello, proof), answer);
 }
 
 }  // namespace tutti::rendezvous

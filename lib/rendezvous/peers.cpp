@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "bootstrap/job_secret.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti::rendezvous {
@@ -68,8 +67,12 @@ std::string Peers::describe(int peer) const {
 }
 
 Meeting meet(Bootstrap& bootstrap, Card card, const Environment& environment,
-             const launch::LauncherClaim& claim, Log& log, Deadline deadline) {
-  const auto secret = bootstrap::JobSecret::share(bootstrap, deadline);
+             const bootstrap::SharedSecret* shared, const launch::LauncherClaim& claim, Log& log,
+             Deadline deadline) {
+  const auto secret = bootstrap::JobSecret::share(bootstrap, deadline, shared);
+  // Compared like any setting, so that all ranks say who has another one.
+  card.settings["TUTTI_SECRET_FILE or TUTTI_SECRET"] =
+      shared == nullptr ? "none" : "fingerprint " + shared->fingerprint();
 
   const auto interfaces =
       usable_interfaces(InterfaceFilter(environment.socket_ifname),

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/log.hpp"
+#include "bootstrap/shared_secret.hpp"
 #include "launch/place.hpp"
 #include "rendezvous/card.hpp"
 #include "rendezvous/handshake.hpp"
@@ -52,8 +53,10 @@ struct Meeting {
 /// Collective over `bootstrap`: shares the job secret, opens the listening sockets, exchanges
 /// cards, and passes a barrier, so that no rank is left inside the bootstrap's progress when
 /// another stops to drive it.
-/// `card` is this rank's, but for the addresses.
+/// `card` is this rank's, but for the addresses; `shared` is null where the ranks have been given
+/// no secret.
 [[nodiscard]] Meeting meet(Bootstrap& bootstrap, Card card, const Environment& environment,
+                           const bootstrap::SharedSecret* shared,
                            const launch::LauncherClaim& claim, Log& log, Deadline deadline);
 
 }  // namespace tutti::rendezvous
