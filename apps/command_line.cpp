@@ -237,6 +237,22 @@ void add_bench_options(CLI::App& command, BenchOptions& options) {
   add_job_options(command, options);
 }
 
+void add_hostfile_options(CLI::App& command, HostfileOptions& options) {
+  command.add_option("FILE", options.file, "the hostfile; - for standard input")
+      ->required()
+      ->type_name("");
+  add_count(command, "-n,--np", options.ranks, 1,
+            "how many ranks, also as -np N (default: as many as there are slots)");
+  command
+      .add_option("--map-by", options.map_by,
+                  "slot (default): fill a host before the next; node: one a host in turn; "
+                  "ppr:N:node: N on each host")
+      ->type_name("HOW");
+  add_count(command, "--cores", options.cores, 1,
+            "slots of a host that the file gives none (default: the cores of this machine)");
+  add_file(command, "--json", options.json, "write the plan");
+}
+
 std::vector<std::string> split_list(const std::string& text) {
   std::vector<std::string> parts(1);
   for (const char c : text) {

@@ -10,6 +10,7 @@
 #include "command_line.hpp"
 #include "device/library.hpp"
 #include "device/nccl_numbers.hpp"
+#include "hostfile.hpp"
 #include "subcommands.hpp"
 #include "tutti/version.hpp"
 
@@ -92,6 +93,23 @@ void add_bench(CLI::App& app, BenchOptions& options, Chosen& chosen) {
   });
 }
 
+void add_hostfile(CLI::App& app, HostfileOptions& options, Chosen& chosen) {
+  auto* const command = add_subcommand(
+      app, "hostfile", "A dry run: which rank a hostfile puts where, or what is wrong",
+      "tutti hostfile hosts -np 16 --map-by node");
+  add_hostfile_options(*command, options);
+  command->callback([&] { chosen = [&options] { return hostfile(options); }; });
+}
+
+/// As mpirun's users write it: one dash and two letters, which CLI11 would take for -n p.
+std::vector<std::string> words_of(int argc, char** argv) {
+  std::vector<std::string> words;
+  for (int i = argc - 1; i > 0; --i) {  // CLI11 takes them from the last
+    words.emplace_back(std::string_view(argv[i]) == "-np" ? "--np" : argv[i]);
+  }
+  return words;
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Collective communication between the ranks of a job: rank 0 to all, and the rest.");
   app.footer("Example: mpirun -np 4 tutti fan-out --size 4MiB");
@@ -103,12 +121,15 @@ int run(int argc, char** argv) {
   OperationOptions operation_options;
   JobOptions info_options;
   BenchOptions bench_options;
+  HostfileOptions hostfile_options;
   Chosen chosen;
   add_operations(app, operation_options, chosen);
   add_info(app, info_options, chosen);
   add_bench(app, bench_options, chosen);
+  add_hostfile(app, hostfile_options, chosen);
   try {
-    app.parse(argc, argv);
+    app.name(argv[0]);
+    app.parse(words_of(argc, argv));
     // Asked for here, since CLI11 would ask for it before it names an unknown word.
     if (!chosen) {
       throw CLI::ValidationError(

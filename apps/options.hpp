@@ -52,4 +52,13 @@ struct BenchOptions : DataOptions {
   std::string csv;
 };
 
+/// Of the dry run, which is no job.
+struct HostfileOptions {
+  std::string file;  ///< "-" for standard input
+  int ranks = 0;     ///< 0: as many as there are slots
+  std::string map_by = "slot";
+  int cores = 0;  ///< of a host that is bare; 0: as on this machine
+  std::string json;
+};
+
 }  // namespace tutti::app
