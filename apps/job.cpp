@@ -36,6 +36,15 @@ void print_error(const std::string& sentence) {
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
+/// The main thread is inside NCCL and will not come back: what it would have said is said here.
+[[noreturn]] void leave_from_another_thread(const Error& error, bool verbose) {
+  if (error.speaks_for_job() || verbose) {
+    print_error(error.sentence() + "; NCCL does not come back although it was ended");
+  }
+  if (!error.speaks_for_job()) std::this_thread::sleep_for(silence_of_others);
+  ::_exit(1);
+}
+
 }  // namespace
 
 struct Job::Mpi {
@@ -52,6 +61,9 @@ void Job::start(const JobOptions& options) {
   if (options.timeout.count() > 0) settings.timeout = options.timeout;
   if (options.verbose) settings.log_level = LogLevel::info;
   settings.backend = options.backend;
+  settings.on_stuck = [verbose = options.verbose](const Error& error) {
+    leave_from_another_thread(error, verbose);
+  };
 
   open(settings);
   if (communicator_->has_device_path()) {
@@ -69,9 +81,8 @@ void Job::open(const Options& settings) {
   }
 #ifdef TUTTI_HAS_MPI
   // Both take a while: CUDA starts beside MPI.
-  std::unique_ptr<device::Prewarm> prewarm;
   if (settings.backend == BackendChoice::device) {
-    prewarm = device::Prewarm::from(current_environment());
+    prewarm_ = device::Prewarm::from(current_environment());
   }
   const auto begin = Clock::now();
   mpi_ = std::make_unique<Mpi>();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "device/device_memory.hpp"
+#include "device/prewarm.hpp"
 #include "options.hpp"
 #include "tutti/communicator.hpp"
 
@@ -49,6 +50,7 @@ class Job {
 
   struct Mpi;
   std::unique_ptr<Mpi> mpi_;
+  std::unique_ptr<device::Prewarm> prewarm_;  ///< its context lasts as long as the job
   std::unique_ptr<Communicator> communicator_;
   std::shared_ptr<device::DeviceMemory> device_memory_;
   std::string source_;

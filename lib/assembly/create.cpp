@@ -11,7 +11,8 @@ namespace {
 /// The device path's own log: it speaks from threads of its own, and before there is a job.
 device::Provider::Settings device_settings(const Options& options, const Environment& environment) {
   auto log = std::make_shared<Log>(environment.log_level, options.log);
-  return {.log = log, .on_stuck = [log](const Error& error) {
+  return {.log = log, .on_stuck = [log, tell = options.on_stuck](const Error& error) {
+            if (tell) return tell(error);
             log->warning(
                 fmt::format("NCCL does not come back although it was ended; this process "
                             "can only be killed: {}",

@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "tutti/error.hpp"
+
 namespace tutti {
 
 enum class LogLevel : std::uint8_t { quiet, warning, info, debug };
@@ -34,6 +36,10 @@ struct Options {
   std::function<void(LogLevel, const std::string&)> log = nullptr;
   /// Default: TUTTI_LOG, else warning.
   std::optional<LogLevel> log_level = std::nullopt;
+  /// A call is inside NCCL and does not come back although it was ended: the thread that made it is
+  /// lost, and an ordinary end of the process may wait for it for ever. Called once, from another
+  /// thread, with what all ranks have agreed on; may leave by `_exit`. Default: a warning.
+  std::function<void(const Error&)> on_stuck = nullptr;
 };
 
 /// Settings of one call. All ranks of the call pass the same `algorithm`.

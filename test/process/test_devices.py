@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""The command on a machine with made-up GPUs (test/unit/device/fake_gpu): any number of devices, and NCCL calls that never return.
+
+    meson test -C build process_devices
+"""
+import os
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from test_mpirun import OPERATIONS, Checks, mpirun  # noqa: E402
+from support import tap  # noqa: E402
+
+
+class MadeUpDevices(Checks):
+    def setUp(self):
+        self.arena = tempfile.NamedTemporaryFile(prefix="tutti_fake_nccl_", dir="/dev/shm")
+        self.addCleanup(self.arena.close)
+
+    def run_on(self, devices, ranks, *words, **variables):
+        # A file for each job: what it holds is what its ranks have said to each other.
+        os.truncate(self.arena.name, 0)
+        env = {"FAKE_NCCL_ARENA": self.arena.name, "FAKE_GPU_DEVICES": str(devices), **variables}
+        return mpirun(ranks, *words, env=env, timeout=120)
+
+    def test_every_operation_on_8_and_16_devices(self):
+        for devices in (8, 16):
+            for operation in OPERATIONS:
+                with self.subTest(devices=devices, operation=operation):
+                    lines = self.good(self.run_on(devices, devices, operation, "--backend", "nccl", "--timeout", "60s",
+                                                  *(() if operation == "barrier" else ("--size", "4KiB"))))
+                    self.assertRegex(lines[-1], rf"^{devices} ranks on 1 host, backend nccl \(every rank has a device of its own\)")
+
+    def test_one_rank_more_than_devices(self):
+        result = self.run_on(8, 9, "broadcast", "--backend", "nccl")
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertEqual(result.stderr.count("9 local ranks, 8 devices"), 1, result.stderr)
+
+    def test_a_call_that_never_returns_does_not_keep_the_command(self):
+        began = time.monotonic()
+        result = self.run_on(2, 2, "all-reduce", "--backend", "nccl", "--timeout", "3s", FAKE_NCCL_CALL_BLOCKS="2")
+        self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+        self.assertEqual(result.stderr.count("NCCL does not come back although it was ended"), 1, result.stderr)
+        self.assertIn("all_reduce of", result.stderr)
+        # Bound on how long a failure may stay unknown: the deadline, the ways out of NCCL, and a busy machine.
+        self.assertLess(time.monotonic() - began, 40)
+
+
+del Checks  # its tests are not this file's
+if __name__ == "__main__":
+    tap.main()
