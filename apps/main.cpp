@@ -11,6 +11,7 @@
 #include "device/library.hpp"
 #include "device/nccl_numbers.hpp"
 #include "hostfile.hpp"
+#include "plan/plan.hpp"
 #include "subcommands.hpp"
 #include "tutti/version.hpp"
 
@@ -110,6 +111,14 @@ std::vector<std::string> words_of(int argc, char** argv) {
   return words;
 }
 
+void add_plan(CLI::App& app, plan::Options& options, Chosen& chosen) {
+  auto* const command = add_subcommand(
+      app, "plan", "What a call would take on a machine that need not be here, and why",
+      "tutti plan broadcast --ranks 4096 --hosts 512 --size 64MiB --gbps 100 --latency 5us");
+  plan::add_options(*command, options);
+  command->callback([&] { chosen = [&options] { return plan::run(options); }; });
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Collective communication between the ranks of a job: rank 0 to all, and the rest.");
   app.footer("Example: mpirun -np 4 tutti fan-out --size 4MiB");
@@ -122,11 +131,13 @@ int run(int argc, char** argv) {
   JobOptions info_options;
   BenchOptions bench_options;
   HostfileOptions hostfile_options;
+  plan::Options plan_options;
   Chosen chosen;
   add_operations(app, operation_options, chosen);
   add_info(app, info_options, chosen);
   add_bench(app, bench_options, chosen);
   add_hostfile(app, hostfile_options, chosen);
+  add_plan(app, plan_options, chosen);
   try {
     app.name(argv[0]);
     app.parse(words_of(argc, argv));

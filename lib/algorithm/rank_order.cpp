@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <numeric>
 #include <stdexcept>
-#include <utility>
 
 namespace tutti::algorithm {
 
@@ -14,17 +13,23 @@ int wrap(int value, int size) {
   return rest < 0 ? rest + size : rest;
 }
 
+// Host by host from that of `first`, and on each the ranks from `first` on, all round.
 std::vector<int> by_host(const Problem& problem, int first) {
   const std::vector<int>& host = problem.host;
   const int host_count = *std::max_element(host.begin(), host.end()) + 1;
   const int first_host = host[static_cast<std::size_t>(first)];
-  const auto key = [&](int rank) {
-    return std::pair(wrap(host[static_cast<std::size_t>(rank)] - first_host, host_count),
-                     wrap(rank - first, problem.size));
+  const auto turn_of = [&](int rank) {
+    return static_cast<std::size_t>(
+        wrap(host[static_cast<std::size_t>(rank)] - first_host, host_count));
   };
+  std::vector<std::size_t> next(static_cast<std::size_t>(host_count) + 1);
+  for (int rank = 0; rank < problem.size; ++rank) ++next[turn_of(rank) + 1];
+  std::partial_sum(next.begin(), next.end(), next.begin());
   std::vector<int> ranks(static_cast<std::size_t>(problem.size));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  std::sort(ranks.begin(), ranks.end(), [&](int a, int b) { return key(a) < key(b); });
+  for (int i = 0; i < problem.size; ++i) {
+    const int rank = wrap(first + i, problem.size);
+    ranks[next[turn_of(rank)]++] = rank;
+  }
   return ranks;
 }
 

@@ -48,7 +48,8 @@ struct Environment {
   /// TUTTI_SECRET_FILE: a file whose text every rank has and nobody else; empty: the bootstrap
   /// hands round a secret that rank 0 draws.
   std::string secret_file;
-  /// TUTTI_CONGESTION: TCP congestion control of data links ("cubic"); empty: the system's.
+  /// TUTTI_CONGESTION: TCP congestion control of data links ("cubic"); empty: the system's, but
+  /// no bbr.
   std::string congestion;
 
   /// Throws Error{usage} that names the variable and its value.

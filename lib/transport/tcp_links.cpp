@@ -29,7 +29,24 @@ constexpr std::uint64_t token(int peer, bool is_outgoing) {
   return static_cast<std::uint64_t>(peer) << 1 | static_cast<std::uint64_t>(is_outgoing);
 }
 
+/// bbr takes a connection that now and then has nothing to send, as those of a ring do between
+/// chunks, for one on a slow link. Where it is only the system's default, the first of these that
+/// this process may use is taken.
+void avoid_bbr(int fd) {
+  std::array<char, 16> name{};
+  socklen_t length = name.size() - 1;
+  if (::getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), &length) != 0) return;
+  if (!std::string_view(name.data()).starts_with("bbr")) return;
+  for (const std::string_view other : {"cubic", "reno"}) {
+    if (::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, other.data(),
+                     static_cast<socklen_t>(other.size())) == 0) {
+      return;
+    }
+  }
+}
+
 void tune(int fd, const std::string& congestion) {
+  if (congestion.empty()) avoid_bbr(fd);
   const int on = 1;
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   if (!congestion.empty() && ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, congestion.data(),

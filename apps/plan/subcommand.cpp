@@ -1,0 +1,45 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "job.hpp"
+#include "plan/plan.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti::app::plan {
+namespace {
+
+void write(const std::string& path, const std::string& text) {
+  if (path == "-") {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    return;
+  }
+  std::ofstream file(path);
+  file << text;
+  file.close();
+  if (!file)
+    throw Error(
+        ErrorCode::usage,
+        fmt::format("--json {} can't be written: check that its folder exists and is writable",
+                    path));
+}
+
+}  // namespace
+
+int run(const Options& options) {
+  // Under a launcher all ranks come here: one speaks.
+  if (launched_rank() != 0) return 0;
+  try {
+    const Plan made = make(options);
+    if (!options.json.empty()) write(options.json, json_of(made).dump(1) + "\n");
+    if (options.json != "-") fmt::print("{}", text_of(made));
+    return 0;
+  } catch (const Error& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 2;
+  }
+}
+
+}  // namespace tutti::app::plan

@@ -1,0 +1,229 @@
+#include "algorithm/cost.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace tutti::algorithm {
+
+namespace {
+
+int log2_up(int value) {
+  return value <= 1 ? 0 : static_cast<int>(std::bit_width(static_cast<unsigned>(value - 1)));
+}
+
+std::int64_t pieces(double bytes, double chunk) {
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(bytes / chunk)));
+}
+
+/// One question's formulas. Names: n the bytes of the question, p ranks on h hosts, up to m on one.
+class Formula {
+ public:
+  Formula(const CostQuestion& question, const CostModel& model)
+      : question_(question),
+        model_(model),
+        n_(question.bytes),
+        p_(question.layout.ranks),
+        h_(question.layout.hosts),
+        m_(question.layout.most_on_a_host) {}
+
+  [[nodiscard]] double seconds() const {
+    if (p_ == 1) return n_ / model_.copy_rate;
+    switch (question_.operation) {
+      case Operation::fan_out:
+        return direct(n_);
+      case Operation::broadcast:
+        return broadcast();
+      case Operation::reduce:
+        return reduce();
+      case Operation::all_reduce:
+        return all_reduce();
+      case Operation::all_gather:
+      case Operation::all_gather_v:
+        return is("ring") ? ring(n_ * p_, p_ - 1, false) : circulant(n_, true, 0);
+      case Operation::reduce_scatter:
+      case Operation::reduce_scatter_v:
+        return reduce_scatter();
+      case Operation::gather:
+      case Operation::gather_v:
+      case Operation::scatter:
+      case Operation::scatter_v:
+        return is("direct") ? direct(n_) : rooted_tree();
+      case Operation::all_to_all:
+      case Operation::all_to_all_v:
+        return is("bruck") ? packed_exchange() : exchange(n_, 0);
+      case Operation::barrier:
+      case Operation::split:
+      case Operation::finalize:
+        return log2_up(p_) * hop(0, crosses(), 1, 0);
+      default:
+        return 0;
+    }
+  }
+
+ private:
+  [[nodiscard]] bool is(std::string_view name) const { return question_.algorithm == name; }
+  [[nodiscard]] bool crosses() const { return h_ > 1; }
+  [[nodiscard]] double copy(double bytes) const { return bytes / model_.copy_rate; }
+
+  /// One message from its send to the end of its receive, while `sharing` ranks of a host send.
+  [[nodiscard]] double hop(double bytes, bool far, int sharing, double reduced) const {
+    const double ends = 2 * model_.message_cost + reduced / model_.reduce_rate;
+    if (!far) return model_.host_latency + ends + 2 * copy(bytes);
+    // A long message is copied in and out while its other parts are on the link.
+    const double copied = std::min(bytes, 64.0 * 1024);
+    return model_.link_latency + ends + 2 * copy(copied) +
+           std::max(bytes * sharing / model_.link_rate, copy(bytes));
+  }
+  /// What a piece holds up those behind it, at a rank that takes it and passes it on.
+  [[nodiscard]] double stage(double bytes, double reduced) const {
+    const double core = 2 * model_.message_cost + 2 * copy(bytes) + reduced / model_.reduce_rate;
+    return crosses() ? std::max(bytes / model_.link_rate, core) : core;
+  }
+
+  /// Rounds in which whole messages double or halve their reach: the longest ones cross hosts.
+  [[nodiscard]] int far_rounds() const { return crosses() ? log2_up(h_) : 0; }
+  [[nodiscard]] int near_rounds() const { return std::max(0, log2_up(p_) - far_rounds()); }
+
+  [[nodiscard]] double tree(double reduced) const {
+    return far_rounds() * hop(n_, true, 1, reduced) + near_rounds() * hop(n_, false, 1, reduced);
+  }
+  [[nodiscard]] double chain(double reduced_share) const {
+    const double chunk = std::min(n_, question_.chunk);
+    const double reduced = chunk * reduced_share;
+    const double fill =
+        (h_ - 1) * hop(chunk, true, 1, reduced) + (p_ - h_) * hop(chunk, false, 1, reduced);
+    return fill + static_cast<double>(pieces(n_, chunk) - 1) * stage(chunk, reduced);
+  }
+  /// Everyone gets, or gives, `bytes` directly from, or to, one.
+  [[nodiscard]] double direct(double bytes) const {
+    const double core = (p_ - 1) * (model_.message_cost + copy(bytes));
+    const double link = crosses() ? (p_ - m_) * bytes / model_.link_rate : 0;
+    return std::max(core, link) + hop(0, crosses(), 1, 0) + copy(std::min(bytes, 65536.0));
+  }
+  /// `rounds` rounds in which each rank passes 1/p of `all` on to its neighbour.
+  [[nodiscard]] double ring(double all, int rounds, bool reduces) const {
+    const double slice = all / p_;
+    const double chunk = slice / static_cast<double>(pieces(slice, question_.chunk));
+    const double reduced = reduces ? chunk : 0;
+    const double once_round = (crosses() ? h_ : 0) * hop(chunk, true, 1, reduced) +
+                              (crosses() ? p_ - h_ : p_) * hop(chunk, false, 1, reduced);
+    const double latency = rounds * once_round / p_;
+    const double flow =
+        rounds * static_cast<double>(pieces(slice, question_.chunk)) * stage(chunk, reduced);
+    return std::max(latency, flow + hop(0, crosses(), 1, 0));
+  }
+  /// Blocks of `block` bytes, doubling in number each round. In the order of ranks all rounds may
+  /// cross hosts.
+  [[nodiscard]] double circulant(double block, bool by_rank, double reduced_share) const {
+    double sum = 0;
+    int round = 0;
+    for (int near = 1; near < p_; near = std::min(2 * near, p_), ++round) {
+      const double bytes = block * std::min(near, p_ - near);
+      const bool far = crosses() && (by_rank || near * h_ >= p_);
+      sum += hop(bytes, far, by_rank ? std::min(near, m_) : m_, bytes * reduced_share);
+    }
+    return sum;
+  }
+  /// Each rank gives each other one `block` bytes, all messages on their way at once.
+  [[nodiscard]] double exchange(double block, double reduced_share) const {
+    const double core = (p_ - 1) * (2 * model_.message_cost + 2 * copy(block) +
+                                    reduced_share * block / model_.reduce_rate);
+    const double link = crosses() ? block * m_ * (p_ - m_) / model_.link_rate : 0;
+    return std::max(core, link) + hop(0, crosses(), 1, 0) + copy(std::min(block, 65536.0));
+  }
+  [[nodiscard]] double packed_exchange() const {
+    const double bytes = n_ * p_ / 2;
+    return log2_up(p_) * (hop(bytes, crosses(), m_, 0) + 2 * copy(bytes)) + 2 * copy(n_ * p_);
+  }
+
+  [[nodiscard]] double broadcast() const {
+    if (is("direct")) return direct(n_);
+    if (is("binomial")) return tree(0);
+    if (is("scatter_ring")) return chain(0) * (1 + 1.0 / p_);
+    return chain(0);
+  }
+  [[nodiscard]] double reduce() const {
+    if (is("binomial")) return tree(n_);
+    if (is("chain")) return chain(1);
+    if (is("gathered")) return rooted_tree() + p_ * n_ / model_.reduce_rate;
+    return in_slices(1);
+  }
+  [[nodiscard]] double all_reduce() const {
+    if (is("ring")) return ring(n_, 2 * (p_ - 1), true);
+    if (is("rabenseifner")) return circulant(n_ / p_, false, 1) + circulant(n_ / p_, false, 0);
+    if (is("gathered")) return circulant(n_, true, 0) + p_ * n_ / model_.reduce_rate;
+    if (is("slices")) return in_slices(2);
+    const bool whole = std::has_single_bit(static_cast<unsigned>(p_));
+    const double far = hop(n_, true, m_, n_);
+    const double near = hop(n_, false, 1, n_);
+    const double others = whole ? 0 : 2 * (m_ > 1 || !crosses() ? near : far);
+    const int rounds = static_cast<int>(std::bit_width(static_cast<unsigned>(p_))) - 1;
+    const int of_far = std::min(rounds, far_rounds());
+    return of_far * far + (rounds - of_far) * near + others;
+  }
+  [[nodiscard]] double reduce_scatter() const {
+    if (is("ring")) return ring(n_ * p_, p_ - 1, true);
+    if (is("pairwise")) return exchange(n_, 1);
+    return circulant(n_, true, 1) + copy(n_ * p_ / 2);
+  }
+  /// Blocks go up or down a tree: the root's link carries all of them.
+  [[nodiscard]] double rooted_tree() const {
+    double sum = 0;
+    for (int near = 1; near < p_; near *= 2)
+      sum +=
+          hop(n_ * std::min(near, p_ - near), crosses() && near * h_ >= p_, 1, 0) + copy(n_ * near);
+    return sum;
+  }
+  /// Slices of raw contributions to their owners, and the results on: `ways` exchanges.
+  [[nodiscard]] double in_slices(int ways) const {
+    const double slice = n_ / p_;
+    const auto passes = static_cast<double>(pieces(slice, question_.chunk));
+    return exchange(slice, 1) + (ways - 1) * exchange(slice, 0) + (ways == 1 ? direct(slice) : 0) +
+           (passes - 1) * (p_ - 1) * 2 * ways * model_.message_cost;
+  }
+
+  const CostQuestion& question_;
+  const CostModel& model_;
+  double n_;
+  int p_;
+  int h_;
+  int m_;
+};
+
+}  // namespace
+
+Layout layout_of(int ranks, const std::vector<int>& host) {
+  if (host.empty()) return {ranks, 1, ranks};
+  std::vector<int> on_host;
+  for (const int h : host) {
+    if (static_cast<std::size_t>(h) >= on_host.size())
+      on_host.resize(static_cast<std::size_t>(h) + 1);
+    ++on_host[static_cast<std::size_t>(h)];
+  }
+  const auto used = std::count_if(on_host.begin(), on_host.end(), [](int n) { return n > 0; });
+  return {ranks, static_cast<int>(used), *std::max_element(on_host.begin(), on_host.end())};
+}
+
+double cost_of(const CostQuestion& question, const CostModel& model) {
+  return Formula(question, model).seconds();
+}
+
+std::int64_t rounds_of(const CostQuestion& question) {
+  const auto is = [&](std::string_view name) { return question.algorithm == name; };
+  const int p = question.layout.ranks;
+  const std::int64_t log = log2_up(p);
+  const bool reduces_all = question.operation == Operation::all_reduce;
+  if (p == 1) return 0;
+  if (is("chain") || is("scatter_ring")) return p - 2 + pieces(question.bytes, question.chunk);
+  if (is("ring")) return reduces_all ? 2 * (p - 1) : p - 1;
+  if (is("rabenseifner")) return 2 * log;
+  if (is("slices")) return 2 * (p - 1);
+  if (is("pairwise")) return question.operation == Operation::all_to_all ? p : p - 1;
+  if (is("direct")) return 1;
+  if (is("recursive_doubling"))
+    return std::has_single_bit(static_cast<unsigned>(p)) ? log : log - 1 + 2;
+  return log;
+}
+
+}  // namespace tutti::algorithm

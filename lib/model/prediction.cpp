@@ -1,0 +1,136 @@
+#include "model/prediction.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "algorithm/choice.hpp"
+#include "algorithm/cost.hpp"
+#include "base/shape.hpp"
+#include "model/simulator.hpp"
+
+namespace tutti::model {
+
+namespace {
+
+/// The first two, one in the middle, the last: where they do the same, all are taken to.
+constexpr std::int64_t sampled_hosts = 4;
+
+using algorithm::Problem;
+using algorithm::Schedule;
+
+class Predictor {
+ public:
+  Predictor(const Machine& machine, const Question& question, std::string_view algorithm,
+            const Limits& limits)
+      : machine_(machine),
+        question_(question),
+        algorithm_(algorithm),
+        limits_(limits),
+        hosts_(*std::max_element(machine.host.begin(), machine.host.end()) + 1) {}
+
+  Prediction run() {
+    estimate();
+    const std::int64_t steps = all_steps();
+    if (steps <= limits_.run) {
+      survey(question_.count, false);
+      simulate(How::simulated);
+      return std::move(result_);
+    }
+    if (shape_of(question_.operation).rooted) {
+      if (steps <= limits_.walked) survey(question_.count, false);
+      return std::move(result_);
+    }
+    if (steps / hosts_ * sampled_hosts > limits_.walked) return std::move(result_);
+    survey(question_.count, true);
+    const std::int64_t ranks = size();
+    const std::int64_t even = (question_.count + ranks - 1) / ranks * ranks;
+    if (!result_.survey.hosts_are_alike && even != question_.count) survey(even, true);
+    if (result_.survey.hosts_are_alike && hosts_ > 2) simulate(How::one_host);
+    return std::move(result_);
+  }
+
+ private:
+  [[nodiscard]] int size() const { return static_cast<int>(machine_.host.size()); }
+  [[nodiscard]] Schedule schedule_of(int rank, std::int64_t count) const {
+    Problem problem{.rank = rank,
+                    .size = size(),
+                    .root = question_.root,
+                    .count = count,
+                    .chunk = question_.chunk,
+                    .in_place = question_.in_place};
+    problem.host = machine_.host;
+    return algorithm::make(question_.operation, algorithm_, problem);
+  }
+
+  void estimate() {
+    const auto bytes = static_cast<double>(question_.element_bytes);
+    const algorithm::CostQuestion asked{.operation = question_.operation,
+                                        .algorithm = algorithm_,
+                                        .layout = algorithm::layout_of(size(), machine_.host),
+                                        .bytes = static_cast<double>(question_.count) * bytes,
+                                        .chunk = static_cast<double>(question_.chunk) * bytes};
+    result_.algorithm = algorithm_;
+    result_.how = How::estimated;
+    result_.seconds = algorithm::cost_of(asked, machine_.costs);
+    result_.rounds = algorithm::rounds_of(asked);
+    result_.count = question_.count;
+  }
+
+  /// From the loops, which are cheap to count; with very many ranks, of a few of them.
+  [[nodiscard]] std::int64_t all_steps() const {
+    const int stride = 1 + size() / 8192;
+    std::int64_t sum = 0;
+    for (int rank = 0; rank < size(); rank += stride) {
+      const Schedule schedule = schedule_of(rank, question_.count);
+      for (const auto& loop : schedule.loops)
+        sum += loop.outer_count * loop.inner_count * schedule.passes *
+               static_cast<std::int64_t>(loop.steps.size());
+    }
+    return sum * stride;
+  }
+
+  void survey(std::int64_t count, bool sampled) {
+    Surveyor surveyor(machine_);
+    for (int rank = 0; rank < size(); ++rank) {
+      const int host = machine_.host[static_cast<std::size_t>(rank)];
+      if (!sampled || host < 2 || host == hosts_ / 2 || host == hosts_ - 1)
+        surveyor.add(rank, schedule_of(rank, count));
+    }
+    result_.survey = surveyor.result();
+    result_.count = count;
+  }
+
+  void simulate(How how) {
+    const bool one = how == How::one_host;
+    Actors actors{.schedules = {}, .rank = {}, .actor_of = local_ranks(machine_.host)};
+    actors.one_host_for_all = one;
+    for (int rank = 0; rank < size(); ++rank) {
+      if (one && machine_.host[static_cast<std::size_t>(rank)] != 0) continue;
+      actors.schedules.push_back(schedule_of(rank, result_.count));
+      actors.rank.push_back(rank);
+    }
+    if (!one) actors.actor_of = actors.rank;
+    const Outcome outcome =
+        Simulator(machine_, actors, static_cast<double>(question_.element_bytes)).run();
+    if (outcome.stuck)
+      throw std::logic_error(std::string(algorithm_) + " does not come to its end");
+    result_.how = how;
+    result_.seconds = outcome.seconds;
+  }
+
+  const Machine& machine_;
+  const Question& question_;
+  std::string_view algorithm_;
+  Limits limits_;
+  int hosts_;
+  Prediction result_;
+};
+
+}  // namespace
+
+Prediction predict(const Machine& machine, const Question& question, std::string_view algorithm,
+                   const Limits& limits) {
+  return Predictor(machine, question, algorithm, limits).run();
+}
+
+}  // namespace tutti::model

@@ -1,0 +1,120 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <queue>
+#include <unordered_map>
+#include <vector>
+
+#include "model/actors.hpp"
+#include "model/machine.hpp"
+#include "model/window.hpp"
+
+namespace tutti::model {
+
+/// How a run ended.
+struct Outcome {
+  double seconds = 0;         ///< until the last rank is done
+  std::int64_t messages = 0;  ///< of the actors
+  bool stuck = false;         ///< a schedule did not come to its end: `seconds` means nothing
+};
+
+/// Runs schedules on a machine, event by event. What it knows:
+///
+/// - a rank has the engine's window, and a processor core, which it may share: a message costs time
+///   at both ends, and copies in and out of it time by the byte;
+/// - a host's link carries so many bytes a second each way; streams that want it at the same time
+///   get turns, a segment each. A segment may leave one link and enter the next at the same time;
+/// - inside a host, data is copied in by the sender and out by the receiver;
+/// - a send is done when its bytes are copied, or, where more wait for the link than a socket's
+///   buffer takes, when they have left.
+class Simulator {
+ public:
+  Simulator(const Machine& machine, const Actors& actors, double element_bytes);
+  [[nodiscard]] Outcome run();
+
+ private:
+  enum class Kind : std::uint8_t { step_done, link_free, segment_ready, segment_arrived };
+  struct Event {
+    double time;
+    std::uint64_t number;  ///< those of one time keep their order
+    Kind kind;
+    std::int32_t what;    ///< actor, host, or stream
+    std::int32_t detail;  ///< slot, or bytes
+    bool operator>(const Event& other) const {
+      return time != other.time ? time > other.time : number > other.number;
+    }
+  };
+  /// What one send step gives to its stream.
+  struct Message {
+    double bytes_left;
+    double first_ready;  ///< when its first segment is copied; the next follow at the copy rate
+    double taken = 0;    ///< bytes that have left
+    double segment;
+    int slot;  ///< of the sender, to be finished when all have left; -1: is finished already
+  };
+  struct Taker {
+    double bytes_left;
+    int slot;
+    bool reduces;
+    bool begun = false;
+  };
+  struct Stream {
+    int from;
+    int to;
+    bool crosses_hosts;
+    double receive_rate;
+    std::deque<Message> messages;
+    std::deque<Taker> takers;
+    double arrived = 0;  ///< bytes that no taker has had yet
+    bool in_line = false;
+  };
+
+  /// The stream that an actor used last each way: most have few.
+  struct Latest {
+    int peer = -1;
+    int stream = -1;
+  };
+
+  void add_event(double time, Kind kind, int what, int detail = 0);
+  double use_core(int actor, double seconds);
+  int stream_of(int from, int to, int distance);
+  int stream_for(int actor, int peer, bool sends);
+  void refill(int actor);
+  void start(int actor, std::size_t slot);
+  void start_ready(int actor, std::uint64_t slots);
+  void start_send(int actor, std::size_t slot);
+  void finish(int actor, std::size_t slot);
+  void next_segment(int stream);
+  void line_up(int stream);
+  void serve_link(int host);
+  void arrive(int stream, double bytes);
+  void feed(int stream);
+  [[nodiscard]] double bytes_of(const algorithm::Step& step) const {
+    return static_cast<double>(step.region.length()) * element_bytes_;
+  }
+  [[nodiscard]] int host_of(int actor) const;
+
+  const Machine& machine_;
+  const Actors& actors_;
+  double element_bytes_;
+  int hosts_ = 1;
+  double now_ = 0;
+  std::uint64_t events_ = 0;
+  Outcome outcome_;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> agenda_;
+  std::vector<Window> windows_;
+  std::vector<int> core_of_;
+  std::vector<double> core_free_;
+  std::vector<int> numa_node_of_;
+  std::vector<Stream> streams_;
+  std::unordered_map<std::uint64_t, int> stream_by_ends_;
+  std::vector<std::array<Latest, 2>> latest_;
+  std::vector<std::deque<int>> line_;  ///< of each host's link: streams that wait for a turn
+  std::vector<double> waiting_;        ///< bytes that wait for each host's link
+  std::vector<bool> link_busy_;
+  std::vector<double> link_in_free_;
+};
+
+}  // namespace tutti::model

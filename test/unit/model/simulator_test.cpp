@@ -1,0 +1,155 @@
+// Predicted times against what can be worked out by hand.
+#include <cmath>
+
+#include "algorithm/choice.hpp"
+#include "algorithm/cost.hpp"
+#include "model/prediction.hpp"
+#include "support/catch.hpp"
+
+namespace tutti::model::test {
+
+namespace {
+
+constexpr double alpha = 1e-3;
+constexpr double rate = 1e6;
+
+/// Links alone cost time: alpha to begin, 1/rate a byte.
+Machine links_only(const std::vector<int>& host) {
+  return {.host = host,
+          .costs = {.link_latency = alpha,
+                    .link_rate = rate,
+                    .host_latency = 0,
+                    .copy_rate = 1e30,
+                    .reduce_rate = 1e30,
+                    .message_cost = 0}};
+}
+
+std::vector<int> one_each(int hosts) {
+  return place(std::vector<int>(static_cast<std::size_t>(hosts), 1), MapBy::slot);
+}
+
+double seconds(const Machine& machine, Operation operation, const char* algorithm,
+               std::int64_t bytes, std::int64_t chunk = 1000, int root = 0) {
+  return predict(machine, {.operation = operation, .root = root, .count = bytes, .chunk = chunk},
+                 algorithm)
+      .seconds;
+}
+
+bool near(double value, double due) {
+  return std::abs(value - due) < 1e-9 + due * 1e-6;
+}
+
+}  // namespace
+
+TEST_CASE("trees, chains and rings take what their formulas say") {
+  for (const int p : {2, 4, 8, 16}) {
+    INFO(p);
+    const Machine machine = links_only(one_each(p));
+    const double hop = alpha + 4000 / rate;
+    CHECK(near(seconds(machine, Operation::broadcast, "binomial", 4000), std::log2(p) * hop));
+    CHECK(near(seconds(machine, Operation::reduce, "binomial", 4000, 4000), std::log2(p) * hop));
+    CHECK(near(seconds(machine, Operation::barrier, "dissemination", 1),
+               std::log2(p) * (alpha + 1 / rate)));
+    // 10 chunks of 1000 bytes: the first takes all hops, the others follow one by one.
+    const double chunk = 1000 / rate;
+    CHECK(near(seconds(machine, Operation::broadcast, "chain", 10000),
+               (p - 1) * (alpha + chunk) + 9 * chunk));
+    CHECK(
+        near(seconds(machine, Operation::fan_out, "direct", 4000), (p - 1) * 4000 / rate + alpha));
+    CHECK(near(seconds(machine, Operation::all_reduce, "ring", 1000 * p),
+               2 * (p - 1) * (alpha + chunk)));
+    CHECK(near(seconds(machine, Operation::all_gather, "ring", 1000), (p - 1) * (alpha + chunk)));
+    CHECK(near(seconds(machine, Operation::all_reduce, "recursive_doubling", 1000),
+               std::log2(p) * (alpha + chunk)));
+  }
+}
+
+TEST_CASE("a root makes no difference where all hosts are equal") {
+  const Machine machine = links_only(one_each(5));
+  for (const char* algorithm : {"binomial", "chain", "direct"})
+    for (const int root : {1, 4})
+      CHECK(near(seconds(machine, Operation::broadcast, algorithm, 50000, 1000, root),
+                 seconds(machine, Operation::broadcast, algorithm, 50000, 1000, 0)));
+}
+
+TEST_CASE("the ranks of a host share its link") {
+  // Four ranks on each of two hosts exchange 1000 bytes with each of the other host's.
+  const Machine machine = links_only(place({4, 4}, MapBy::slot));
+  const double time = seconds(machine, Operation::all_to_all, "pairwise", 1000);
+  CHECK(time >= 16 * 1000 / rate + alpha - 1e-9);
+  CHECK(time < 16 * 1000 / rate + 4 * alpha);
+}
+
+TEST_CASE("uneven hosts: a chain enters each once, however ranks are dealt out") {
+  const double chunk = 1000 / rate;
+  for (const MapBy map_by : {MapBy::slot, MapBy::node}) {
+    const Machine machine = links_only(place({5, 1, 2}, map_by));
+    CHECK(near(seconds(machine, Operation::broadcast, "chain", 20000),
+               2 * (alpha + chunk) + 19 * chunk));
+  }
+}
+
+TEST_CASE("one host stands for all where hosts do the same") {
+  for (const MapBy map_by : {MapBy::slot, MapBy::node}) {
+    Machine machine{.host = place({3, 3, 3, 3}, map_by), .numa_nodes = 2};
+    for (const int cores : {0, 2}) {
+      machine.cores_per_host = cores;
+      const Question question{.operation = Operation::all_reduce, .count = 240000, .chunk = 4000};
+      const auto all = predict(machine, question, "ring");
+      const auto one = predict(machine, question, "ring", {.run = 10});
+      CHECK(all.how == How::simulated);
+      CHECK(one.how == How::one_host);
+      CHECK(near(one.seconds, all.seconds));
+      CHECK(one.survey.messages == all.survey.messages);
+      CHECK(one.survey.between_hosts == all.survey.between_hosts);
+    }
+  }
+}
+
+TEST_CASE("fewer cores, far memory, slow copies and adding up take longer") {
+  const Question question{.operation = Operation::all_reduce, .count = 1 << 20, .chunk = 1 << 16};
+  const Machine plain{.host = place({4}, MapBy::slot)};
+  const double best = predict(plain, question, "ring").seconds;
+  Machine other = plain;
+  other.cores_per_host = 2;
+  CHECK(predict(other, question, "ring").seconds > best);
+  other = plain;
+  other.numa_nodes = 2;
+  CHECK(predict(other, question, "ring").seconds > best);
+  other = plain;
+  other.costs.reduce_rate /= 2;
+  CHECK(predict(other, question, "ring").seconds > best);
+  other = plain;
+  other.costs.message_cost *= 2;
+  CHECK(predict(other, question, "ring").seconds > best);
+}
+
+TEST_CASE(
+    "every algorithm comes to its end, on hosts of all kinds, and its formula is of its size") {
+  for (const auto& shares : {std::vector<int>{1, 1, 1, 1}, {4}, {3, 1, 2}, {8, 8}}) {
+    const Machine machine{.host = place(shares, MapBy::node)};
+    for (const Operation operation :
+         {Operation::barrier, Operation::fan_out, Operation::broadcast, Operation::all_reduce,
+          Operation::reduce, Operation::gather, Operation::scatter, Operation::all_gather,
+          Operation::reduce_scatter, Operation::all_to_all}) {
+      for (const auto algorithm : algorithm::algorithms_of(operation)) {
+        for (const std::int64_t count : {std::int64_t{64}, std::int64_t{1} << 22}) {
+          const Question question{.operation = operation, .count = count, .chunk = 1 << 16};
+          const auto simulated = predict(machine, question, algorithm);
+          const auto estimated = predict(machine, question, algorithm, {.run = 0, .walked = 0});
+          INFO(name(operation) << " " << algorithm << " of " << count << " on " << shares.size()
+                               << " hosts: " << simulated.seconds << " s, by formula "
+                               << estimated.seconds);
+          CHECK(simulated.how == How::simulated);
+          CHECK(estimated.how == How::estimated);
+          CHECK(simulated.seconds > 0);
+          // Formulas do not know by which distances ranks of a host lie apart.
+          CHECK(estimated.seconds < 8 * simulated.seconds);
+          CHECK(estimated.seconds > simulated.seconds / 8);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace tutti::model::test
