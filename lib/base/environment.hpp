@@ -5,7 +5,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "base/fault.hpp"
 #include "tutti/options.hpp"
 
 namespace tutti {
@@ -48,6 +50,8 @@ struct Environment {
   /// TUTTI_SECRET_FILE: a file whose text every rank has and nobody else; empty: the bootstrap
   /// hands round a secret that rank 0 draws.
   std::string secret_file;
+  /// TUTTI_FAULT: faults on purpose ("kill:rank=2,call=100"), for tests.
+  std::vector<Fault> faults;
   /// TUTTI_CONGESTION: TCP congestion control of data links ("cubic"); empty: the system's, but
   /// no bbr.
   std::string congestion;

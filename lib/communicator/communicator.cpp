@@ -74,24 +74,28 @@ const std::string& Communicator::latest_algorithm() const noexcept {
 
 void Communicator::run(const Collective& collective, const Call& call) {
   const auto checked = check_arguments(collective, rank(), size());
+  state_->job->faults.before_call();
   auto& backend = state_->backend(collective.stream);
   backend.run(checked, state_->collective_settings_of(call, collective.stream));
 }
 
 void Communicator::run(const Message& message, const Call& call) {
   check_arguments(message, rank(), size());
+  state_->job->faults.before_call();
   auto& backend = state_->backend(message.stream);
   backend.run(message, state_->settings_of(call, message.stream));
 }
 
 Work Communicator::start(const Collective& collective, const Call& call) {
   const auto checked = check_arguments(collective, rank(), size());
+  state_->job->faults.before_call();
   auto& backend = state_->backend(collective.stream);
   return Work(backend.start(checked, state_->collective_settings_of(call, collective.stream)));
 }
 
 Work Communicator::start(const Message& message, const Call& call) {
   check_arguments(message, rank(), size());
+  state_->job->faults.before_call();
   auto& backend = state_->backend(message.stream);
   return Work(backend.start(message, state_->settings_of(call, message.stream)));
 }

@@ -84,11 +84,15 @@ Job::Job(Bootstrap& bootstrap, const Options& options, const EnvironmentMap& map
          std::shared_ptr<DeviceProvider> device_provider)
     : environment(settings_for(options, map)),
       log(environment.log_level, options.log),
+      faults(environment.faults, bootstrap.rank(), bootstrap.size()),
       devices(std::move(device_provider)) {
   require_known_algorithm(environment.algorithm);
   const auto deadline = Deadline::after(environment.timeout);
   const auto start = Clock::now();
   log.set_rank(bootstrap.rank());
+  if (!environment.faults.empty() && bootstrap.rank() == 0) {
+    log.warning("TUTTI_FAULT is set: this job has faults on purpose");
+  }
   const auto shared = bootstrap::SharedSecret::from(environment.secret_file,
                                                     bootstrap::hide_secret_of_environment());
   auto card = rendezvous::make_card(environment);
@@ -111,6 +115,7 @@ Job::Job(Bootstrap& bootstrap, const Options& options, const EnvironmentMap& map
       transport::TcpLinks::Settings{
           .eager_bytes = environment.eager_bytes,
           .congestion = environment.congestion,
+          .faults = &faults,
           .shares_cores = static_cast<std::uint32_t>(place.local_size) > cores,
           .connect_timeout = environment.timeout});
   driver = std::make_unique<engine::Driver>(*plane, *links, *checker);

@@ -27,6 +27,7 @@ struct Job {
 
   Environment environment;
   Log log;
+  Faults faults;
   std::shared_ptr<DeviceProvider> devices;
   std::vector<RankInfo> ranks;
   std::unique_ptr<control::Plane> plane;

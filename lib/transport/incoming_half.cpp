@@ -85,8 +85,10 @@ bool IncomingHalf::write() {
   blocked_ = false;
   std::size_t sent = 0;
   while (socket_ && sent < outgoing_.size()) {
-    const auto done = ::send(socket_.get(), outgoing_.data() + sent, outgoing_.size() - sent,
-                             MSG_NOSIGNAL | MSG_DONTWAIT);
+    auto count = outgoing_.size() - sent;
+    if (most_written_ > 0) count = std::min(count, most_written_);
+    const auto done =
+        ::send(socket_.get(), outgoing_.data() + sent, count, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (done >= 0) {
       sent += static_cast<std::size_t>(done);
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {

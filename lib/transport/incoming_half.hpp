@@ -19,6 +19,8 @@ class IncomingHalf {
   IncomingHalf(int peer, std::size_t eager_bytes, CallInspector& inspector);
 
   void connect(Descriptor socket);
+  /// A fault on purpose: at most so many bytes a write; 0: no limit.
+  void limit_writes(std::size_t bytes) { most_written_ = bytes; }
   [[nodiscard]] bool connected() const { return static_cast<bool>(socket_); }
   [[nodiscard]] int fd() const { return socket_.get(); }
   [[nodiscard]] const std::string& failure() const { return failure_; }
@@ -58,6 +60,7 @@ class IncomingHalf {
   CallInspector& inspector_;
   Descriptor socket_;
   std::string failure_;
+  std::size_t most_written_ = 0;
   std::map<StreamKey, Stream> streams_;
   std::vector<std::byte>
       staging_;  ///< bytes read and not yet looked at: [staged_begin_, staged_end_)

@@ -146,6 +146,10 @@ bool OutgoingHalf::send_current() {
       parts[count++] = {from, current.payload_left};
     }
     if (count == 0) break;
+    if (most_written_ > 0) {
+      count = 1;
+      parts[0].iov_len = std::min(parts[0].iov_len, most_written_);
+    }
     msghdr message{};
     message.msg_iov = parts.data();
     message.msg_iovlen = count;

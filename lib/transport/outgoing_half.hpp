@@ -18,6 +18,8 @@ class OutgoingHalf {
   OutgoingHalf(int peer, std::size_t eager_bytes, CallInspector& inspector);
 
   void connect(Descriptor socket);
+  /// A fault on purpose: at most so many bytes a write; 0: no limit.
+  void limit_writes(std::size_t bytes) { most_written_ = bytes; }
   void fail(std::string reason);
   [[nodiscard]] bool connected() const { return static_cast<bool>(socket_); }
   [[nodiscard]] int fd() const { return socket_.get(); }
@@ -77,6 +79,7 @@ class OutgoingHalf {
   std::optional<Current> current_;
   std::uint64_t credit_;
   bool blocked_ = false;
+  std::size_t most_written_ = 0;
   FrameHeader incoming_{};
   std::size_t incoming_bytes_ = 0;
 };

@@ -114,12 +114,21 @@ void TcpLinks::abandon() {
 
 OutgoingHalf& TcpLinks::outgoing(int peer) {
   const auto [found, is_new] = outgoing_.try_emplace(peer, peer, settings_.eager_bytes, inspector_);
-  if (is_new) plane_.request_data_connection(peer, Deadline::after(settings_.connect_timeout));
+  if (is_new) {
+    if (settings_.faults != nullptr) {
+      found->second.limit_writes(settings_.faults->most_written_bytes());
+    }
+    plane_.request_data_connection(peer, Deadline::after(settings_.connect_timeout));
+  }
   return found->second;
 }
 
 IncomingHalf& TcpLinks::incoming(int peer) {
-  return incoming_.try_emplace(peer, peer, settings_.eager_bytes, inspector_).first->second;
+  const auto [found, is_new] = incoming_.try_emplace(peer, peer, settings_.eager_bytes, inspector_);
+  if (is_new && settings_.faults != nullptr) {
+    found->second.limit_writes(settings_.faults->most_written_bytes());
+  }
+  return found->second;
 }
 
 void TcpLinks::post(SendRequest& request) {
@@ -248,7 +257,24 @@ bool TcpLinks::handle_ready(std::chrono::nanoseconds limit) {
   return moved;
 }
 
+/// A fault on purpose. What stands is shut in both directions; what does not stand yet, as soon as
+/// it does.
+void TcpLinks::drop_link_if_due() {
+  if (const int peer = settings_.faults->take_link_to_drop(); peer >= 0) link_to_drop_ = peer;
+  if (link_to_drop_ < 0) return;
+  const auto shut = [this](auto& halves) {
+    const auto found = halves.find(link_to_drop_);
+    if (found == halves.end() || !found->second.connected()) return false;
+    ::shutdown(found->second.fd(), SHUT_RDWR);
+    return true;
+  };
+  const bool out = shut(outgoing_);
+  const bool in = shut(incoming_);
+  if (out || in) link_to_drop_ = -1;
+}
+
 bool TcpLinks::progress(std::chrono::nanoseconds limit) {
+  if (settings_.faults != nullptr) drop_link_if_due();
   if (!may_spin_) {
     is_idle_ = false;
     return handle_ready(limit);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/descriptor.hpp"
+#include "base/fault.hpp"
 #include "control/plane.hpp"
 #include "transport/incoming_half.hpp"
 #include "transport/links.hpp"
@@ -21,6 +22,7 @@ class TcpLinks final : public Links {
   struct Settings {
     std::size_t eager_bytes = 0;
     std::string congestion;     ///< TCP congestion control; empty: the system's
+    Faults* faults = nullptr;   ///< null: none
     bool shares_cores = false;  ///< more ranks than cores here: whoever spins steals a peer's time
     std::chrono::nanoseconds connect_timeout{};
   };
@@ -44,6 +46,7 @@ class TcpLinks final : public Links {
   OutgoingHalf& outgoing(int peer);
   IncomingHalf& incoming(int peer);
   void take_connections();
+  void drop_link_if_due();
   void watch(int fd, int peer, bool is_outgoing);
   template <class Half>
   void update_watch(Half& half, int peer, bool is_outgoing);
@@ -59,6 +62,7 @@ class TcpLinks final : public Links {
   std::chrono::steady_clock::time_point idle_since_{};
   bool is_idle_ = false;
   bool may_spin_ = true;
+  int link_to_drop_ = -1;
 };
 
 }  // namespace tutti::transport

@@ -1,0 +1,107 @@
+// TUTTI_FAULT: each kind does to a job what it says.
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+
+#include "loops.hpp"
+#include "support/catch.hpp"
+
+namespace tutti::test {
+namespace {
+
+constexpr int size = 3;
+
+/// Ten all_reduces under `fault`; each rank a "host" of its own, so that all data goes over TCP.
+Body ten_calls(const std::string& fault, std::chrono::nanoseconds timeout = 20s) {
+  return [=](Rank& rank) -> std::string {
+    ::setenv("TUTTI_FAULT", fault.c_str(), 1);
+    ::setenv("TUTTI_HOST_ID", fmt::format("host{}", rank.rank()).c_str(), 1);
+    auto& communicator = rank.communicator({.timeout = timeout});
+    std::vector<float> data(50'000);
+    const auto begin = Clock::now();
+    for (int call = 0; call < 10; ++call) {
+      reduce_and_check(rank, communicator, data);
+      rank.mark();
+    }
+    communicator.finalize();
+    return fmt::format("{}", (Clock::now() - begin) / 1ms);
+  };
+}
+
+}  // namespace
+
+TEST_CASE("kill: the rank dies in the call that was named, and the others name it") {
+  Job job(size, ten_calls("kill:rank=1,call=4"));
+  const auto reports = job.finish();
+  CHECK(WIFSIGNALED(reports[1].status));
+  CHECK(WTERMSIG(reports[1].status) == SIGKILL);
+  CHECK(job.marks(1) == 3);
+  for (const int rank : {0, 2}) {
+    INFO(describe(reports));
+    REQUIRE(reports[static_cast<std::size_t>(rank)].failure);
+    const auto& failure = *reports[static_cast<std::size_t>(rank)].failure;
+    CHECK(failure.code == ErrorCode::peer_lost);
+    CHECK(failure.culprits == std::vector<int>{1});
+  }
+}
+
+TEST_CASE("stop: the rank is late until it is let go on") {
+  Job job(size, ten_calls("stop:rank=2,call=3"));
+  job.await_marks(2, 2);
+  siginfo_t info{};
+  REQUIRE(::waitid(P_PID, static_cast<id_t>(job.pid(2)), &info, WSTOPPED | WNOWAIT) == 0);
+  CHECK(info.si_code == CLD_STOPPED);
+  CHECK(job.marks(2) == 2);
+  job.signal(2, SIGCONT);
+  CHECK(trouble(job.finish()) == "");
+}
+
+TEST_CASE("stop: past the deadline it is named as late, not as dead") {
+  Job job(size, ten_calls("stop:rank=2,call=3", 1s));
+  job.await_end(0);
+  job.await_end(1);
+  job.signal(2, SIGCONT);
+  const auto reports = job.finish();
+  for (const std::size_t rank : {0U, 1U}) {
+    INFO(describe(reports));
+    REQUIRE(reports[rank].failure);
+    CHECK(reports[rank].failure->code == ErrorCode::timeout);
+    CHECK(reports[rank].failure->culprits == std::vector<int>{2});
+  }
+}
+
+TEST_CASE("delay: everybody waits for that rank") {
+  const auto reports = run_ranks(size, ten_calls("delay:rank=0,call=5,time=400ms"));
+  CHECK(trouble(reports) == "");
+  for (const auto& report : reports) CHECK(std::stoi(report.text) >= 400);
+}
+
+TEST_CASE("drop-link: the call fails on all ranks, and no living rank is called dead") {
+  const auto reports = run_ranks(size, ten_calls("drop-link:rank=0,peer=1,call=3", 5s));
+  for (const auto& report : reports) {
+    INFO(describe(reports));
+    REQUIRE(report.failure);
+    CHECK(report.failure->code != ErrorCode::peer_lost);
+    CHECK(!report.failure->culprits.empty());
+  }
+}
+
+TEST_CASE("short-writes: the data is right all the same") {
+  CHECK(trouble(run_ranks(size, ten_calls("short-writes:bytes=500"))) == "");
+  CHECK(trouble(run_ranks(size, ten_calls("short-writes:rank=1,bytes=133"))) == "");
+}
+
+TEST_CASE("a fault that can't be read, or for nobody, is a usage error") {
+  for (const std::string fault : {"kill", "kill:rank=3"}) {
+    const auto reports = run_ranks(size, ten_calls(fault));
+    for (const auto& report : reports) {
+      REQUIRE(report.failure);
+      CHECK(report.failure->code == ErrorCode::usage);
+      CHECK(report.failure->sentence.find("TUTTI_FAULT") == 0);
+    }
+  }
+}
+
+}  // namespace tutti::test

@@ -1,0 +1,133 @@
+// What a peer may send on a control link.
+#include <sys/epoll.h>
+
+#include <algorithm>
+
+#include "control/consensus.hpp"
+#include "control/control_link.hpp"
+#include "control/message.hpp"
+#include "control/router.hpp"
+#include "targets.hpp"
+#include "unit/transport/wire.hpp"
+
+namespace tutti::fuzz {
+namespace {
+
+constexpr int size = 5;
+constexpr int rank = 1;
+
+void check_finding(Input body) {
+  ByteReader reader(body);
+  const auto finding = control::Finding::decode(reader, size);
+  if (!finding) return;
+  ByteWriter writer;
+  finding->encode(writer);
+  ByteReader again(writer.bytes());
+  const auto copy = control::Finding::decode(again, size);
+  require(copy.has_value() && again.at_end(), "a finding survives the way there and back");
+  require(copy->lost == finding->lost && copy->culprits == finding->culprits &&
+              copy->code == finding->code && copy->origin == finding->origin,
+          "a finding stays the same on its way");
+  require(control::speaker(*finding) <= size, "somebody speaks, or nobody is left");
+  require(!control::merge(finding, *copy).lost.empty() || finding->lost.empty(),
+          "two findings in one lose no death");
+  // Whatever one rank says, in whatever order: no rank may trip over it.
+  const auto ignore = [](const auto&...) {};
+  control::Consensus consensus(rank, size,
+                               {.tell_evidence = ignore,
+                                .propose = ignore,
+                                .acknowledge = ignore,
+                                .commit = ignore,
+                                .gather_soon = [] {},
+                                .decided = ignore});
+  const auto seed = body.empty() ? 0U : std::to_integer<unsigned>(body.back());
+  for (unsigned i = 0; i < 4; ++i) {
+    switch ((seed >> (2 * i)) % 4) {
+      case 0:
+        consensus.on_evidence(*finding);
+        consensus.gathered();
+        break;
+      case 1:
+        consensus.on_proposal(finding->origin, i, *finding);
+        break;
+      case 2:
+        consensus.on_acknowledgement(finding->origin, i, *copy);
+        break;
+      default:
+        consensus.on_commit(finding->origin, *finding);
+    }
+  }
+}
+
+void check_calls(Input body) {
+  if (const auto told = control::decode_calls(body)) {
+    const auto again =
+        control::decode_calls(control::encode_calls(told->communicator, told->calls));
+    require(again && again->calls.size() == told->calls.size(), "calls survive the way");
+    for (const auto& past : told->calls) {
+      require(!describe(past.call).empty(), "a call can be told to people");
+    }
+  }
+  if (const auto status = control::decode_status(body)) {
+    require(!describe(status->activity.call).empty(), "a call can be told to people");
+    require(control::decode_status(control::encode_status(*status)).has_value(),
+            "a status survives the way");
+  }
+}
+
+}  // namespace
+
+void message(Input input) {
+  const auto decoded = control::Message::decode(input, size);
+  if (!decoded) return;
+  const auto bytes = decoded->encode();
+  require(std::equal(bytes.begin(), bytes.end(), input.begin(), input.end()),
+          "a message has one form");
+  int passed = 0;
+  int delivered = 0;
+  control::Router router(rank, size,
+                         {.linked =
+                              [] {
+                                return std::vector<int>{0, 2, 4};
+                              },
+                          .pass = [&](int, const control::Message&) { ++passed; },
+                          .deliver = [&](const control::Message&) { ++delivered; }});
+  router.on_message(0, *decoded);
+  router.on_message(2, *decoded);
+  require(delivered <= 1 && passed <= 3, "a message is delivered and passed on once");
+  check_finding(decoded->body);
+  check_calls(decoded->body);
+}
+
+// The bytes of the link; cut in two where the first byte says.
+void control_link(Input input) {
+  if (input.empty() || input.size() > (32U << 10)) return;
+  const auto cut = std::min<std::size_t>(std::to_integer<std::size_t>(input[0]), input.size() - 1);
+  input = input.subspan(1);
+  // Made once: it holds nothing of a link that is gone.
+  static Reactor reactor;
+  transport::test::SocketPair pair;
+  std::size_t got = 0;
+  int closed = 0;
+  control::ControlLink link(reactor, std::move(pair.one), std::chrono::seconds(15),
+                            {.message =
+                                 [&](std::span<const std::byte> bytes) {
+                                   require(bytes.size() <= control::most_message_bytes,
+                                           "a message is bounded");
+                                   got += 4 + bytes.size();
+                                   link.send(Bytes(bytes.begin(), bytes.end()));
+                                 },
+                             .closed = [&](int) { ++closed; }});
+  transport::test::Stranger peer(std::move(pair.other));
+  peer.write(input.first(cut));
+  reactor.run_once(std::chrono::seconds(0));
+  if (link.is_open()) peer.write(input.subspan(cut));
+  reactor.run_once(std::chrono::seconds(0));
+  peer.close();
+  reactor.run_once(std::chrono::seconds(0));
+  reactor.run_once(std::chrono::seconds(0));
+  require(closed == 1 && !link.is_open(), "the end of a link is told once");
+  require(got <= input.size(), "no message comes out of nothing");
+}
+
+}  // namespace tutti::fuzz

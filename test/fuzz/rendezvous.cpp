@@ -1,0 +1,109 @@
+// What comes from strangers and peers while the ranks meet.
+#include <algorithm>
+
+#include "rendezvous/address.hpp"
+#include "rendezvous/card.hpp"
+#include "rendezvous/handshake.hpp"
+#include "support/secret.hpp"
+#include "targets.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti::fuzz {
+namespace {
+
+using rendezvous::Membership;
+
+Membership member(int rank) {
+  static const auto secret = test::known_secret();  // drawing it each time would cost the most
+  return {.secret = secret, .epoch = 0, .rank = rank, .size = 4};
+}
+
+/// `input` at the start of an array; zeros behind.
+template <std::size_t N>
+std::array<std::byte, N> padded(Input& input) {
+  std::array<std::byte, N> result{};
+  const auto count = std::min(N, input.size());
+  std::copy_n(input.begin(), count, result.begin());
+  input = input.subspan(count);
+  return result;
+}
+
+}  // namespace
+
+// The first byte says what the rest is: a hello, a proof, an answer, or changes to a good proof.
+void handshake(Input input) {
+  if (input.empty()) return;
+  const auto what = std::to_integer<unsigned>(input[0]) % 4;
+  input = input.subspan(1);
+  const auto self = member(1);
+  rendezvous::Nonce nonce{};
+  nonce[0] = std::byte{7};
+  const auto own_hello = rendezvous::make_hello(nonce);
+  if (what == 0) {
+    const auto hello = padded<rendezvous::hello_bytes>(input);
+    const auto proof = rendezvous::make_proof(self, 2, rendezvous::LinkKind::data, hello, nonce);
+    require(proof.index() == 1 || std::equal(hello.begin(), hello.begin() + 8, own_hello.begin()),
+            "a proof is given only where the hello has this version");
+    return;
+  }
+  const auto good = std::get<rendezvous::Proof>(
+      rendezvous::make_proof(member(2), 1, rendezvous::LinkKind::data, own_hello, nonce));
+  auto proof = good;
+  if (what == 1) {
+    proof = padded<rendezvous::proof_bytes>(input);
+  } else if (what == 2) {
+    // Pairs of a place and what is added there.
+    for (std::size_t i = 0; i + 1 < input.size(); i += 2) {
+      auto& changed = proof[std::to_integer<std::size_t>(input[i]) % proof.size()];
+      changed = static_cast<std::byte>(std::to_integer<unsigned>(changed) +
+                                       std::to_integer<unsigned>(input[i + 1]));
+    }
+  } else {
+    const auto answer = padded<rendezvous::answer_bytes>(input);
+    require(!rendezvous::check_answer(member(2), 1, own_hello, good, answer),
+            "an answer by who does not know the secret is refused");
+    return;
+  }
+  const auto checked = rendezvous::check_proof(self, own_hello, proof);
+  require((checked.index() == 0) == (proof == good), "exactly the good proof is accepted");
+  if (const auto* introduced = std::get_if<rendezvous::Introduced>(&checked)) {
+    require(introduced->from == 2 &&
+                rendezvous::check_answer(member(2), 1, own_hello, proof, introduced->answer),
+            "the answer to a good proof is good");
+  }
+}
+
+void card(Input input) {
+  const auto decoded = rendezvous::Card::decode(Bytes(input.begin(), input.end()));
+  if (!decoded) return;
+  const auto again = rendezvous::Card::decode(decoded->encode());
+  require(again && again->encode() == decoded->encode(), "a card survives the way there and back");
+  for (const auto& address : decoded->addresses) {
+    require(!address.text().empty() && address.shares_prefix(address, 128),
+            "an address can be written and lies in its own network");
+  }
+  try {
+    rendezvous::require_agreement({*decoded, *again});
+  } catch (const Error&) {
+    require(false, "a card agrees with itself");
+  }
+}
+
+// A line with the filter, then lines with names of interfaces.
+void interfaces(Input input) {
+  auto text = text_of(input);
+  const auto line_end = std::min(text.find('\n'), text.size());
+  const rendezvous::InterfaceFilter filter(text.substr(0, line_end));
+  text.erase(0, line_end);
+  bool allows_all = true;
+  while (!text.empty()) {
+    text.erase(0, 1);
+    const auto end = std::min(text.find('\n'), text.size());
+    allows_all = filter.allows(text.substr(0, end)) && allows_all;
+    text.erase(0, end);
+  }
+  require(line_end > 0 || allows_all, "an empty filter allows all");
+  require(!filter.names_some() || line_end > 0, "an empty filter names none");
+}
+
+}  // namespace tutti::fuzz

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/bytes.hpp"
+
+/// What reads bytes or text from outside, each as a function that any input may be given to. Run by
+/// libFuzzer (libfuzzer_main.cpp) or over the kept inputs (replay.cpp).
+namespace tutti::fuzz {
+
+using Input = std::span<const std::byte>;
+
+struct Target {
+  std::string_view name;  ///< also of its folder in corpus/
+  void (*run)(Input);
+};
+
+void handshake(Input input);
+void card(Input input);
+void interfaces(Input input);
+void frame(Input input);
+void incoming(Input input);
+void outgoing(Input input);
+void message(Input input);
+void control_link(Input input);
+void values(Input input);
+void environment(Input input);
+void fault(Input input);
+void hostfile(Input input);
+void map_by(Input input);
+void secret(Input input);
+
+inline constexpr std::array targets{
+    Target{"handshake", handshake},   Target{"card", card},
+    Target{"interfaces", interfaces}, Target{"frame", frame},
+    Target{"incoming", incoming},     Target{"outgoing", outgoing},
+    Target{"message", message},       Target{"control_link", control_link},
+    Target{"values", values},         Target{"environment", environment},
+    Target{"fault", fault},           Target{"hostfile", hostfile},
+    Target{"map_by", map_by},         Target{"secret", secret},
+};
+
+/// Ends the process, which is a finding, where `holds` is false.
+inline void require(bool holds, const char* sentence) {
+  if (holds) return;
+  std::fprintf(stderr, "broken promise: %s\n", sentence);
+  std::abort();
+}
+
+/// All that is left, as text.
+inline std::string text_of(Input input) {
+  return {reinterpret_cast<const char*>(input.data()), input.size()};
+}
+
+}  // namespace tutti::fuzz

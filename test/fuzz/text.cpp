@@ -1,0 +1,138 @@
+// What people write: values, variables, names, secrets.
+#include <algorithm>
+
+#include "base/call_signature.hpp"
+#include "base/environment.hpp"
+#include "bootstrap/shared_secret.hpp"
+#include "launch/hostfile.hpp"
+#include "launch/place.hpp"
+#include "launch/placement.hpp"
+#include "targets.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti::fuzz {
+namespace {
+
+/// Bad input is a sentence for people and no other kind of end.
+void require_good_sentence(const Error& error) {
+  require(error.code() == ErrorCode::usage, "bad input is a usage error");
+  require(error.sentence().find('=') != std::string::npos || error.sentence().find("TUTTI_") == 0,
+          "the sentence names the variable and its value");
+}
+
+/// Lines of NAME=VALUE.
+EnvironmentMap map_from(Input input) {
+  EnvironmentMap map;
+  std::string text = text_of(input);
+  while (!text.empty()) {
+    const auto end = std::min(text.find('\n'), text.size());
+    const auto equals = text.find('=');
+    if (equals < end) map[text.substr(0, equals)] = text.substr(equals + 1, end - equals - 1);
+    text.erase(0, end + 1);
+  }
+  return map;
+}
+
+}  // namespace
+
+void values(Input input) {
+  const auto text = text_of(input);
+  if (const auto duration = parse_duration(text)) {
+    require(duration->count() >= 0 && *duration <= std::chrono::hours(24 * 366),
+            "a duration is neither negative nor over a year");
+  }
+  if (const auto bytes = parse_size(text)) {
+    require(*bytes <= (std::size_t{1} << 53), "a size is a whole number of bytes");
+    require(parse_size(std::to_string(*bytes)) == bytes, "a size can be written in plain bytes");
+  }
+  (void)parse_backend(text);
+  if (const auto type = parse_type(text)) require(name(*type) == text, "a type has one name");
+  if (const auto op = parse_operator(text)) require(name(*op) == text, "an operator has one name");
+  const auto id = algorithm_id(text);
+  require(id == 0 || algorithm_name(id) == text, "an algorithm has one id");
+}
+
+void environment(Input input) {
+  const auto map = map_from(input);
+  try {
+    const auto environment = Environment::from(map);
+    require(environment.timeout.count() > 0 && environment.chunk_bytes >= 64 &&
+                environment.eager_bytes <= (1U << 20) && environment.keepalive.count() >= 1 &&
+                environment.host_id.size() <= 255,
+            "what is accepted is within its bounds");
+    require(!environment.agreed_settings().empty(), "there is something to agree on");
+  } catch (const Error& error) {
+    require_good_sentence(error);
+  }
+  (void)launch::started_by_mpi_launcher(map);
+  try {
+    const auto claim = launch::read_launcher(map);
+    require(claim.local_rank.value_or(0) >= 0, "a local rank is no negative number");
+    (void)launch::disagreement(claim, {}, "host");
+  } catch (const Error& error) {
+    require_good_sentence(error);
+  }
+}
+
+void fault(Input input) {
+  try {
+    const auto faults = parse_faults(text_of(input));
+    for (const auto& fault : faults) {
+      require(fault.call >= 1 && fault.bytes >= 1, "calls and bytes count from 1");
+      require(fault.peer < 0 || fault.rank != fault.peer, "no rank has a link with itself");
+    }
+    const Faults own(faults, 1, 3);
+    require(own.most_written_bytes() <= (1U << 30), "the limit is one of those read");
+  } catch (const Error& error) {
+    require_good_sentence(error);
+  }
+}
+
+void hostfile(Input input) {
+  try {
+    const auto hosts = launch::parse_hostfile(text_of(input), "hosts");
+    require(!hosts.empty(), "a hostfile names a host");
+    for (const auto& host : hosts) {
+      require(!host.name.empty() && host.line >= 1, "a host has a name and a line");
+      require(host.slots.value_or(0) >= 0 && host.port.value_or(1) >= 1,
+              "counts and ports are no negative numbers");
+    }
+    // Placed by rules that the same text gives: neither may throw anything but a sentence.
+    const auto text = text_of(input);
+    auto map_by = launch::MapBy{};
+    if (text.find("node") != std::string::npos) map_by = launch::parse_map_by("node");
+    (void)launch::place_ranks(
+        hosts, "hosts", {.ranks = 5, .map_by = map_by, .cores = 2, .cores_source = "a test"},
+        [](const std::string& host) { return std::vector{host.substr(0, 1)}; });
+  } catch (const Error& error) {
+    require(error.code() == ErrorCode::usage, "bad input is a usage error");
+    require(error.sentence().find("hosts") != std::string::npos, "the sentence names the file");
+  }
+}
+
+void map_by(Input input) {
+  try {
+    const auto read = launch::parse_map_by(text_of(input));
+    require(read.kind != launch::MapBy::Kind::ppr || read.per_host > 0, "ppr has a count");
+  } catch (const Error& error) {
+    require(error.code() == ErrorCode::usage, "bad input is a usage error");
+  }
+}
+
+void secret(Input input) {
+  const auto text = text_of(input);
+  try {
+    const auto shared = bootstrap::SharedSecret::from("", text.c_str());
+    require(shared.has_value() == (!text.empty() && text[0] != '\0'), "no text is no secret");
+    if (!shared) return;
+    require(shared->fingerprint().size() == 8, "a fingerprint has 8 digits");
+    require(std::string_view(text.c_str()).size() >= bootstrap::SharedSecret::least_characters,
+            "a short secret is refused");
+  } catch (const Error& error) {
+    require_good_sentence(error);
+    require(text.size() < 12 || error.sentence().find(text) == std::string::npos,
+            "the sentence keeps the secret");
+  }
+}
+
+}  // namespace tutti::fuzz

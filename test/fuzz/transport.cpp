@@ -1,0 +1,177 @@
+// What a peer may send on a data link.
+#include <algorithm>
+#include <deque>
+
+#include "targets.hpp"
+#include "unit/transport/wire.hpp"
+
+namespace tutti::fuzz {
+namespace {
+
+using transport::test::collective;
+using transport::test::message;
+using transport::test::Receiving;
+using transport::test::Sending;
+using transport::test::SocketPair;
+
+constexpr std::size_t eager = 64;
+constexpr std::size_t most_input = 32 << 10;  // fits into the socket's buffer
+
+class Inspector final : public transport::CallInspector {
+ public:
+  explicit Inspector(bool refuses) : refuses_(refuses) {}
+  bool on_peer_call(int, const transport::CallContext& theirs) override {
+    return !(refuses_ && theirs.key.sequence % 4 == 3);
+  }
+
+ private:
+  bool refuses_;
+};
+
+/// Frames out of a terse form, so that the fuzzer need not find out 56 bytes at once: kind and
+/// sequence, position, payload; or, after a 0xFF, raw bytes.
+Bytes frames_from(Input input) {
+  Bytes wire;
+  ByteReader reader(input);
+  while (reader.ok() && !reader.at_end() && wire.size() < most_input) {
+    const auto kind = reader.get<std::uint8_t>();
+    if (kind == 0xFF) {
+      for (auto count = reader.get<std::uint8_t>(); count > 0 && reader.ok(); --count) {
+        wire.push_back(static_cast<std::byte>(reader.get<std::uint8_t>()));
+      }
+      continue;
+    }
+    transport::Frame frame;
+    frame.kind = static_cast<transport::FrameKind>(kind % 6);
+    const auto sequence = reader.get<std::uint8_t>();
+    frame.call = sequence < 200 ? collective(sequence % 8) : message(Operation::send, sequence % 4);
+    frame.position = reader.get<std::uint16_t>();
+    if ((kind & 0x40U) != 0) frame.position -= 100;
+    const auto payload = reader.get<std::uint16_t>() % 2048U;
+    frame.payload = payload;
+    const auto header = encode(frame);
+    wire.insert(wire.end(), header.begin(), header.end());
+    // Sometimes less than what it says.
+    const auto sent = (kind & 0x80U) != 0 ? payload / 2 : payload;
+    wire.resize(wire.size() + sent, static_cast<std::byte>(sequence));
+  }
+  wire.resize(std::min(wire.size(), most_input));
+  return wire;
+}
+
+void add(std::byte* to, const std::byte* a, const std::byte* b, std::size_t elements) {
+  for (std::size_t i = 0; i < 4 * elements; ++i) {
+    to[i] =
+        static_cast<std::byte>(std::to_integer<unsigned>(a[i]) + std::to_integer<unsigned>(b[i]));
+  }
+}
+
+}  // namespace
+
+void frame(Input input) {
+  transport::FrameHeader header{};
+  std::copy_n(input.begin(), std::min(input.size(), header.size()), header.begin());
+  const auto decoded = transport::decode(header);
+  if (!decoded) return;
+  require(decoded->payload <= transport::most_payload_bytes, "a payload is bounded");
+  require(transport::encode(*decoded) == header, "a frame has one form");
+  const auto& call = decoded->call.signature;
+  require(!describe(call).empty(), "the call of a frame can be told to people");
+}
+
+// The first byte chooses what is posted, and when.
+void incoming(Input input) {
+  if (input.empty()) return;
+  const auto choice = std::to_integer<unsigned>(input[0]);
+  const auto bytes = frames_from(input.subspan(1));
+  Inspector inspector((choice & 1U) != 0);
+  transport::IncomingHalf half(0, eager, inspector);
+  SocketPair pair;
+  transport::test::Stranger peer(std::move(pair.other));
+  half.connect(std::move(pair.one));
+
+  std::deque<Receiving> posted;
+  const auto post = [&](std::uint64_t sequence, std::size_t count) {
+    auto& receiving = posted.emplace_back(collective(sequence), count);
+    receiving.request.awaits_call = count == 0;
+    if (sequence == 2) {
+      receiving.request.reduce = add;
+      receiving.request.combine_with = receiving.bytes.data();
+      receiving.request.element_bytes = 4;
+    }
+    half.post(receiving.request);
+  };
+  const auto post_all = [&] {
+    post(1, 1000);
+    post(2, 400);
+    post(3, eager);
+    post(4, 0);
+    post(1, 500);
+  };
+  if ((choice & 2U) != 0) post_all();
+  const auto cut = (choice & 4U) != 0 ? bytes.size() / 2 : bytes.size();
+  peer.write(std::span(bytes).first(cut));
+  while (half.read()) {
+  }
+  if ((choice & 2U) == 0) post_all();
+  if ((choice & 8U) != 0) half.finish(collective(3).key);
+  peer.write(std::span(bytes).subspan(cut));
+  while (half.read()) {
+  }
+  half.write();
+  if ((choice & 16U) != 0) {
+    peer.close();
+    while (half.read()) {
+    }
+    require(half.is_over(), "the end of a link is noticed");
+  }
+  for (const auto& receiving : posted) {
+    require(receiving.request.received <= receiving.bytes.size(), "no more is taken than asked");
+  }
+  if ((choice & 32U) != 0) half.abandon("the job is over");
+}
+
+void outgoing(Input input) {
+  if (input.empty()) return;
+  const auto choice = std::to_integer<unsigned>(input[0]);
+  const auto bytes = frames_from(input.subspan(1));
+  Inspector inspector((choice & 1U) != 0);
+  transport::OutgoingHalf half(1, eager, inspector);
+  SocketPair pair;
+  transport::test::Stranger peer(std::move(pair.other));
+  half.connect(std::move(pair.one));
+
+  std::deque<Sending> posted;
+  const auto post_all = [&] {
+    for (const auto& [sequence, count] :
+         std::initializer_list<std::pair<std::uint64_t, std::size_t>>{
+             {1, 1000}, {2, eager}, {3, eager + 1}, {1, 10}}) {
+      half.post(posted.emplace_back(collective(sequence), Bytes(count)).request);
+    }
+    half.announce(collective(4));
+  };
+  if ((choice & 2U) != 0) post_all();
+  half.write();
+  const auto cut = (choice & 4U) != 0 ? bytes.size() / 2 : bytes.size();
+  peer.write(std::span(bytes).first(cut));
+  half.read();
+  half.write();
+  if ((choice & 2U) == 0) post_all();
+  peer.write(std::span(bytes).subspan(cut));
+  half.read();
+  while (half.write()) {
+  }
+  if ((choice & 8U) != 0) half.finish(collective(3).key);
+  if ((choice & 16U) != 0) {
+    peer.close();
+    half.read();
+    half.write();
+    require(half.is_over(), "the end of a link is noticed");
+  }
+  for (const auto& sending : posted) {
+    require(sending.request.taken <= sending.bytes.size(), "no more is sent than there is");
+  }
+  if ((choice & 32U) != 0) half.abandon("the job is over");
+}
+
+}  // namespace tutti::fuzz
