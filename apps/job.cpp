@@ -87,10 +87,17 @@ void Job::open(const Options& settings) {
   const auto begin = Clock::now();
   mpi_ = std::make_unique<Mpi>();
   const auto mpi_time = milliseconds_since(begin);
+  std::string cuda_text;
+  if (prewarm_) {
+    const auto cuda_begin = Clock::now();
+    prewarm_->wait(Deadline::after(setup_timeout(settings)));
+    cuda_text = fmt::format("CUDA beside it {:.1f} ms more, ", milliseconds_since(cuda_begin));
+  }
   MpiBootstrap bootstrap(MPI_COMM_WORLD, Deadline::after(setup_timeout(settings)));
   source_ = bootstrap.source();
   communicator_ = std::make_unique<Communicator>(Communicator::create(bootstrap, settings));
-  phases_ = fmt::format("MPI_Init {:.1f} ms, {}", mpi_time, communicator_->setup_phases());
+  phases_ =
+      fmt::format("MPI_Init {:.1f} ms, {}{}", mpi_time, cuda_text, communicator_->setup_phases());
 #else
   throw Error(
       ErrorCode::usage,

@@ -1,5 +1,6 @@
 #include "device/prewarm.hpp"
 
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -14,6 +15,8 @@ namespace tutti::device {
 
 struct Prewarm::State {
   std::mutex mutex;
+  std::condition_variable changed;
+  bool over = false;
   bool unwanted = false;
   std::unique_ptr<Context> context;
 };
@@ -29,24 +32,35 @@ std::optional<int> device_of(const CudaCalls& cuda, int local_rank) {
   return local_rank % count;
 }
 
+/// Null where it can't be made.
+std::unique_ptr<Context> make_context(int local_rank) {
+  const auto cuda = std::make_shared<const Library<CudaCalls>>(load_cuda());
+  if (!cuda->usable()) return nullptr;
+  const auto device = device_of(cuda->calls, local_rank);
+  if (!device) return nullptr;
+  try {
+    return std::make_unique<Context>(cuda, *device);
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
+
 }  // namespace
 
 Prewarm::Prewarm(int local_rank) : state_(std::make_shared<State>()) {
   start_quiet_thread([state = state_, local_rank] {
-    const auto cuda = std::make_shared<const Library<CudaCalls>>(load_cuda());
-    if (!cuda->usable()) return;
-    const auto device = device_of(cuda->calls, local_rank);
-    if (!device) return;
-    std::unique_ptr<Context> context;
-    try {
-      context = std::make_unique<Context>(cuda, *device);
-    } catch (const Error&) {
-      return;
-    }
-    static_cast<void>(load_nccl());
+    auto context = make_context(local_rank);
+    if (context) static_cast<void>(load_nccl());
     const std::lock_guard lock(state->mutex);
     if (!state->unwanted) state->context.swap(context);
+    state->over = true;
+    state->changed.notify_all();
   }).detach();
+}
+
+void Prewarm::wait(Deadline deadline) const {
+  std::unique_lock lock(state_->mutex);
+  state_->changed.wait_for(lock, deadline.remaining(), [this] { return state_->over; });
 }
 
 Prewarm::~Prewarm() {

@@ -3,13 +3,14 @@
 #include <memory>
 
 #include "base/environment.hpp"
+#include "tutti/deadline.hpp"
 
 namespace tutti::device {
 
 /// Makes the CUDA context of this rank's device in the background, and loads NCCL, while the
-/// program does something else (MPI_Init). A communicator that is made meanwhile or later finds it
-/// there. Safe where anything is missing; never waits, and speaks of nothing: what does not work
-/// shows when the communicator is made.
+/// program does something else (MPI_Init). A communicator that is made later finds it there. Safe
+/// where anything is missing, and speaks of nothing: what does not work shows when the communicator
+/// is made.
 class Prewarm {
  public:
   /// `local_rank`: the launcher's word on it.
@@ -18,6 +19,10 @@ class Prewarm {
   Prewarm& operator=(const Prewarm&) = delete;
   /// Gives the context back, or has the thread do so when it is through.
   ~Prewarm();
+
+  /// Returns when the context is there or can't be made, at the latest at the deadline. Before any
+  /// other use of CUDA: two threads that start it at once hold each other up.
+  void wait(Deadline deadline) const;
 
   /// Where the environment names the local rank; else null.
   [[nodiscard]] static std::unique_ptr<Prewarm> from(const EnvironmentMap& environment);

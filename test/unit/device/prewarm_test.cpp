@@ -13,6 +13,7 @@ TEST_CASE("a context is made ahead for the launcher's local rank, and given back
     const EnvironmentMap launched{{"OMPI_COMM_WORLD_LOCAL_RANK", std::to_string(rank.rank())}};
     auto prewarm = Prewarm::from(launched);
     expect(prewarm != nullptr, "the local rank was not seen");
+    prewarm->wait(Deadline::after(20s));
     rank.communicator({.timeout = 20s, .backend = BackendChoice::device});
     prewarm.reset();
     // Given back at once, also where the thread is not through yet. The made-up driver ends the
@@ -29,7 +30,7 @@ TEST_CASE("nothing happens where the launcher is silent or anything is missing")
   CHECK(Prewarm::from({{"OMPI_COMM_WORLD_LOCAL_RANK", "many"}}) == nullptr);
   const auto reports = run_on_devices(1, {{"CUDA_VISIBLE_DEVICES", ""}}, [](Rank&) -> std::string {
     const Prewarm prewarm(0);
-    std::this_thread::sleep_for(100ms);
+    prewarm.wait(Deadline::after(20s));
     return "done";
   });
   CHECK(trouble(reports) == "");
