@@ -130,19 +130,19 @@ void* Session::token() const {
 
 void Session::end(bool in_order, std::chrono::nanoseconds limit) {
   // Past the limit the thread is given up: it and what it holds stay until the process ends.
-  LimitedCall<bool> call(
-      [context = parts_.context, nccl = parts_.nccl, comm = comm_, token = token_, in_order] {
-        const auto& cuda = context->cuda();
-        cuda.set_context(context->handle());
-        if (!in_order) {
-          nccl->calls.abort(comm);
-        } else {
-          if (nccl->calls.finalize != nullptr) nccl->calls.finalize(comm);
-          nccl->calls.destroy(comm);
-        }
-        if (token != 0) cuda.free(token);
-        return true;
-      });
+  LimitedCall<bool> call([context = parts_.context, nccl = parts_.nccl, comm = comm_.load(),
+                          token = token_, in_order] {
+    const auto& cuda = context->cuda();
+    cuda.set_context(context->handle());
+    if (!in_order) {
+      nccl->calls.abort(comm);
+    } else {
+      if (nccl->calls.finalize != nullptr) nccl->calls.finalize(comm);
+      nccl->calls.destroy(comm);
+    }
+    if (token != 0) cuda.free(token);
+    return true;
+  });
   comm_ = nullptr;
   static_cast<void>(call.wait_for(limit));
 }

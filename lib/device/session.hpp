@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -60,7 +61,8 @@ class Session {
   Parts parts_;
   Faults faults_;
   mutable std::mutex mutex_;  ///< of the communicator's end
-  NcclComm comm_ = nullptr;
+  // Written under the mutex; a call that is blocked in NCCL has read it when the watch ends it.
+  std::atomic<NcclComm> comm_{nullptr};
   DeviceAddress token_ = 0;
   int version_ = 0;
   double setup_milliseconds_ = 0;
