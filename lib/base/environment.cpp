@@ -79,6 +79,24 @@ std::optional<std::size_t> parse_size(std::string_view text) {
   return static_cast<std::size_t>(std::ceil(*bytes));
 }
 
+std::string PortRange::text() const {
+  return fmt::format("{}-{}", first, last);
+}
+
+std::optional<PortRange> parse_port_range(std::string_view text) {
+  const auto dash = text.find('-');
+  const auto parse = [](std::string_view part) -> std::uint16_t {
+    std::uint16_t port = 0;
+    const auto* const end = part.data() + part.size();
+    const auto result = std::from_chars(part.data(), end, port);
+    return result.ec == std::errc() && result.ptr == end ? port : std::uint16_t{0};
+  };
+  PortRange range{.first = parse(text.substr(0, dash)), .last = 0};
+  range.last = dash == std::string_view::npos ? range.first : parse(text.substr(dash + 1));
+  if (range.first == 0 || range.last < range.first) return std::nullopt;
+  return range;
+}
+
 Environment Environment::from(const EnvironmentMap& map) {
   Environment result;
   const auto value_of = [&](std::string_view variable) -> const std::string* {
@@ -119,6 +137,22 @@ Environment Environment::from(const EnvironmentMap& map) {
       result.socket_ifname_source = variable;
       break;
     }
+  }
+  if (const auto* value = value_of("TUTTI_SOCKET_FAMILY")) {
+    if (*value != "4" && *value != "6" && *value != "any") {
+      throw bad_value("TUTTI_SOCKET_FAMILY", *value, "give 4, 6 or any");
+    }
+    if (*value != "any") {
+      result.socket_family = *value == "4" ? SocketFamily::v4 : SocketFamily::v6;
+    }
+  }
+  if (const auto* value = value_of("TUTTI_PORT_RANGE")) {
+    const auto range = parse_port_range(*value);
+    if (!range) {
+      throw bad_value("TUTTI_PORT_RANGE", *value,
+                      "give the first and the last port, such as 40000-40015");
+    }
+    result.port_range = *range;
   }
   if (const auto* value = value_of("TUTTI_KEEPALIVE")) {
     const auto keepalive = parse_duration(*value);

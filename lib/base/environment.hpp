@@ -18,6 +18,18 @@ using EnvironmentMap = std::map<std::string, std::string, std::less<>>;
 /// bootstrap/shared_secret.hpp.
 [[nodiscard]] EnvironmentMap current_environment();
 
+/// Which addresses may be used.
+enum class SocketFamily : std::uint8_t { any, v4, v6 };
+
+/// The ports that may be listened at, both ends included; by default the kernel's choice.
+struct PortRange {
+  std::uint16_t first = 0;
+  std::uint16_t last = 0;
+  [[nodiscard]] bool is_set() const { return first != 0; }
+  /// "40000-40015"
+  [[nodiscard]] std::string text() const;
+};
+
 /// Every variable that the library reads, read once. docs/environment.md says the same for users.
 struct Environment {
   /// TUTTI_TIMEOUT: bound on set-up and on each call ("60s", "500ms"; plain numbers are seconds).
@@ -34,6 +46,10 @@ struct Environment {
   std::string socket_ifname;
   /// The name of the variable that set `socket_ifname`, for error messages.
   std::string socket_ifname_source;
+  /// TUTTI_SOCKET_FAMILY: 4, 6 or any.
+  SocketFamily socket_family = SocketFamily::any;
+  /// TUTTI_PORT_RANGE: "40000-40015", the ports of all listening sockets.
+  PortRange port_range;
   /// TUTTI_KEEPALIVE: a host that is silent this long is lost ("15s"; at least 1 s).
   std::chrono::seconds keepalive{15};
   /// TUTTI_ALGORITHM: algorithm of every collective call that names none; must be the same on all
@@ -69,6 +85,9 @@ struct Environment {
 /// "60s", "500ms", "5us", "2m", "1.5" (seconds). Empty where it is no duration, negative, or over a
 /// year.
 [[nodiscard]] std::optional<std::chrono::nanoseconds> parse_duration(std::string_view text);
+
+/// "40000-40015", or "40000" for one port. Empty where it is no range of ports from 1 to 65535.
+[[nodiscard]] std::optional<PortRange> parse_port_range(std::string_view text);
 
 /// "4096", "4KiB", "1.5MiB", "2GiB" in bytes. Empty where it is no size or does not fit.
 [[nodiscard]] std::optional<std::size_t> parse_size(std::string_view text);

@@ -54,7 +54,7 @@ Plane::Worker::Worker(Plane& plane, rendezvous::Meeting meeting, const Environme
                    (from < peers_.rank() && is_neighbour(from, peers_.rank(), peers_.size()));
           },
           [this](rendezvous::Connection connection) { on_connection(std::move(connection)); }),
-      dialer_(reactor_, self_),
+      dialer_(reactor_, self_, std::move(meeting.sources)),
       router_(
           peers_.rank(), peers_.size(),
           {.linked =

@@ -2,18 +2,9 @@
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 
-#include <algorithm>
 #include <array>
-#include <bit>
-#include <cerrno>
-#include <memory>
-#include <set>
-
-#include "base/system_error.hpp"
+#include <cstring>
 
 namespace tutti::rendezvous {
 namespace {
@@ -23,15 +14,6 @@ const sockaddr_in& as_v4(const sockaddr_storage& storage) {
 }
 const sockaddr_in6& as_v6(const sockaddr_storage& storage) {
   return reinterpret_cast<const sockaddr_in6&>(storage);
-}
-
-bool is_link_local(const SocketAddress& address) {
-  if (address.family() == AF_INET6) {
-    const auto* v6 = reinterpret_cast<const sockaddr_in6*>(address.get());
-    return IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr);
-  }
-  const auto* v4 = reinterpret_cast<const sockaddr_in*>(address.get());
-  return (ntohl(v4->sin_addr.s_addr) >> 16) == 0xA9FE;  // 169.254.0.0/16
 }
 
 }  // namespace
@@ -51,6 +33,27 @@ SocketAddress SocketAddress::loopback_v4() {
   return SocketAddress(reinterpret_cast<const sockaddr*>(&address));
 }
 
+SocketAddress SocketAddress::loopback_v6() {
+  sockaddr_in6 address{};
+  address.sin6_family = AF_INET6;
+  address.sin6_addr = IN6ADDR_LOOPBACK_INIT;
+  return SocketAddress(reinterpret_cast<const sockaddr*>(&address));
+}
+
+std::optional<SocketAddress> SocketAddress::parse(const std::string& text) {
+  sockaddr_in v4{};
+  v4.sin_family = AF_INET;
+  if (::inet_pton(AF_INET, text.c_str(), &v4.sin_addr) == 1) {
+    return SocketAddress(reinterpret_cast<const sockaddr*>(&v4));
+  }
+  sockaddr_in6 v6{};
+  v6.sin6_family = AF_INET6;
+  if (::inet_pton(AF_INET6, text.c_str(), &v6.sin6_addr) == 1) {
+    return SocketAddress(reinterpret_cast<const sockaddr*>(&v6));
+  }
+  return std::nullopt;
+}
+
 std::uint16_t SocketAddress::port() const {
   return ntohs(family() == AF_INET6 ? as_v6(storage_).sin6_port : as_v4(storage_).sin_port);
 }
@@ -66,6 +69,15 @@ void SocketAddress::set_port(std::uint16_t port) {
 bool SocketAddress::is_loopback() const {
   if (family() == AF_INET6) return IN6_IS_ADDR_LOOPBACK(&as_v6(storage_).sin6_addr);
   return (ntohl(as_v4(storage_).sin_addr.s_addr) >> 24) == 127;
+}
+
+bool SocketAddress::is_link_local() const {
+  if (family() == AF_INET6) return IN6_IS_ADDR_LINKLOCAL(&as_v6(storage_).sin6_addr);
+  return (ntohl(as_v4(storage_).sin_addr.s_addr) >> 16) == 0xA9FE;
+}
+
+bool SocketAddress::is_same_host(const SocketAddress& other) const {
+  return shares_prefix(other, family() == AF_INET6 ? 128 : 32);
 }
 
 std::span<const std::byte> SocketAddress::address_bytes() const {
@@ -89,14 +101,16 @@ socklen_t SocketAddress::length() const {
   return family() == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
 }
 
-std::string SocketAddress::text() const {
+std::string SocketAddress::host_text() const {
   std::array<char, INET6_ADDRSTRLEN> buffer{};
-  if (family() == AF_INET6) {
-    ::inet_ntop(AF_INET6, &as_v6(storage_).sin6_addr, buffer.data(), buffer.size());
-    return fmt::format("[{}]:{}", buffer.data(), port());
-  }
-  ::inet_ntop(AF_INET, &as_v4(storage_).sin_addr, buffer.data(), buffer.size());
-  return fmt::format("{}:{}", buffer.data(), port());
+  ::inet_ntop(family() == AF_INET6 ? AF_INET6 : AF_INET, address_bytes().data(), buffer.data(),
+              buffer.size());
+  return buffer.data();
+}
+
+std::string SocketAddress::text() const {
+  const bool is_v6 = family() == AF_INET6;
+  return fmt::format("{}{}{}:{}", is_v6 ? "[" : "", host_text(), is_v6 ? "]" : "", port());
 }
 
 void SocketAddress::encode(ByteWriter& writer) const {
@@ -123,70 +137,6 @@ std::optional<SocketAddress> SocketAddress::decode(ByteReader& reader) {
   }
   if (!reader.ok()) return std::nullopt;
   result.set_port(port);
-  return result;
-}
-
-InterfaceFilter::InterfaceFilter(std::string_view text) {
-  const auto is_blank = [](char c) { return c == ' ' || c == '\t'; };
-  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
-  if (!text.empty() && text.front() == '^') {
-    exclude_ = true;
-    text.remove_prefix(1);
-  }
-  if (!text.empty() && text.front() == '=') {
-    whole_names_ = true;
-    text.remove_prefix(1);
-  }
-  while (!text.empty()) {
-    auto name = text.substr(0, text.find(','));
-    text.remove_prefix(std::min(text.size(), name.size() + 1));
-    while (!name.empty() && is_blank(name.front())) name.remove_prefix(1);
-    while (!name.empty() && is_blank(name.back())) name.remove_suffix(1);
-    if (!name.empty()) names_.emplace_back(name);
-  }
-}
-
-bool InterfaceFilter::allows(std::string_view name) const {
-  if (names_.empty()) return true;
-  const bool listed = std::any_of(names_.begin(), names_.end(), [&](const std::string& wanted) {
-    return whole_names_ ? name == wanted : name.substr(0, wanted.size()) == wanted;
-  });
-  return listed != exclude_;
-}
-
-std::vector<Interface> usable_interfaces(const InterfaceFilter& filter, const std::string& source) {
-  ifaddrs* raw = nullptr;
-  if (::getifaddrs(&raw) != 0) throw system_error("can't list the network interfaces", errno);
-  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> list(raw, ::freeifaddrs);
-
-  std::vector<Interface> result;
-  std::set<std::string> names;
-  for (const auto* entry = list.get(); entry != nullptr; entry = entry->ifa_next) {
-    if (entry->ifa_addr == nullptr) continue;
-    const auto family = entry->ifa_addr->sa_family;
-    if (family != AF_INET && family != AF_INET6) continue;
-    names.insert(entry->ifa_name);
-    if ((entry->ifa_flags & IFF_UP) == 0 || (entry->ifa_flags & IFF_RUNNING) == 0) continue;
-    Interface found{.name = entry->ifa_name, .address = SocketAddress(entry->ifa_addr)};
-    if (found.address.is_loopback() && !filter.names_some()) continue;
-    if (is_link_local(found.address) || !filter.allows(found.name)) continue;
-    if (entry->ifa_netmask != nullptr) {
-      const auto* mask = reinterpret_cast<const unsigned char*>(
-          family == AF_INET
-              ? static_cast<const void*>(
-                    &reinterpret_cast<const sockaddr_in*>(entry->ifa_netmask)->sin_addr)
-              : static_cast<const void*>(
-                    &reinterpret_cast<const sockaddr_in6*>(entry->ifa_netmask)->sin6_addr));
-      const std::size_t bytes = family == AF_INET ? 4 : 16;
-      for (std::size_t i = 0; i < bytes; ++i) found.prefix_bits += std::popcount(mask[i]);
-    }
-    result.push_back(std::move(found));
-  }
-  if (result.empty() && !source.empty() && filter.names_some()) {
-    throw Error(ErrorCode::usage,
-                fmt::format("{} leaves no usable network interface; this host has {}", source,
-                            fmt::join(names, ", ")));
-  }
   return result;
 }
 

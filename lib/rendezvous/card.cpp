@@ -61,6 +61,7 @@ Bytes Card::encode() const {
   writer.put_string(no_device_because).put(nccl_version).put_string(no_nccl_because);
   writer.put(static_cast<std::uint16_t>(addresses.size()));
   for (const auto& address : addresses) address.encode(writer);
+  writer.put_string(failure).put(static_cast<std::uint8_t>(failure_is_usage));
   return std::move(writer).bytes();
 }
 
@@ -106,6 +107,8 @@ std::optional<Card> Card::decode(const Bytes& bytes) {
     if (!address) return std::nullopt;
     card.addresses.push_back(*address);
   }
+  card.failure = reader.get_string();
+  card.failure_is_usage = reader.get<std::uint8_t>() != 0;
   if (!reader.ok() || !reader.at_end()) return std::nullopt;
   return card;
 }

@@ -37,6 +37,8 @@ struct Card {
   std::uint32_t nccl_version = 0;   ///< as NCCL numbers it; 0: none
   std::string no_nccl_because;
   std::vector<SocketAddress> addresses;  ///< where it listens, the preferred first
+  std::string failure;                   ///< why it can't listen; empty where it can
+  bool failure_is_usage = false;         ///< by what somebody has set
 
   [[nodiscard]] Bytes encode() const;
   /// Empty where `bytes` is no card of this version. A card of another version has only `version`.

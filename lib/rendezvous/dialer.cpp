@@ -17,11 +17,14 @@ namespace {
 // The first round moves on quickly past an interface that swallows packets; later rounds give a
 // slow host its time.
 constexpr std::chrono::milliseconds first_patience{500};
+constexpr std::chrono::milliseconds least_patience{50};
+constexpr std::chrono::milliseconds first_round{2000};
 constexpr int most_doublings = 4;
 
 }  // namespace
 
-Dialer::Dialer(Reactor& reactor, const Membership& self) : reactor_(reactor), self_(self) {}
+Dialer::Dialer(Reactor& reactor, const Membership& self, std::vector<Interface> sources)
+    : reactor_(reactor), self_(self), sources_(std::move(sources)) {}
 
 Dialer::~Dialer() {
   for (auto& dial : dials_) disarm(dial);
@@ -30,6 +33,9 @@ Dialer::~Dialer() {
 void Dialer::dial(int peer, LinkKind kind, std::vector<SocketAddress> candidates, Deadline deadline,
                   OnDone on_done) {
   const auto count = candidates.size();
+  std::stable_sort(
+      candidates.begin(), candidates.end(),
+      [this](const auto& one, const auto& other) { return experience(one) > experience(other); });
   const auto dial = dials_.insert(dials_.end(), Dial{.peer = peer,
                                                      .kind = kind,
                                                      .candidates = std::move(candidates),
@@ -51,13 +57,55 @@ void Dialer::attempt(DialList::iterator dial) {
   dial->socket = Descriptor(
       ::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
   if (!dial->socket) return fail_attempt(dial, errno_text(errno));
+  if (const int error = bind_source(dial->socket.get(), address); error != 0) {
+    return fail_attempt(dial, errno_text(error));
+  }
   dial->state = State::connecting;
   dial->received = 0;
   const int result = ::connect(dial->socket.get(), address.get(), address.length());
   if (result != 0 && errno != EINPROGRESS) return fail_attempt(dial, errno_text(errno));
-  const auto patience = first_patience * (1 << std::min(dial->round, most_doublings));
+  const auto share = first_round / static_cast<int>(dial->candidates.size());
+  const auto patience = std::clamp(share, least_patience, first_patience) *
+                        (1 << std::min(dial->round, most_doublings));
   set_timer(dial, patience, "no answer");
   reactor_.add(dial->socket.get(), EPOLLOUT, [this, dial](std::uint32_t) { on_ready(dial); });
+}
+
+int Dialer::bind_source(int socket, const SocketAddress& target) const {
+  if (target.is_loopback() || sources_.empty()) return 0;
+  const Interface* source = nullptr;
+  int of_family = 0;
+  for (const auto& own : sources_) {
+    if (own.address.family() != target.family() || own.address.is_loopback()) continue;
+    ++of_family;
+    const bool beside = own.address.shares_prefix(target, own.prefix_bits);
+    if (beside) {
+      source = &own;
+      // Two interfaces may be in one network. Old kernels want a right for it: then the address
+      // must do.
+      ::setsockopt(socket, SOL_SOCKET, SO_BINDTODEVICE, own.name.c_str(),
+                   static_cast<socklen_t>(own.name.size()));
+      break;
+    }
+    source = &own;
+  }
+  // Behind a router, several may lead there: the kernel knows better which.
+  if (source == nullptr ||
+      (of_family > 1 && !source->address.shares_prefix(target, source->prefix_bits))) {
+    return 0;
+  }
+  auto address = source->address;
+  address.set_port(0);
+  return ::bind(socket, address.get(), address.length()) == 0 ? 0 : errno;
+}
+
+int Dialer::experience(const SocketAddress& address) const {
+  const auto found = experience_.find(address.host_text());
+  return found == experience_.end() ? 0 : found->second;
+}
+
+void Dialer::learn(const SocketAddress& address, int answer) {
+  experience_[address.host_text()] = answer;
 }
 
 void Dialer::set_timer(DialList::iterator dial, Reactor::Clock::duration delay,
@@ -134,11 +182,14 @@ void Dialer::on_answer(DialList::iterator dial) {
   }
   reactor_.cancel(dial->timer);
   reactor_.remove(dial->socket.get());
+  learn(dial->candidates[dial->candidate], 1);
   finish(dial, Connection{std::move(dial->socket), dial->peer, dial->kind});
 }
 
 void Dialer::fail_attempt(DialList::iterator dial, std::string reason) {
   disarm(*dial);
+  const auto& address = dial->candidates[dial->candidate];
+  if (dial->state == State::connecting && experience(address) == 0) learn(address, -1);
   dial->state = State::idle;
   dial->failures[dial->candidate] =
       fmt::format("{}: {}", dial->candidates[dial->candidate].text(), reason);

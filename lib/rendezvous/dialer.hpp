@@ -2,27 +2,30 @@
 
 #include <functional>
 #include <list>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/reactor.hpp"
-#include "rendezvous/address.hpp"
 #include "rendezvous/connection.hpp"
+#include "rendezvous/interfaces.hpp"
 #include "tutti/deadline.hpp"
 
 namespace tutti::rendezvous {
 
 /// Connects to peers and proves itself to them. Each candidate address is tried in turn, again and
 /// again until the deadline: a host may be slow, an interface unreachable, and behind an address
-/// may be somebody else.
+/// may be somebody else. However many there are, the first round takes no more than 2 s.
 class Dialer {
  public:
   /// Called once a dial, with the connection or with a sentence that says what happened at each
   /// address.
   using OnDone = std::function<void(std::optional<Connection>, const std::string& failure)>;
 
-  Dialer(Reactor& reactor, const Membership& self);
+  /// `sources`: connections to other hosts leave by one of these addresses; empty: as the kernel
+  /// routes.
+  Dialer(Reactor& reactor, const Membership& self, std::vector<Interface> sources = {});
   Dialer(const Dialer&) = delete;
   Dialer& operator=(const Dialer&) = delete;
   ~Dialer();
@@ -52,6 +55,10 @@ class Dialer {
   using DialList = std::list<Dial>;
 
   void attempt(DialList::iterator dial);
+  /// Returns 0, or the errno of what failed.
+  int bind_source(int socket, const SocketAddress& target) const;
+  [[nodiscard]] int experience(const SocketAddress& address) const;
+  void learn(const SocketAddress& address, int answer);
   void on_ready(DialList::iterator dial);
   void on_connected(DialList::iterator dial);
   void on_hello(DialList::iterator dial);
@@ -65,6 +72,10 @@ class Dialer {
 
   Reactor& reactor_;
   const Membership& self_;
+  std::vector<Interface> sources_;
+  /// By address without port: 1 where a peer has answered, -1 where nobody has. Ranks of one host
+  /// share addresses, so that what one dial finds out serves the next.
+  std::map<std::string, int> experience_;
   DialList dials_;
 };
 

@@ -12,8 +12,8 @@ namespace {
 
 constexpr int backlog = 256;
 
-/// Returns 0, or the errno of what failed.
-int listen_at(SocketAddress address, Listener& listener) {
+/// Returns 0, or the errno of what failed. Port 0: the kernel chooses.
+int listen_at_port(const SocketAddress& address, Listener& listener) {
   Descriptor socket(
       ::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
   if (!socket) return errno;
@@ -21,6 +21,9 @@ int listen_at(SocketAddress address, Listener& listener) {
   if (address.family() == AF_INET6) {
     ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
   }
+  // A port of a job that has just ended may be taken again at once. One that is listened at may
+  // not: then it is listen() that fails.
+  if (address.port() != 0) ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (::bind(socket.get(), address.get(), address.length()) != 0) return errno;
   if (::listen(socket.get(), backlog) != 0) return errno;
   sockaddr_storage bound{};
@@ -31,26 +34,47 @@ int listen_at(SocketAddress address, Listener& listener) {
   return 0;
 }
 
+int listen_at(SocketAddress address, PortRange ports, Listener& listener) {
+  if (!ports.is_set()) return listen_at_port(address, listener);
+  int error = 0;
+  for (int port = ports.first; port <= ports.last; ++port) {
+    address.set_port(static_cast<std::uint16_t>(port));
+    error = listen_at_port(address, listener);
+    if (error != EADDRINUSE && error != EACCES) return error;
+  }
+  throw Error(ErrorCode::system,
+              fmt::format("TUTTI_PORT_RANGE={} is exhausted on this host: no port of it is free at "
+                          "{} ({}); give a wider range, of at least one port for each rank of a "
+                          "host",
+                          ports.text(), address.host_text(), errno_text(error)));
+}
+
 }  // namespace
 
-std::vector<Listener> listen_everywhere(const std::vector<Interface>& interfaces) {
-  std::vector<SocketAddress> addresses;
-  for (const auto& interface : interfaces) addresses.push_back(interface.address);
-  const bool has_loopback = std::any_of(addresses.begin(), addresses.end(),
-                                        [](const auto& address) { return address.is_loopback(); });
-  if (!has_loopback) addresses.push_back(SocketAddress::loopback_v4());
-
+std::vector<Listener> listen_everywhere(const std::vector<Interface>& interfaces,
+                                        SocketFamily family, PortRange ports) {
   std::vector<Listener> listeners;
   std::string failures;
-  for (const auto& address : addresses) {
+  const auto try_at = [&](const SocketAddress& address) {
     Listener listener;
-    if (const int error = listen_at(address, listener); error == 0) {
+    if (const int error = listen_at(address, ports, listener); error == 0) {
       listeners.push_back(std::move(listener));
+      return true;
     } else {
       failures +=
           fmt::format("{}{}: {}", failures.empty() ? "" : "; ", address.text(), errno_text(error));
+      return false;
     }
+  };
+  bool has_loopback = false;
+  for (const auto& interface : interfaces) {
+    const bool listens = try_at(interface.address);
+    has_loopback |= listens && interface.address.is_loopback();
   }
+  // A host with IPv4 off has the other loopback.
+  if (!has_loopback && family != SocketFamily::v6)
+    has_loopback = try_at(SocketAddress::loopback_v4());
+  if (!has_loopback && family != SocketFamily::v4) try_at(SocketAddress::loopback_v6());
   if (listeners.empty()) {
     throw Error(ErrorCode::system, "can't listen at any address of this host: " + failures);
   }

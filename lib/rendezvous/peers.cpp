@@ -9,6 +9,8 @@
 namespace tutti::rendezvous {
 namespace {
 
+constexpr std::size_t most_interfaces = 100;  // more than a card holds are not told
+
 std::vector<launch::Place> find_places(const std::vector<Card>& cards) {
   std::vector<std::string> identities;
   for (const auto& card : cards) identities.push_back(card.host.identity);
@@ -53,13 +55,41 @@ std::vector<SocketAddress> Peers::candidates(int peer) const {
     if (address.is_loopback() == want_loopback) result.push_back(address);
   }
   if (result.empty()) result = card(peer).addresses;
-  const auto shares_network = [&](const SocketAddress& address) {
-    return std::any_of(own_interfaces_.begin(), own_interfaces_.end(), [&](const auto& own) {
-      return own.address.shares_prefix(address, own.prefix_bits);
-    });
+  enum Hope : std::uint8_t { common_network, common_family, other_family, own_address };
+  const auto hope = [&](const SocketAddress& address) {
+    auto best = own_interfaces_.empty() ? common_family : other_family;
+    for (const auto& own : own_interfaces_) {
+      // A bridge may have the same address on every host: behind it would be this host itself.
+      if (own.address.is_same_host(address)) return own_address;
+      if (own.address.shares_prefix(address, own.prefix_bits)) {
+        best = common_network;
+      } else if (own.address.family() == address.family()) {
+        best = std::min(best, common_family);
+      }
+    }
+    return best;
   };
-  std::stable_partition(result.begin(), result.end(), shares_network);
+  std::stable_sort(result.begin(), result.end(),
+                   [&](const auto& one, const auto& other) { return hope(one) < hope(other); });
   return result;
+}
+
+void Peers::require_ways() const {
+  std::vector<std::vector<SocketAddress>> addresses;
+  std::vector<std::string> hosts;
+  std::vector<std::string> identities;
+  for (int rank = 0; rank < size(); ++rank) {
+    const auto& it = card(rank);
+    if (!it.failure.empty()) {
+      throw Error(it.failure_is_usage ? ErrorCode::usage : ErrorCode::system,
+                  fmt::format("{}: {}", describe(rank), it.failure))
+          .with_culprits({rank});
+    }
+    addresses.push_back(it.addresses);
+    hosts.push_back(it.host.name);
+    identities.push_back(it.host.identity);
+  }
+  require_common_family(addresses, hosts, identities);
 }
 
 std::string Peers::describe(int peer) const {
@@ -74,18 +104,23 @@ Meeting meet(Bootstrap& bootstrap, Card card, const Environment& environment,
   card.settings["TUTTI_SECRET_FILE or TUTTI_SECRET"] =
       shared == nullptr ? "none" : "fingerprint " + shared->fingerprint();
 
-  const auto interfaces =
-      usable_interfaces(InterfaceFilter(environment.socket_ifname),
-                        environment.socket_ifname_source.empty()
-                            ? std::string()
-                            : environment.socket_ifname_source + "=" + environment.socket_ifname);
-  // Bound before they are published: whoever reads the card can connect at once.
-  auto listeners = listen_everywhere(interfaces);
-
+  // What this rank alone can't do is told to all by its card, so that all fail alike.
+  std::vector<Interface> interfaces;
+  std::vector<Listener> listeners;
+  try {
+    interfaces = usable_interfaces(environment);
+    if (interfaces.size() > most_interfaces) interfaces.resize(most_interfaces);
+    // Bound before they are published: whoever reads the card can connect at once.
+    listeners = listen_everywhere(interfaces, environment.socket_family, environment.port_range);
+  } catch (const Error& error) {
+    card.failure = error.sentence();
+    card.failure_is_usage = error.code() == ErrorCode::usage;
+  }
   for (const auto& listener : listeners) card.addresses.push_back(listener.address);
   const auto messages = bootstrap.all_gather(card.encode(), deadline);
 
   Peers peers(bootstrap.rank(), decode_cards(messages), interfaces);
+  peers.require_ways();
   const auto& place = peers.place();
   close_unneeded(listeners, place.local_size > 1, place.host_count > 1);
   if (const auto text = launch::disagreement(claim, place, peers.card(place.rank).host.name);
@@ -93,9 +128,11 @@ Meeting meet(Bootstrap& bootstrap, Card card, const Environment& environment,
     log.warning(text);
   }
   bootstrap.barrier(deadline);
-  return {std::move(peers),
-          Membership{.secret = secret, .epoch = 0, .rank = place.rank, .size = place.size},
-          std::move(listeners)};
+  return {
+      std::move(peers),
+      Membership{.secret = secret, .epoch = 0, .rank = place.rank, .size = place.size},
+      std::move(listeners),
+      InterfaceFilter(environment.socket_ifname).is_set() ? interfaces : std::vector<Interface>()};
 }
 
 }  // namespace tutti::rendezvous

@@ -29,8 +29,11 @@ class Peers {
   }
   /// True if `peer`'s pid means the same process here as there.
   [[nodiscard]] bool sees_pid_of(int peer) const;
+  /// Throws Error, the same on every rank, where a rank could not open its doors, or where two
+  /// hosts have no address family in common.
+  void require_ways() const;
   /// Where to try to reach `peer`, best first: loopback inside a host, networks that both are in
-  /// before others.
+  /// before others, what means this rank's own host last.
   [[nodiscard]] std::vector<SocketAddress> candidates(int peer) const;
   /// "rank 2 (node1, pid 4711)"
   [[nodiscard]] std::string describe(int peer) const;
@@ -48,6 +51,8 @@ struct Meeting {
   Peers peers;
   Membership self;
   std::vector<Listener> listeners;
+  /// What connections to other hosts must leave by; empty where nothing was said of it.
+  std::vector<Interface> sources;
 };
 
 /// Collective over `bootstrap`: shares the job secret, opens the listening sockets, exchanges

@@ -49,6 +49,7 @@ missing_packages() {
   has_command python3 || echo python3
   has_command cmake || echo cmake
   has_command ip || echo iproute2
+  has_command nft || echo nftables
   if ! has_header catch2/catch.hpp && ! has_header catch2/catch_all.hpp; then echo catch2; fi
 }
 

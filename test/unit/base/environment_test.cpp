@@ -127,6 +127,8 @@ TEST_CASE("every variable is read") {
                                               {"TUTTI_LOG", "debug"},
                                               {"TUTTI_HOST_ID", "node-a"},
                                               {"TUTTI_SOCKET_IFNAME", "^docker0"},
+                                              {"TUTTI_SOCKET_FAMILY", "6"},
+                                              {"TUTTI_PORT_RANGE", "40000-40015"},
                                               {"TUTTI_KEEPALIVE", "1m"},
                                               {"TUTTI_ALGORITHM", "ring"},
                                               {"TUTTI_CHUNK", "4KiB"},
@@ -136,6 +138,8 @@ TEST_CASE("every variable is read") {
   CHECK(environment.log_level == LogLevel::debug);
   CHECK(environment.host_id == "node-a");
   CHECK(environment.socket_ifname == "^docker0");
+  CHECK(environment.socket_family == SocketFamily::v6);
+  CHECK(environment.port_range.text() == "40000-40015");
   CHECK(environment.keepalive == 60s);
   CHECK(environment.algorithm == "ring");
   CHECK(environment.chunk_bytes == 4096);
@@ -180,6 +184,10 @@ TEST_CASE("an unusable value is an error that names variable and value") {
       {"TUTTI_TIMEOUT", {"1e9", "-1", "x", "0", "0s", "0.1ns", "999999999999"}},
       {"TUTTI_LOG", {"loud", "Info", "2", "debug "}},
       {"TUTTI_HOST_ID", {std::string(256, 'h')}},
+      {"TUTTI_SOCKET_FAMILY", {"0", "ipv4", "46", "4 ", "Any"}},
+      {"TUTTI_PORT_RANGE",
+       {"0", "x", "40000-", "-40015", "40015-40000", "0-10", "1-65536", "40000-40015-5",
+        "40000 - 40015"}},
       {"TUTTI_KEEPALIVE", {"0", "999ms", "25h", "x", "-5s"}},
       {"TUTTI_CHUNK", {"0", "63", "1.1GiB", "x", "-1", "1e6"}},
       {"TUTTI_EAGER", {"1.1MiB", "x", "-1", "99999999999999999999"}},
@@ -204,6 +212,9 @@ TEST_CASE("the limits themselves are usable") {
   CHECK_NOTHROW(Environment::from({{"TUTTI_CHUNK", "1GiB"}}));
   CHECK_NOTHROW(Environment::from({{"TUTTI_EAGER", "1MiB"}}));
   CHECK_NOTHROW(Environment::from({{"TUTTI_KEEPALIVE", "1s"}}));
+  CHECK_NOTHROW(Environment::from({{"TUTTI_PORT_RANGE", "1-65535"}}));
+  CHECK(Environment::from({{"TUTTI_PORT_RANGE", "40000"}}).port_range.text() == "40000-40000");
+  CHECK(Environment::from({{"TUTTI_SOCKET_FAMILY", "any"}}).socket_family == SocketFamily::any);
   CHECK_NOTHROW(Environment::from({{"TUTTI_KEEPALIVE", "24h"}}));
   CHECK_NOTHROW(Environment::from({{"TUTTI_HOST_ID", std::string(255, 'h')}}));
   CHECK_NOTHROW(Environment::from({{"TUTTI_TIMEOUT", "1ns"}}));

@@ -1,9 +1,8 @@
-// Addresses, and which interfaces may be used.
+// Addresses.
 #include "rendezvous/address.hpp"
 
 #include "addresses.hpp"
 #include "support/catch.hpp"
-#include "tutti/error.hpp"
 
 namespace tutti::rendezvous::test {
 
@@ -91,69 +90,19 @@ TEST_CASE("the two families share no network") {
   CHECK(!v6("::ffff:10.0.0.1").shares_prefix(v4("10.0.0.1"), 0));
 }
 
-TEST_CASE("interfaces are chosen in the syntax of NCCL_SOCKET_IFNAME") {
-  struct Row {
-    std::string_view filter;
-    std::vector<std::string_view> allowed;
-    std::vector<std::string_view> refused;
-    bool names_some;
-  };
-  const std::vector<Row> table{
-      {"", {"eth0", "lo", "docker0"}, {}, false},
-      {"   ", {"eth0", "lo"}, {}, false},
-      {"eth", {"eth0", "eth1", "eth"}, {"ens3", "veth9", "lo", "et"}, true},
-      {"eth0", {"eth0", "eth01", "eth0.100"}, {"eth1"}, true},
-      {"eth,ib", {"eth0", "ib0"}, {"lo", "docker0"}, true},
-      {"=eth0", {"eth0"}, {"eth01", "eth0.100", "eth"}, true},
-      {"=eth0,eth1", {"eth0", "eth1"}, {"eth10", "eth2"}, true},
-      {"^docker0", {"eth0", "lo"}, {"docker0", "docker01"}, false},
-      {"^lo,docker", {"eth0", "ib0"}, {"lo", "docker0", "docker_gwbridge"}, false},
-      {"^=eth0", {"eth1", "eth01"}, {"eth0"}, false},
-      {" eth0 , ib0 ", {"eth0", "ib0"}, {"lo"}, true},
-      {"\t^ docker0 ,\tlo ", {"eth0"}, {"docker0", "lo"}, false},
-      {"= eth0 ,eth1", {"eth0", "eth1"}, {"eth01"}, true},
-      {",,eth0,,", {"eth0"}, {"lo"}, true},
-      {"^", {"eth0", "lo"}, {}, false},
-      {"=", {"eth0", "lo"}, {}, false},
-      {",", {"eth0", "lo"}, {}, false},
-  };
-  for (const auto& row : table) {
-    const InterfaceFilter filter(row.filter);
-    INFO("\"" << row.filter << "\"");
-    for (const auto name : row.allowed) {
-      INFO(name);
-      CHECK(filter.allows(name));
-    }
-    for (const auto name : row.refused) {
-      INFO(name);
-      CHECK(!filter.allows(name));
-    }
-    CHECK(filter.names_some() == row.names_some);
+TEST_CASE("an address is read from text, without a port") {
+  CHECK(SocketAddress::parse("10.0.0.1")->text() == "10.0.0.1:0");
+  CHECK(SocketAddress::parse("fd00::1")->text() == "[fd00::1]:0");
+  for (const std::string text : {"", "10.0.0", "10.0.0.1:5", "[fd00::1]", "node1", "10.0.0.256"}) {
+    CHECK(!SocketAddress::parse(text));
   }
-  CHECK(InterfaceFilter().allows("eth0"));
 }
 
-TEST_CASE("loopback is used only where it is asked for") {
-  for (const auto& interface : usable_interfaces(InterfaceFilter("^nothing"), "")) {
-    CHECK(!interface.address.is_loopback());
-  }
-  const auto loopback = usable_interfaces(InterfaceFilter("=lo"), "TUTTI_SOCKET_IFNAME==lo");
-  REQUIRE(!loopback.empty());
-  CHECK(loopback[0].address.is_loopback());
-  CHECK(loopback[0].name == "lo");
-  CHECK(loopback[0].prefix_bits == (loopback[0].address.family() == AF_INET ? 8 : 128));
-}
-
-TEST_CASE("a filter that leaves nothing is an error that lists what there is") {
-  try {
-    (void)usable_interfaces(InterfaceFilter("=nosuch0"), "NCCL_SOCKET_IFNAME==nosuch0");
-    FAIL("no error");
-  } catch (const Error& error) {
-    CHECK(error.code() == ErrorCode::usage);
-    INFO(error.what());
-    CHECK(error.sentence().find("NCCL_SOCKET_IFNAME==nosuch0") != std::string::npos);
-    CHECK(error.sentence().find("lo") != std::string::npos);
-  }
+TEST_CASE("one host is one address, whatever the port") {
+  CHECK(v4("10.0.0.1", 1).is_same_host(v4("10.0.0.1", 2)));
+  CHECK(!v4("10.0.0.1", 1).is_same_host(v4("10.0.0.2", 1)));
+  CHECK(v6("fd00::1", 1).is_same_host(v6("fd00::1", 2)));
+  CHECK(!v6("::ffff:10.0.0.1").is_same_host(v4("10.0.0.1")));
 }
 
 }  // namespace tutti::rendezvous::test

@@ -28,6 +28,8 @@ Card sample() {
   card.nccl_version = 22803;
   card.no_nccl_because = "too old";
   card.addresses = {v4("10.0.0.1", 5000), v6("fd00::1", 5001), v4("127.0.0.1", 5002)};
+  card.failure = "no port is free";
+  card.failure_is_usage = true;
   return card;
 }
 
@@ -62,6 +64,8 @@ TEST_CASE("a card survives the way") {
   CHECK(arrived->cores == card.cores);
   CHECK(arrived->open_files_limit == card.open_files_limit);
   CHECK(arrived->open_files == card.open_files);
+  CHECK(arrived->failure == card.failure);
+  CHECK(arrived->failure_is_usage);
   REQUIRE(arrived->devices.size() == 2);
   CHECK(arrived->devices[0].uuid == "0-1");
   CHECK(arrived->devices[0].is_slice);

@@ -85,6 +85,29 @@ TEST_CASE("networks that both are in come first, else the peer's order stays") {
   CHECK(texts(with_neither.candidates(1)) == Texts{"192.168.0.2:2", "10.0.0.2:3", "[fd00::2]:4"});
 }
 
+TEST_CASE("what means this host itself, or can't be reached for its family, comes last") {
+  const std::vector<Card> cards{card_on("a"),
+                                card_on("b", {v4("172.17.0.1", 5), fast_v6, fast, loopback})};
+  const Peers with_bridge(0, cards,
+                          {{"docker0", v4("172.17.0.1"), 16}, {"eth0", v4("10.9.0.1"), 24}});
+  CHECK(texts(with_bridge.candidates(1)) == Texts{"10.0.0.2:3", "[fd00::2]:4", "172.17.0.1:5"});
+  const Peers v6_only(0, cards, {{"eth0", v6("fd00::1"), 64}});
+  CHECK(texts(v6_only.candidates(1)) == Texts{"[fd00::2]:4", "172.17.0.1:5", "10.0.0.2:3"});
+}
+
+TEST_CASE("a rank that could not listen is the same error on all") {
+  auto failed = card_on("b", {});
+  failed.failure = "TUTTI_PORT_RANGE=1-2 is exhausted";
+  try {
+    Peers(0, {card_on("a", {slow}), failed}, {}).require_ways();
+    FAIL("no error");
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::system);
+    CHECK(error.culprits() == std::vector<int>{1});
+    CHECK(error.sentence().find("TUTTI_PORT_RANGE=1-2 is exhausted") != std::string::npos);
+  }
+}
+
 TEST_CASE("where only the other kind of address is offered, that is tried") {
   // "Hosts" made up by TUTTI_HOST_ID meet on loopback.
   const Peers peers(0, {card_on("a"), card_on("b", {loopback}), card_on("a", {slow})}, {});

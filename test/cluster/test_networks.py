@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+"""Networks as they are: IPv6, firewalls, names that lead to loopback, several networks of which one is meant.
+
+    python3 test/cluster/test_networks.py [Class.test…]
+
+mpirun itself needs IPv4 here. Where tutti shall find none, mpirun has link-local addresses, which tutti never uses.
+"""
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from support import tap  # noqa: E402
+from support.cluster import Cluster, why_not  # noqa: E402
+
+MIB = 1 << 20
+
+
+class OnTwoHosts(unittest.TestCase):
+    def setUp(self):
+        if reason := why_not():
+            self.skipTest(reason)
+        self.cluster = Cluster(2, slots=2)
+        self.addCleanup(self.cluster.down)
+        self.cluster.up()
+
+    def ip(self, host, *words):
+        self.cluster.exec(host, "ip", *words, check=True)
+
+    def run_tutti(self, *words, settings=(), options=(), timeout=40):
+        forwarded = [word for setting in settings for word in ("-x", setting)]
+        return self.cluster.run("--mca", "oob_tcp_if_include", "eth0", "--mca", "btl_tcp_if_include", "eth0", *options, *forwarded,
+                                "-np", "4", "tutti", *(words or ("fan-out", "--size", "1MiB")), timeout=timeout)
+
+    def works(self, **options):
+        begin = time.monotonic()
+        done = self.run_tutti(**options)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(done.stdout.count(", verified"), 3, done.stdout)
+        self.assertNotIn("[tutti", done.stderr)
+        self.assertLess(time.monotonic() - begin, 9, "5 s for tutti, the rest for mpirun on a machine that is busy")
+
+    def fails(self, status, *sentences, **options):
+        done = self.run_tutti(**options)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        lines = [line for line in done.stderr.splitlines() if line.startswith("tutti: ")]
+        self.assertEqual(len(lines), 1, done.stderr)
+        for sentence in sentences:
+            self.assertRegex(lines[0], sentence)
+
+    def addresses(self, **options):
+        """What each rank tells the others of itself."""
+        done = self.run_tutti("info", **options)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return re.findall(r"  (\S+:\d+)  ", done.stdout)
+
+    def only(self, number, v4=True, v6=True):
+        """Gives a host's eth0 the address families that are wanted, and mpirun its link-local ones."""
+        host = f"node{number}"
+        self.ip(host, "address", "flush", "dev", "eth0")
+        self.ip(host, "address", "add", f"169.254.77.{number}/16", "dev", "eth0")
+        if v4:
+            self.ip(host, "address", "add", f"10.77.0.{number}/24", "dev", "eth0")
+        if v6:
+            self.ip(host, "address", "add", f"fd00:77::{number}/64", "dev", "eth0", "nodad")
+
+
+class Families(OnTwoHosts):
+    def test_ipv6_only(self):
+        self.only(1, v4=False)
+        self.only(2, v4=False)
+        self.works()
+        for address in self.addresses():
+            self.assertRegex(address, r"^\[fd00:77::[12]\]:\d+$")
+
+    def test_dual_stack_beside_ipv6_only_and_beside_ipv4_only(self):
+        self.only(1)
+        self.only(2, v4=False)
+        self.works()
+        self.only(2, v6=False)
+        self.works()
+
+    def test_one_family_by_choice(self):
+        self.only(1)
+        self.only(2)
+        for family, pattern in (("4", r"^10\.77\."), ("6", r"^\[fd00:")):
+            with self.subTest(family):
+                self.works(settings=[f"TUTTI_SOCKET_FAMILY={family}"])
+                for address in self.addresses(settings=[f"TUTTI_SOCKET_FAMILY={family}"]):
+                    self.assertRegex(address, pattern)
+        self.works(settings=["TUTTI_SOCKET_IFNAME=fd00:77::/64"])
+
+    def test_no_family_in_common(self):
+        self.only(1, v6=False)
+        self.only(2, v4=False)
+        self.fails(1, r"rank 0 \(node1\) has 10\.77\.0\.1, rank 2 \(node2\) has fd00:77::2: .*no address family in common")
+
+    def test_ipv6_switched_off(self):
+        for host in ("node1", "node2"):
+            self.cluster.exec(host, "sh", "-c", "for f in all default eth0 lo; do echo 1 > /proc/sys/net/ipv6/conf/$f/disable_ipv6; "
+                              "done", check=True)
+        self.works()
+        self.fails(2, r"TUTTI_SOCKET_FAMILY=6 leaves no usable address; this host has .*eth0 \(10\.77\.0\.1\)",
+                   settings=["TUTTI_SOCKET_FAMILY=6"])
+
+
+class Names(OnTwoHosts):
+    def test_own_name_that_leads_to_loopback(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".hosts") as file:
+            for number in (1, 2):
+                file.seek(0)
+                file.truncate()
+                file.write(f"127.0.0.1 localhost\n127.0.1.1 node{number}\n10.77.0.{3 - number} node{3 - number}\n")
+                file.flush()
+                copy = Path(file.name).with_suffix(f".{number}")
+                shutil.copy(file.name, copy)
+                self.addCleanup(copy.unlink)
+                self.cluster.exec(f"node{number}", "mount", "--bind", copy, "/etc/hosts", check=True)
+        self.assertIn("127.0.1.1", self.cluster.exec("node2", "getent", "ahosts", "node2").stdout)
+        self.works()
+        for address in self.addresses():
+            self.assertRegex(address, r"^10\.77\.0\.[12]:\d+$")
+
+
+class SeveralNetworks(OnTwoHosts):
+    def second_network(self, name="fast0"):
+        """A wire of its own between the two hosts."""
+        subprocess.run(["ip", "-n", f"{self.cluster.name}-node1", "link", "add", name, "type", "veth", "peer", "name", name,
+                        "netns", f"{self.cluster.name}-node2"], check=True)
+        for number in (1, 2):
+            self.ip(f"node{number}", "address", "add", f"192.168.5.{number}/24", "dev", name)
+            self.ip(f"node{number}", "link", "set", name, "up")
+
+    def sent(self, name):
+        return [int(self.cluster.exec(host, "cat", f"/sys/class/net/{name}/statistics/tx_bytes", check=True).stdout)
+                for host in ("node1", "node2")]
+
+    def test_the_named_network_carries_all_both_ways(self):
+        # The hosts' names lead to eth0.
+        self.second_network()
+        for setting, used, idle in (("TUTTI_SOCKET_IFNAME=fast0", "fast0", "eth0"), ("TUTTI_SOCKET_IFNAME=192.168.0.0/16", "fast0", "eth0"),
+                                    ("TUTTI_SOCKET_IFNAME=^eth", "fast0", "eth0"), ("NCCL_SOCKET_IFNAME=eth0", "eth0", "fast0")):
+            with self.subTest(setting):
+                before, idle_before = self.sent(used), self.sent(idle)
+                done = self.run_tutti("all-reduce", "--size", "8MiB", settings=[setting])
+                self.assertEqual(done.returncode, 0, done.stderr)
+                for there, here in zip(before, self.sent(used)):
+                    self.assertGreater(here - there, 8 * MIB)
+                for there, here in zip(idle_before, self.sent(idle)):
+                    self.assertLess(here - there, MIB, "mpirun's own, at most")
+
+    def test_a_network_that_is_none(self):
+        self.fails(2, r"TUTTI_SOCKET_IFNAME=10\.77\.0\.0/33 is unusable: 10\.77\.0\.0/33 is no network",
+                   settings=["TUTTI_SOCKET_IFNAME=10.77.0.0/33"])
+
+    def test_nothing_left_on_the_second_host_only(self):
+        # Rank 0 alone would find nothing wrong: what rank 2 met is told by all.
+        subprocess.run(["ip", "-n", f"{self.cluster.name}-node1", "link", "add", "only1", "type", "dummy"], check=True)
+        self.ip("node1", "address", "add", "10.77.5.1/24", "dev", "only1")
+        self.ip("node1", "link", "set", "only1", "up")
+        self.fails(2, r"rank 2 \(node2, pid \d+\): TUTTI_SOCKET_IFNAME=only1 leaves no usable network interface; this host has .*eth0",
+                   settings=["TUTTI_SOCKET_IFNAME=only1"])
+
+    def test_one_host_with_twenty_interfaces(self):
+        for number in range(20):
+            self.ip("node1", "link", "add", f"net{number}", "type", "dummy")
+            self.ip("node1", "address", "add", f"192.168.{100 + number}.1/24", "dev", f"net{number}")
+            self.ip("node1", "link", "set", f"net{number}", "up")
+        done = self.run_tutti("info", "--verbose", options=["-H", "node1:4"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(len(re.findall(r"  127\.0\.0\.1:\d+  ", done.stdout)), 4, done.stdout)
+        cards, links = map(float, re.search(r"cards ([\d.]+) ms, control links ([\d.]+) ms", done.stdout).groups())
+        self.assertLess(cards + links, 2000)
+
+
+@unittest.skipUnless(shutil.which("nft", path="/usr/sbin:/sbin:/usr/bin"), "needs nft (apt install nftables)")
+class Firewall(OnTwoHosts):
+    # Two doors: one for tutti, one for mpirun's own daemons and start.
+    RULES = """table inet wall {{
+      chain in {{ type filter hook input priority 0; policy drop;
+        iif lo accept; meta l4proto ipv6-icmp accept
+        tcp dport {{ {ports} }} accept; tcp sport {{ {ports} }} accept }} }}"""
+
+    def wall(self, *ports):
+        for host in ("node1", "node2"):
+            self.cluster.exec(host, "nft", self.RULES.format(ports=", ".join(ports)), check=True)
+
+    MPI_DOOR = ["--mca", "oob_tcp_dynamic_ipv4_ports", "41000-41015", "--mca", "btl_tcp_port_min_v4", "41100",
+                "--mca", "btl_tcp_port_range_v4", "16", "--mca", "pml", "ob1", "--mca", "btl", "tcp,self"]
+
+    def test_sixteen_ports_are_enough(self):
+        self.wall("40000-40015", "41000-41115")
+        self.works(settings=["TUTTI_PORT_RANGE=40000-40015"], options=self.MPI_DOOR)
+        for address in self.addresses(settings=["TUTTI_PORT_RANGE=40000-40015"], options=self.MPI_DOOR):
+            self.assertRegex(address, r":400(0\d|1[0-5])$")
+
+    def test_without_the_range_the_sentence_names_addresses(self):
+        self.wall("40000-40015", "41000-41115")
+        self.fails(1, r"no control link with rank \d \(node[12].*10\.77\.0\.[12]:\d+: no answer",
+                   settings=["TUTTI_TIMEOUT=3s"], options=self.MPI_DOOR)
+
+    def test_range_that_is_exhausted(self):
+        self.fails(1, r"rank \d \(node[12], pid \d+\): TUTTI_PORT_RANGE=40000-40000 is exhausted on this host: .*10\.77\.0\.[12]",
+                   settings=["TUTTI_PORT_RANGE=40000-40000"])
+
+
+if __name__ == "__main__":
+    tap.main()

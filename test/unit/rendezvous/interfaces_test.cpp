@@ -1,0 +1,181 @@
+// Which interfaces may be used, and whether two hosts can meet at all.
+#include "rendezvous/interfaces.hpp"
+
+#include <algorithm>
+#include <functional>
+
+#include "addresses.hpp"
+#include "support/catch.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti::rendezvous::test {
+
+namespace {
+
+using Texts = std::vector<std::string>;
+
+const std::vector<Interface> a_host{{"lo", v4("127.0.0.1"), 8},   {"docker0", v4("172.17.0.1"), 16},
+                                    {"eth0", v4("10.1.0.1"), 24}, {"ib0", v4("10.2.0.1"), 24},
+                                    {"lo", v6("::1"), 128},       {"eth0", v6("fd00::1"), 64},
+                                    {"eth0", v6("fe80::1"), 64}};
+
+/// "eth0 10.1.0.1"
+Texts chosen(const std::string& filter, SocketFamily family = SocketFamily::any) {
+  Texts result;
+  const auto source = "TUTTI_SOCKET_IFNAME=" + filter;
+  for (const auto& interface :
+       choose_interfaces(a_host, InterfaceFilter(filter, source), source, family)) {
+    result.push_back(interface.name + " " + interface.address.host_text());
+  }
+  return result;
+}
+
+std::string sentence_of(const std::function<void()>& action, ErrorCode code) {
+  try {
+    action();
+  } catch (const Error& error) {
+    CHECK(error.code() == code);
+    return error.sentence();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("interfaces are chosen in the syntax of NCCL_SOCKET_IFNAME") {
+  struct Row {
+    std::string_view filter;
+    std::vector<std::string_view> allowed;
+    std::vector<std::string_view> refused;
+    bool names_some;
+  };
+  const std::vector<Row> table{
+      {"", {"eth0", "lo", "docker0"}, {}, false},
+      {"   ", {"eth0", "lo"}, {}, false},
+      {"eth", {"eth0", "eth1", "eth"}, {"ens3", "veth9", "lo", "et"}, true},
+      {"eth0", {"eth0", "eth01", "eth0.100"}, {"eth1"}, true},
+      {"eth,ib", {"eth0", "ib0"}, {"lo", "docker0"}, true},
+      {"=eth0", {"eth0"}, {"eth01", "eth0.100", "eth"}, true},
+      {"=eth0,eth1", {"eth0", "eth1"}, {"eth10", "eth2"}, true},
+      {"^docker0", {"eth0", "lo"}, {"docker0", "docker01"}, false},
+      {"^lo,docker", {"eth0", "ib0"}, {"lo", "docker0", "docker_gwbridge"}, false},
+      {"^=eth0", {"eth1", "eth01"}, {"eth0"}, false},
+      {" eth0 , ib0 ", {"eth0", "ib0"}, {"lo"}, true},
+      {"\t^ docker0 ,\tlo ", {"eth0"}, {"docker0", "lo"}, false},
+      {"= eth0 ,eth1", {"eth0", "eth1"}, {"eth01"}, true},
+      {",,eth0,,", {"eth0"}, {"lo"}, true},
+      {"^", {"eth0", "lo"}, {}, false},
+      {"=", {"eth0", "lo"}, {}, false},
+      {",", {"eth0", "lo"}, {}, false},
+  };
+  for (const auto& row : table) {
+    const InterfaceFilter filter(row.filter);
+    INFO("\"" << row.filter << "\"");
+    for (const auto name : row.allowed) {
+      INFO(name);
+      CHECK(filter.allows(name));
+    }
+    for (const auto name : row.refused) {
+      INFO(name);
+      CHECK(!filter.allows(name));
+    }
+    CHECK(filter.names_some() == row.names_some);
+  }
+  CHECK(InterfaceFilter().allows("eth0"));
+}
+
+TEST_CASE("all that may lead elsewhere are tried, bridges of containers last") {
+  CHECK(chosen("") == Texts{"eth0 10.1.0.1", "ib0 10.2.0.1", "eth0 fd00::1", "docker0 172.17.0.1"});
+  CHECK(chosen("^docker0") == Texts{"eth0 10.1.0.1", "ib0 10.2.0.1", "eth0 fd00::1"});
+  CHECK(chosen("docker,eth") == Texts{"eth0 10.1.0.1", "eth0 fd00::1", "docker0 172.17.0.1"});
+  CHECK(chosen("lo") == Texts{"lo 127.0.0.1", "lo ::1"});
+}
+
+TEST_CASE("a network stands for the addresses in it") {
+  CHECK(chosen("10.2.0.0/16") == Texts{"ib0 10.2.0.1"});
+  CHECK(chosen("10.0.0.0/8") == Texts{"eth0 10.1.0.1", "ib0 10.2.0.1"});
+  CHECK(chosen("fd00::/8") == Texts{"eth0 fd00::1"});
+  CHECK(chosen("=ib0,fd00::/8") == Texts{"ib0 10.2.0.1", "eth0 fd00::1"});
+  CHECK(chosen("^10.0.0.0/8") == Texts{"eth0 fd00::1", "docker0 172.17.0.1"});
+  CHECK(chosen("^docker, 10.1.0.1/32 ") == Texts{"ib0 10.2.0.1", "eth0 fd00::1"});
+  CHECK(chosen("127.0.0.0/8") == Texts{"lo 127.0.0.1"});
+  CHECK(chosen("0.0.0.0/0") ==
+        Texts{"lo 127.0.0.1", "eth0 10.1.0.1", "ib0 10.2.0.1", "docker0 172.17.0.1"});
+  for (const std::string bad : {"10.0.0.0/33", "10.0.0.0/", "10.0.0/8", "/8", "eth0/8",
+                                "fd00::/129", "10.0.0.0/-1", "10.0.0.0/8x"}) {
+    const auto sentence = sentence_of([&] { (void)chosen(bad); }, ErrorCode::usage);
+    INFO(sentence);
+    CHECK(sentence.starts_with("TUTTI_SOCKET_IFNAME=" + bad + " is unusable: " + bad +
+                               " is no network"));
+  }
+}
+
+TEST_CASE("one address family only") {
+  CHECK(chosen("", SocketFamily::v6) == Texts{"eth0 fd00::1"});
+  CHECK(chosen("^docker", SocketFamily::v4) == Texts{"eth0 10.1.0.1", "ib0 10.2.0.1"});
+  const auto sentence =
+      sentence_of([] { (void)chosen("=ib0", SocketFamily::v6); }, ErrorCode::usage);
+  INFO(sentence);
+  CHECK(
+      sentence.starts_with("TUTTI_SOCKET_FAMILY=6 with TUTTI_SOCKET_IFNAME==ib0 leaves no usable "
+                           "address; this host has "));
+  CHECK(sentence.find("eth0 (10.1.0.1, fd00::1, fe80::1)") != std::string::npos);
+}
+
+TEST_CASE("a filter that leaves nothing is an error that lists what there is") {
+  const auto sentence = sentence_of([] { (void)chosen("=nosuch0"); }, ErrorCode::usage);
+  CHECK(sentence ==
+        "TUTTI_SOCKET_IFNAME==nosuch0 leaves no usable network interface; this host has "
+        "lo (127.0.0.1, ::1), docker0 (172.17.0.1), eth0 (10.1.0.1, fd00::1, fe80::1), ib0 "
+        "(10.2.0.1)");
+}
+
+TEST_CASE("this host has loopback, which is used only where it is asked for") {
+  const auto all = all_interfaces();
+  CHECK(std::any_of(all.begin(), all.end(),
+                    [](const auto& interface) { return interface.address.is_loopback(); }));
+  for (const auto& interface : usable_interfaces(Environment())) {
+    CHECK(!interface.address.is_loopback());
+  }
+  Environment named;
+  named.socket_ifname = "=lo";
+  named.socket_ifname_source = "NCCL_SOCKET_IFNAME";
+  const auto loopback = usable_interfaces(named);
+  REQUIRE(!loopback.empty());
+  CHECK(loopback[0].name == "lo");
+  CHECK(loopback[0].prefix_bits == (loopback[0].address.family() == AF_INET ? 8 : 128));
+}
+
+namespace {
+
+std::string meeting_error(const std::vector<std::vector<SocketAddress>>& addresses,
+                          const Texts& identities) {
+  return sentence_of(
+      [&] {
+        require_common_family(addresses, {"a", "b", "c"}, identities);
+      },
+      ErrorCode::mismatch);
+}
+
+}  // namespace
+
+TEST_CASE("two hosts without a common address family are told, with what each has") {
+  const std::vector<SocketAddress> only_v4{v4("10.0.0.1", 1), v4("127.0.0.1", 1)};
+  const std::vector<SocketAddress> only_v6{v6("fd00::2", 1)};
+  const std::vector<SocketAddress> both{v4("10.0.0.3", 1), v6("fd00::3", 1)};
+  const std::vector<SocketAddress> none{v4("127.0.0.1", 1)};
+  const Texts apart{"a", "b", "c"};
+  CHECK(meeting_error({only_v4, both, both}, apart) == "no error");
+  CHECK(meeting_error({both, only_v6, both}, apart) == "no error");
+  CHECK(meeting_error({none, none, none}, apart) == "no error");
+  CHECK(meeting_error({only_v4, only_v6}, {"a", "a"}) == "no error");
+  CHECK(meeting_error({none, both}, {"TUTTI_HOST_ID=a", "TUTTI_HOST_ID=b"}) == "no error");
+  CHECK(meeting_error({both, only_v6, only_v4}, apart)
+            .starts_with("rank 1 (b) has fd00::2, rank 2 (c) has 10.0.0.1: they have no address "
+                         "family in common"));
+  CHECK(
+      meeting_error({both, none, both}, apart)
+          .starts_with("rank 0 (a) has 10.0.0.3, fd00::3, rank 1 (b) has no address but loopback"));
+}
+
+}  // namespace tutti::rendezvous::test
