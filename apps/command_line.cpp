@@ -237,6 +237,13 @@ void add_bench_options(CLI::App& command, BenchOptions& options) {
   add_job_options(command, options);
 }
 
+void add_doctor_options(CLI::App& command, DoctorOptions& options) {
+  add_job_options(command, options);
+  command.add_flag("--measure", options.measure,
+                   "latency and bandwidth between hosts, as a matrix");
+  add_file(command, "--json", options.json, "write the findings");
+}
+
 void add_hostfile_options(CLI::App& command, HostfileOptions& options) {
   command.add_option("FILE", options.file, "the hostfile; - for standard input")
       ->required()

@@ -14,6 +14,7 @@ void add_job_options(CLI::App& command, JobOptions& options);
 void add_operation_options(CLI::App& command, OperationOptions& options,
                            const CatalogueEntry& entry);
 void add_bench_options(CLI::App& command, BenchOptions& options);
+void add_doctor_options(CLI::App& command, DoctorOptions& options);
 void add_hostfile_options(CLI::App& command, HostfileOptions& options);
 
 /// "4,64KiB" as its parts. No part is left out, so that "4,,5" has an empty one.

@@ -65,18 +65,27 @@ void Job::start(const JobOptions& options) {
     leave_from_another_thread(error, verbose);
   };
 
+  instead_ = options.instead_of_communicator;
   open(settings);
-  if (communicator_->has_device_path()) {
+  if (communicator_ && communicator_->has_device_path()) {
     device_memory_ = std::make_shared<device::DeviceMemory>(communicator_->device());
   }
+}
+
+std::string Job::make_communicator(Bootstrap& bootstrap, const Options& settings) {
+  if (instead_) {
+    instead_(bootstrap);
+    return "no communicator";
+  }
+  communicator_ = std::make_unique<Communicator>(Communicator::create(bootstrap, settings));
+  return communicator_->setup_phases();
 }
 
 void Job::open(const Options& settings) {
   if (!launch::started_by_mpi_launcher(current_environment())) {
     AloneBootstrap alone;
-    communicator_ = std::make_unique<Communicator>(Communicator::create(alone, settings));
     source_ = alone.source();
-    phases_ = communicator_->setup_phases();
+    phases_ = make_communicator(alone, settings);
     return;
   }
 #ifdef TUTTI_HAS_MPI
@@ -95,9 +104,8 @@ void Job::open(const Options& settings) {
   }
   MpiBootstrap bootstrap(MPI_COMM_WORLD, Deadline::after(setup_timeout(settings)));
   source_ = bootstrap.source();
-  communicator_ = std::make_unique<Communicator>(Communicator::create(bootstrap, settings));
-  phases_ =
-      fmt::format("MPI_Init {:.1f} ms, {}{}", mpi_time, cuda_text, communicator_->setup_phases());
+  phases_ = fmt::format("MPI_Init {:.1f} ms, {}{}", mpi_time, cuda_text,
+                        make_communicator(bootstrap, settings));
 #else
   throw Error(
       ErrorCode::usage,

@@ -47,12 +47,15 @@ class Job {
 
  private:
   void open(const Options& settings);
+  /// Returns how long its phases took.
+  std::string make_communicator(Bootstrap& bootstrap, const Options& settings);
 
   struct Mpi;
   std::unique_ptr<Mpi> mpi_;
   std::unique_ptr<device::Prewarm> prewarm_;  ///< its context lasts as long as the job
   std::unique_ptr<Communicator> communicator_;
   std::shared_ptr<device::DeviceMemory> device_memory_;
+  std::function<void(Bootstrap&)> instead_;
   std::string source_;
   std::string phases_;
 };

@@ -10,6 +10,7 @@
 #include "command_line.hpp"
 #include "device/library.hpp"
 #include "device/nccl_numbers.hpp"
+#include "doctor/doctor.hpp"
 #include "hostfile.hpp"
 #include "plan/plan.hpp"
 #include "subcommands.hpp"
@@ -94,6 +95,14 @@ void add_bench(CLI::App& app, BenchOptions& options, Chosen& chosen) {
   });
 }
 
+void add_doctor(CLI::App& app, DoctorOptions& options, Chosen& chosen) {
+  auto* const command =
+      add_subcommand(app, "doctor", "Is this job fit to run? Each finding with its remedy",
+                     "mpirun --hostfile hosts -np 16 tutti doctor");
+  add_doctor_options(*command, options);
+  command->callback([&] { chosen = [&options] { return diagnose(options); }; });
+}
+
 void add_hostfile(CLI::App& app, HostfileOptions& options, Chosen& chosen) {
   auto* const command = add_subcommand(
       app, "hostfile", "A dry run: which rank a hostfile puts where, or what is wrong",
@@ -132,10 +141,12 @@ int run(int argc, char** argv) {
   BenchOptions bench_options;
   HostfileOptions hostfile_options;
   plan::Options plan_options;
+  DoctorOptions doctor_options;
   Chosen chosen;
   add_operations(app, operation_options, chosen);
   add_info(app, info_options, chosen);
   add_bench(app, bench_options, chosen);
+  add_doctor(app, doctor_options, chosen);
   add_hostfile(app, hostfile_options, chosen);
   add_plan(app, plan_options, chosen);
   try {

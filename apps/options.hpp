@@ -3,10 +3,12 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "tutti/bootstrap.hpp"
 #include "tutti/operation.hpp"
 #include "tutti/options.hpp"
 #include "tutti/types.hpp"
@@ -15,6 +17,8 @@
 namespace tutti::app {
 
 struct JobOptions {
+  /// Called in place of making a communicator, where it is set: for who looks at what comes before.
+  std::function<void(Bootstrap&)> instead_of_communicator;
   std::optional<BackendChoice> backend;  ///< empty: as TUTTI_BACKEND says
   std::chrono::nanoseconds timeout{};    ///< 0: as TUTTI_TIMEOUT says
   bool verbose = false;
@@ -50,6 +54,11 @@ struct BenchOptions : DataOptions {
   std::chrono::nanoseconds min_time = std::chrono::milliseconds(500);
   BenchFormat format = BenchFormat::table;
   std::string csv;
+};
+
+struct DoctorOptions : JobOptions {
+  bool measure = false;
+  std::string json;
 };
 
 /// Of the dry run, which is no job.

@@ -5,6 +5,8 @@
 
 mpirun itself needs IPv4 here. Where tutti shall find none, mpirun has link-local addresses, which tutti never uses.
 """
+import json
+import os
 import re
 import shutil
 import subprocess
@@ -208,6 +210,89 @@ class Firewall(OnTwoHosts):
     def test_range_that_is_exhausted(self):
         self.fails(1, r"rank \d \(node[12], pid \d+\): TUTTI_PORT_RANGE=40000-40000 is exhausted on this host: .*10\.77\.0\.[12]",
                    settings=["TUTTI_PORT_RANGE=40000-40000"])
+
+
+class Doctor(OnTwoHosts):
+    """What `tutti doctor` says of jobs that are ill in ways we know."""
+
+    def doctor(self, *words, settings=(), options=(), status=0):
+        done = self.run_tutti("doctor", "--json", "-", *words, settings=settings, options=options)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        return json.loads(done.stdout[done.stdout.index("{"):done.stdout.rindex("}") + 1])
+
+    def test_healthy_hosts(self):
+        report = self.doctor("--measure")
+        checks = {finding["check"] for finding in report["findings"]}
+        # Two hosts of two ranks each are one machine here: ranks may outnumber its cores.
+        self.assertLessEqual(checks, {"cores", "single copy"}, report["findings"])
+        self.assertEqual([host["name"] for host in report["hosts"]], ["node1", "node2"])
+        self.assertEqual([link["name"] for link in report["hosts"][1]["interfaces"] if link["chosen"]], ["eth0"])
+        for one, other in ((0, 1), (1, 0)):
+            self.assertGreater(report["latency_us"][one][other], 0)
+            self.assertGreater(report["bandwidth_gbit"][one][other], 0)
+
+    def test_docker0_everywhere_is_no_finding(self):
+        for host in ("node1", "node2"):
+            self.ip(host, "link", "add", "docker0", "type", "bridge")
+            self.ip(host, "address", "add", "172.17.0.1/16", "dev", "docker0")
+            self.ip(host, "link", "set", "docker0", "up")
+        checks = {finding["check"] for finding in self.doctor()["findings"]}
+        self.assertLessEqual(checks, {"cores", "single copy"})
+
+    @unittest.skipUnless(shutil.which("nft", path="/usr/sbin:/sbin:/usr/bin"), "needs nft (apt install nftables)")
+    def test_a_firewall_is_told_of_before_anything_hangs(self):
+        for host in ("node1", "node2"):
+            self.cluster.exec(host, "nft", Firewall.RULES.format(ports="41000-41115"), check=True)
+        begin = time.monotonic()
+        report = self.doctor(options=Firewall.MPI_DOOR, status=3)
+        self.assertLess(time.monotonic() - begin, 15)
+        told = [finding for finding in report["findings"] if finding["check"] == "reachability"]
+        self.assertEqual(sorted(finding["sentence"].split(" (")[0] for finding in told),
+                         ["node1 can't connect to node2", "node2 can't connect to node1"])
+        for finding in told:
+            self.assertEqual(finding["severity"], "stops")
+            self.assertIn("no answer", finding["sentence"])
+            self.assertIn("TUTTI_PORT_RANGE", finding["remedy"])
+
+    def test_ten_faults_at_once(self):
+        # Networks: another MTU; a second network whose wire is cut. Names: 127.0.1.1. Memory: a tiny /dev/shm.
+        self.ip("node2", "link", "set", "eth0", "mtu", "1400")
+        for number in (1, 2):
+            host = f"node{number}"
+            self.ip(host, "link", "add", "net9", "type", "veth", "peer", "name", "net9p")
+            self.ip(host, "address", "add", f"192.168.9.{number}/24", "dev", "net9")
+            self.ip(host, "link", "set", "net9", "up")
+            self.ip(host, "link", "set", "net9p", "up")
+        with tempfile.NamedTemporaryFile("w", suffix=".hosts") as file:
+            file.write("127.0.0.1 localhost\n127.0.1.1 node2\n10.77.0.1 node1\n")
+            file.flush()
+            self.cluster.exec("node2", "mount", "--bind", file.name, "/etc/hosts", check=True)
+        self.cluster.exec("node1", "mount", "-t", "tmpfs", "-o", "size=1m,mode=1777", "tmpfs", "/dev/shm", check=True)
+        # Settings that one host lacks or has otherwise, few descriptors on one rank, two ranks bound to one core.
+        core = min(os.sched_getaffinity(0))
+        script = (f'case $OMPI_COMM_WORLD_RANK in 0|1) export NCCL_ALGO=Ring TUTTI_TIMEOUT=50s TUTTI_SOCKET_IFNAME=eth0,net9;; '
+                  f'2) export TUTTI_CHUNK=4KiB;; 3) ulimit -n 28;; esac; '
+                  f'case $OMPI_COMM_WORLD_RANK in 2|3) exec taskset -c {core} tutti doctor --json -;; esac; exec tutti doctor --json -')
+        done = self.cluster.run("--mca", "oob_tcp_if_include", "eth0", "--mca", "btl_tcp_if_include", "eth0", "-np", "4", "sh", "-c", script)
+        self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
+        findings = json.loads(done.stdout[done.stdout.index("{"):done.stdout.rindex("}") + 1])["findings"]
+        for finding in findings:
+            print(f"# {finding['severity']}: {finding['sentence']} -- {finding['remedy']}")
+        planted = [("stops", "settings", "TUTTI_CHUNK is 4KiB on rank 2"), ("stops", "descriptors", "rank 3 (node2) may open 28"),
+                   ("slows", "mtu", "1400"), ("slows", "settings", "NCCL_ALGO is Ring"), ("slows", "settings", "TUTTI_TIMEOUT is 50s"),
+                   ("slows", "binding", "ranks 2, 3 of node2"), ("note", "settings", "TUTTI_SOCKET_IFNAME is eth0,net9"),
+                   ("note", "names", "127.0.1.1"), ("note", "shared memory", "node1 has 1 MiB free"),
+                   ("note", "reachability", "node1 can't reach node2 at 192.168.9.2")]
+        if len(os.sched_getaffinity(0)) < 2:
+            planted = [fault for fault in planted if fault[1] != "binding"]
+        for severity, check, sentence in planted:
+            with self.subTest(sentence):
+                found = [f for f in findings if (f["severity"], f["check"]) == (severity, check) and sentence in f["sentence"]]
+                self.assertEqual(len(found), 1)
+                self.assertTrue(found[0]["remedy"])
+        # The cut wire is cut both ways; else nothing is told that was not planted.
+        others = [f for f in findings if not any(sentence in f["sentence"] for _, _, sentence in planted)]
+        self.assertLessEqual({f["check"] for f in others}, {"reachability", "cores", "single copy"}, others)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,52 @@
+#include "doctor/checks.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "launch/place.hpp"
+
+namespace tutti::app::doctor {
+
+Patient::Patient(std::vector<Facts> all) : facts(std::move(all)) {
+  std::vector<std::string> identities;
+  identities.reserve(facts.size());
+  for (const auto& it : facts) identities.push_back(it.card.host.identity);
+  places = launch::find_places(identities);
+  for (std::size_t rank = 0; rank < places.size(); ++rank) {
+    const auto host = static_cast<std::size_t>(places[rank].host_index);
+    if (host == leaders.size()) {
+      leaders.push_back(rank);
+      ranks_of.emplace_back();
+    }
+    ranks_of[host].push_back(rank);
+  }
+}
+
+std::string Patient::rank(std::size_t rank) const {
+  return fmt::format("rank {} ({})", rank, facts[rank].card.host.name);
+}
+
+std::string list_some(const std::vector<std::string>& names, std::size_t most) {
+  if (names.size() <= most) return fmt::format("{}", fmt::join(names, ", "));
+  const std::vector<std::string> first(names.begin(), names.begin() + static_cast<long>(most));
+  return fmt::format("{} and {} more", fmt::join(first, ", "), names.size() - most);
+}
+
+Findings examine(const Patient& patient) {
+  Findings findings;
+  check_versions(patient, findings);
+  // What another version says can't be read: nothing more can be told.
+  if (!findings.empty() && findings[0].severity == Severity::stops) return findings;
+  for (const auto check : {check_settings, check_reach, check_networks, check_names, check_limits,
+                           check_memory, check_cores, check_devices, check_clocks}) {
+    check(patient, findings);
+  }
+  std::stable_sort(findings.begin(), findings.end(), [](const Finding& one, const Finding& other) {
+    return one.severity < other.severity;
+  });
+  return findings;
+}
+
+}  // namespace tutti::app::doctor

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "doctor/facts.hpp"
+#include "rendezvous/peers.hpp"
+
+/// From facts to findings: pure functions, the same on every rank.
+namespace tutti::app::doctor {
+
+enum class Severity : std::uint8_t {
+  stops,  ///< the job can't run
+  slows,  ///< it runs, slower than it could
+  note,   ///< worth knowing
+};
+
+struct Finding {
+  Severity severity;
+  std::string check;     ///< "reachability"
+  std::string sentence;  ///< what is wrong, and where
+  std::string remedy;    ///< what to do
+};
+
+/// The facts of all ranks, and which ranks share a host.
+struct Patient {
+  explicit Patient(std::vector<Facts> all);
+
+  std::vector<Facts> facts;
+  std::vector<launch::Place> places;
+  std::vector<std::size_t> leaders;                ///< the lowest rank of each host
+  std::vector<std::vector<std::size_t>> ranks_of;  ///< by host
+
+  [[nodiscard]] const Facts& of_host(std::size_t host) const { return facts[leaders[host]]; }
+  [[nodiscard]] const std::string& host_name(std::size_t host) const {
+    return of_host(host).card.host.name;
+  }
+  [[nodiscard]] std::size_t hosts() const { return leaders.size(); }
+  /// "rank 2 (node1)"
+  [[nodiscard]] std::string rank(std::size_t rank) const;
+};
+
+using Findings = std::vector<Finding>;
+
+void check_reach(const Patient& patient, Findings& findings);
+void check_networks(const Patient& patient, Findings& findings);
+void check_names(const Patient& patient, Findings& findings);
+void check_limits(const Patient& patient, Findings& findings);
+void check_memory(const Patient& patient, Findings& findings);
+void check_cores(const Patient& patient, Findings& findings);
+void check_settings(const Patient& patient, Findings& findings);
+void check_versions(const Patient& patient, Findings& findings);
+void check_devices(const Patient& patient, Findings& findings);
+void check_clocks(const Patient& patient, Findings& findings);
+
+/// All of them, the worst first.
+[[nodiscard]] Findings examine(const Patient& patient);
+
+/// "a, b, c and 4 more"
+[[nodiscard]] std::string list_some(const std::vector<std::string>& names, std::size_t most = 4);
+
+}  // namespace tutti::app::doctor

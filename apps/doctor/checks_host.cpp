@@ -1,0 +1,196 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "control/topology.hpp"
+#include "doctor/checks.hpp"
+#include "text.hpp"
+
+namespace tutti::app::doctor {
+namespace {
+
+constexpr std::int64_t own_descriptors = 8;
+constexpr std::uint64_t enough_locked = std::uint64_t{64} << 20;
+constexpr std::int64_t least_shared = std::int64_t{8} << 20;  // a rank
+
+/// "0-3,8"
+std::string list_cpus(const std::vector<int>& cpus) {
+  std::string text;
+  for (std::size_t i = 0; i < cpus.size(); ++i) {
+    auto end = i;
+    while (end + 1 < cpus.size() && cpus[end + 1] == cpus[end] + 1) ++end;
+    text += fmt::format("{}{}", text.empty() ? "" : ",", cpus[i]);
+    if (end > i) text += fmt::format("-{}", cpus[end]);
+    i = end;
+  }
+  return text;
+}
+
+bool has_devices(const Patient& patient, std::size_t host) {
+  return std::any_of(patient.ranks_of[host].begin(), patient.ranks_of[host].end(),
+                     [&](std::size_t rank) { return !patient.facts[rank].card.devices.empty(); });
+}
+
+std::vector<std::string> rank_numbers(const std::vector<std::size_t>& ranks) {
+  std::vector<std::string> numbers;
+  numbers.reserve(ranks.size());
+  for (const auto rank : ranks) numbers.push_back(std::to_string(rank));
+  return numbers;
+}
+
+}  // namespace
+
+void check_limits(const Patient& patient, Findings& findings) {
+  const auto size = static_cast<int>(patient.facts.size());
+  for (std::size_t rank = 0; rank < patient.facts.size(); ++rank) {
+    const auto& card = patient.facts[rank].card;
+    const auto links =
+        static_cast<std::int64_t>(control::neighbours(static_cast<int>(rank), size).size());
+    const auto least = own_descriptors + 3 * links;
+    const auto most = own_descriptors + links + 2 * (size - 1);
+    const auto free = static_cast<std::int64_t>(card.open_files_limit) -
+                      static_cast<std::int64_t>(card.open_files);
+    if (free >= most) continue;
+    const auto need = static_cast<std::int64_t>(card.open_files) + most;
+    findings.push_back(
+        {free < least ? Severity::stops : Severity::note, "descriptors",
+         fmt::format("{} may open {} files and has {} open, but {} needs up to {} more",
+                     patient.rank(rank), card.open_files_limit, card.open_files,
+                     free < least ? "the job" : "an all-to-all", most),
+         fmt::format("raise the limit there: ulimit -n {} or more", need)});
+    break;  // the others of its host are alike, and one remedy serves all
+  }
+  for (std::size_t host = 0; host < patient.hosts(); ++host) {
+    const auto& it = patient.of_host(host);
+    if (it.locked_memory >= enough_locked || !has_devices(patient, host) || it.rdma.empty())
+      continue;
+    findings.push_back({Severity::slows, "locked memory",
+                        fmt::format("{} may lock only {} of memory, too little for NCCL over RDMA",
+                                    patient.host_name(host), size_text(it.locked_memory)),
+                        "ulimit -l unlimited there (limits.conf, or LimitMEMLOCK of the service)"});
+  }
+  for (std::size_t host = 0; host < patient.hosts(); ++host) {
+    const auto& it = patient.of_host(host);
+    const auto ranks = static_cast<int>(patient.ranks_of[host].size());
+    if (it.ports == 0 || it.ports >= ranks) continue;
+    findings.push_back({Severity::stops, "ports",
+                        fmt::format("TUTTI_PORT_RANGE={} has {} for the {} of {}", it.port_range,
+                                    count_text(it.ports, "port"), count_text(ranks, "rank"),
+                                    patient.host_name(host)),
+                        "give a range of at least one port for each rank of a host"});
+    break;
+  }
+}
+
+void check_memory(const Patient& patient, Findings& findings) {
+  for (std::size_t host = 0; host < patient.hosts(); ++host) {
+    const auto& it = patient.of_host(host);
+    const auto ranks = static_cast<std::int64_t>(patient.ranks_of[host].size());
+    if (ranks < 2 || it.shared_memory >= least_shared * ranks) continue;
+    const bool devices = has_devices(patient, host);
+    findings.push_back(
+        {devices ? Severity::stops : Severity::note, "shared memory",
+         it.shared_memory < 0
+             ? fmt::format("{} has no /dev/shm", patient.host_name(host))
+             : fmt::format("{} has {} free in /dev/shm for {}", patient.host_name(host),
+                           size_text(static_cast<std::size_t>(it.shared_memory)),
+                           count_text(ranks, "rank")),
+         fmt::format(
+             "{} to talk inside the host: give a container --shm-size=1g, or mount it larger",
+             devices ? "NCCL needs it" : "tutti does without, but MPI and NCCL use it")});
+  }
+  for (std::size_t host = 0; host < patient.hosts(); ++host) {
+    for (const auto rank : patient.ranks_of[host]) {
+      const auto& failure = patient.facts[rank].single_copy_failure;
+      if (failure.empty()) continue;
+      findings.push_back({Severity::slows, "single copy",
+                          fmt::format("{} may not read the memory of its neighbours ({}): inside "
+                                      "the host, data is copied twice",
+                                      patient.rank(rank), failure),
+                          "sysctl kernel.yama.ptrace_scope=0, or for a container --cap-add "
+                          "SYS_PTRACE"});
+      break;
+    }
+  }
+}
+
+void check_cores(const Patient& patient, Findings& findings) {
+  std::vector<std::string> crowded;
+  std::vector<std::string> tight;
+  for (std::size_t host = 0; host < patient.hosts(); ++host) {
+    const auto& ranks = patient.ranks_of[host];
+    std::set<int> used;
+    std::map<std::vector<int>, std::vector<std::size_t>> by_cpus;
+    for (const auto rank : ranks) {
+      const auto& cpus = patient.facts[rank].cpus;
+      used.insert(cpus.begin(), cpus.end());
+      by_cpus[cpus].push_back(rank);
+    }
+    const auto& name = patient.host_name(host);
+    const auto machine = patient.of_host(host).machine_cpus;
+    bool told = false;
+    for (const auto& [cpus, together] : by_cpus) {
+      // Bound to fewer cores than they are, while the host has others.
+      if (cpus.empty() || together.size() <= cpus.size() ||
+          static_cast<int>(cpus.size()) >= machine) {
+        continue;
+      }
+      told = true;
+      findings.push_back(
+          {Severity::slows, "binding",
+           fmt::format("ranks {} of {} are bound to the same {} ({}), of {} that it "
+                       "has",
+                       list_some(rank_numbers(together)), name,
+                       count_text(static_cast<long>(cpus.size()), "core"), list_cpus(cpus),
+                       machine),
+           "mpirun --bind-to none, or --bind-to core with one mpirun for all ranks"});
+    }
+    if (told) continue;
+    if (!used.empty() && ranks.size() > used.size()) {
+      crowded.push_back(fmt::format("{} ({} on {})", name,
+                                    count_text(static_cast<long>(ranks.size()), "rank"),
+                                    count_text(static_cast<long>(used.size()), "core")));
+    } else if (std::any_of(ranks.begin(), ranks.end(), [&](std::size_t rank) {
+                 return patient.facts[rank].cpus.size() == 1 &&
+                        machine > static_cast<int>(ranks.size());
+               })) {
+      tight.push_back(name);
+    }
+  }
+  if (!crowded.empty()) {
+    findings.push_back({Severity::note, "cores",
+                        fmt::format("ranks outnumber cores on {}: all works, but times mean little",
+                                    list_some(crowded)),
+                        "start fewer ranks there, or measure elsewhere"});
+  }
+  if (!tight.empty()) {
+    findings.push_back({Severity::note, "binding",
+                        fmt::format("ranks of {} are bound to one core each while others are free, "
+                                    "and a rank has more than one thread",
+                                    list_some(tight)),
+                        "mpirun --bind-to none, or --map-by slot:PE=2"});
+  }
+}
+
+void check_clocks(const Patient& patient, Findings& findings) {
+  constexpr double most_seconds = 1;
+  std::size_t first = 0;
+  std::size_t last = 0;
+  for (std::size_t host = 1; host < patient.hosts(); ++host) {
+    if (patient.of_host(host).clock_ns < patient.of_host(first).clock_ns) first = host;
+    if (patient.of_host(host).clock_ns > patient.of_host(last).clock_ns) last = host;
+  }
+  const auto apart =
+      static_cast<double>(patient.of_host(last).clock_ns - patient.of_host(first).clock_ns) / 1e9;
+  if (apart <= most_seconds) return;
+  findings.push_back({Severity::note, "clock",
+                      fmt::format("the clock of {} is {:.1f} s ahead of that of {}: log lines of "
+                                  "different hosts can't be put in order, and tickets may expire",
+                                  patient.host_name(last), apart, patient.host_name(first)),
+                      "start chrony or another time service on all hosts"});
+}
+
+}  // namespace tutti::app::doctor

@@ -1,0 +1,162 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+
+#include "device/agreement.hpp"
+#include "device/nccl_numbers.hpp"
+#include "doctor/checks.hpp"
+
+namespace tutti::app::doctor {
+namespace {
+
+/// May differ from host to host, and says so in docs/environment.md.
+bool may_differ(const std::string& variable) {
+  constexpr std::array<std::string_view, 8> local{
+      "TUTTI_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TUTTI_HOST_ID",
+      "TUTTI_LOG",           "TUTTI_CONGESTION",   "TUTTI_SECRET_FILE",  "NCCL_IB_HCA"};
+  return std::find(local.begin(), local.end(), variable) != local.end();
+}
+
+/// Where ranks differ in a value: the lowest rank of each value.
+template <class Value>
+std::map<Value, std::size_t> by_value(const Patient& patient, const std::vector<Value>& values) {
+  std::map<Value, std::size_t> result;
+  for (std::size_t rank = 0; rank < patient.facts.size(); ++rank) {
+    result.emplace(values[rank], rank);
+  }
+  return result;
+}
+
+/// One finding where `value` is not the same for all.
+template <class Read>
+void compare(const Patient& patient, Findings& findings, Severity severity, const char* check,
+             const char* what, const Read& read, const char* remedy) {
+  std::vector<std::string> values;
+  for (const auto& facts : patient.facts) values.push_back(read(facts));
+  const auto different = by_value(patient, values);
+  if (different.size() < 2) return;
+  std::vector<std::string> parts;
+  for (const auto& [value, rank] : different) {
+    parts.push_back(fmt::format("{} on {}", value.empty() ? "none" : value, patient.rank(rank)));
+  }
+  findings.push_back(
+      {severity, check, fmt::format("{} differs: {}", what, list_some(parts)), remedy});
+}
+
+}  // namespace
+
+void check_settings(const Patient& patient, Findings& findings) {
+  std::set<std::string> variables;
+  std::set<std::string> must_agree;
+  for (const auto& facts : patient.facts) {
+    for (const auto& [variable, value] : facts.settings) variables.insert(variable);
+    for (const auto& [variable, value] : facts.card.settings) must_agree.insert(variable);
+  }
+  for (const auto& variable : variables) {
+    std::vector<std::string> values;
+    std::size_t set = 0;
+    for (const auto& facts : patient.facts) {
+      const auto found = facts.settings.find(variable);
+      set += found != facts.settings.end() ? 1 : 0;
+      values.push_back(found == facts.settings.end() ? "" : found->second);
+    }
+    const auto different = by_value(patient, values);
+    if (different.size() < 2) continue;
+    const bool missing = set < patient.facts.size();
+    if (!missing && may_differ(variable)) continue;
+    if (variable == "TUTTI_HOST_ID") continue;
+    // Unset may still mean the same as the value that others set.
+    bool disagree = false;
+    for (const auto& facts : patient.facts) {
+      const auto mine = facts.card.settings.find(variable);
+      const auto first = patient.facts[0].card.settings.find(variable);
+      if (mine == facts.card.settings.end() || first == patient.facts[0].card.settings.end())
+        continue;
+      disagree |= mine->second != first->second;
+    }
+    const auto with = std::find_if(values.begin(), values.end(),
+                                   [](const auto& value) { return !value.empty(); });
+    const auto other = std::find_if(values.begin(), values.end(),
+                                    [&](const auto& value) { return value != *with; });
+    const auto one = static_cast<std::size_t>(with - values.begin());
+    const auto two = static_cast<std::size_t>(other - values.begin());
+    findings.push_back(
+        {disagree ? Severity::stops
+         : variable.starts_with("NCCL_") || variable == "TUTTI_TIMEOUT" ||
+                 variable == "TUTTI_PORT_RANGE"
+             ? Severity::slows
+             : Severity::note,
+         "settings",
+         other->empty() ? fmt::format("{} is {} on {} and not set on {}: mpirun hands on only what "
+                                      "it is told to",
+                                      variable, *with, patient.rank(one), patient.rank(two))
+                        : fmt::format("{} is {} on {} and {} on {}", variable, *with,
+                                      patient.rank(one), *other, patient.rank(two)),
+         fmt::format("set it alike on all ranks: mpirun -x {}", variable)});
+  }
+}
+
+void check_versions(const Patient& patient, Findings& findings) {
+  compare(
+      patient, findings, Severity::stops, "version", "the version of tutti",
+      [](const Facts& facts) { return facts.card.version; }, "install one version on all hosts");
+  compare(
+      patient, findings, Severity::note, "driver", "the CUDA version of the driver",
+      [](const Facts& facts) { return facts.driver_version; },
+      "install one driver on all hosts; unlike ones are a common cause of odd failures");
+  const bool some_devices =
+      std::any_of(patient.facts.begin(), patient.facts.end(),
+                  [](const Facts& facts) { return !facts.card.devices.empty(); });
+  if (!some_devices) return;
+  compare(
+      patient, findings, Severity::slows, "nccl", "the version of NCCL",
+      [](const Facts& facts) {
+        const auto version = static_cast<int>(facts.card.nccl_version);
+        return version == 0 ? std::string() : device::nccl_version_text(version);
+      },
+      "install one NCCL on all hosts, or set LD_LIBRARY_PATH and hand it on by mpirun -x");
+}
+
+void check_devices(const Patient& patient, Findings& findings) {
+  const auto with = std::count_if(patient.facts.begin(), patient.facts.end(),
+                                  [](const Facts& facts) { return !facts.card.devices.empty(); });
+  if (with == 0) return;
+  std::vector<rendezvous::Card> cards;
+  for (const auto& facts : patient.facts) {
+    auto card = facts.card;
+    // What differs here has its own finding, and would keep the cards from being looked at.
+    card.settings.clear();
+    card.version = patient.facts[0].card.version;
+    card.nccl_version = patient.facts[0].card.nccl_version;
+    cards.push_back(std::move(card));
+  }
+  const rendezvous::Peers peers(0, std::move(cards), {});
+  const auto agreement = device::agree(peers);
+  if (agreement.path != device::Path::nccl) {
+    findings.push_back({Severity::slows, "devices",
+                        fmt::format("NCCL can't serve this job: {}", agreement.reason),
+                        agreement.path == device::Path::host
+                            ? "show every rank a device (CUDA_VISIBLE_DEVICES, the container's "
+                              "--gpus), or use --backend cpu"
+                            : "give every rank a whole device of its own: fewer ranks on the host, "
+                              "or another CUDA_VISIBLE_DEVICES"});
+  }
+  for (std::size_t rank = 0; rank < patient.facts.size(); ++rank) {
+    const auto& facts = patient.facts[rank];
+    const auto count = facts.card.devices.size();
+    if (count == 0) continue;
+    const auto mine = count == 1
+                          ? std::size_t{0}
+                          : static_cast<std::size_t>(patient.places[rank].local_rank) % count;
+    if (mine >= facts.device_is_far.size() || !facts.device_is_far[mine]) continue;
+    findings.push_back({Severity::slows, "locality",
+                        fmt::format("{} runs on cores that are far from its device {} ({})",
+                                    patient.rank(rank), mine, facts.card.devices[mine].bus_id),
+                        "mpirun --map-by numa, or --bind-to none"});
+  }
+}
+
+}  // namespace tutti::app::doctor

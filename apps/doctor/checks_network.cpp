@@ -1,0 +1,208 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+
+#include "doctor/checks.hpp"
+#include "rendezvous/interfaces.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti::app::doctor {
+namespace {
+
+constexpr double clearly_faster = 2;
+
+std::string speed_text(int mbit) {
+  return mbit % 1000 == 0 ? fmt::format("{} Gbit/s", mbit / 1000) : fmt::format("{} Mbit/s", mbit);
+}
+
+bool same_network(const LinkFact& one, const LinkFact& other) {
+  const auto a = rendezvous::SocketAddress::parse(one.address);
+  const auto b = rendezvous::SocketAddress::parse(other.address);
+  return a && b && one.prefix_bits == other.prefix_bits && a->shares_prefix(*b, one.prefix_bits);
+}
+
+/// The way from one host to another does not work at any address.
+Finding unreachable(const Patient& patient, std::size_t from, std::size_t to,
+                    const std::vector<ReachFact>& tries) {
+  std::vector<std::string> reasons;
+  bool all_silent = true;
+  for (const auto& it : tries) {
+    reasons.push_back(fmt::format("{}: {}", it.address, it.failure));
+    all_silent &= it.failure == "no answer";
+  }
+  const auto& range = patient.of_host(to).port_range;
+  return {Severity::stops, "reachability",
+          fmt::format("{} can't connect to {} ({})", patient.host_name(from), patient.host_name(to),
+                      reasons.empty() ? "it offers no address of a family that this host has"
+                                      : list_some(reasons)),
+          all_silent
+              ? fmt::format("this is what a firewall does, or a network without a way there: "
+                            "open TCP {} between the hosts, or name another network by "
+                            "TUTTI_SOCKET_IFNAME",
+                            range.empty() ? "ports, a few by TUTTI_PORT_RANGE=40000-40015,"
+                                          : "ports " + range)
+              : "look at the route between the hosts and at their firewalls, or name another "
+                "network by TUTTI_SOCKET_IFNAME"};
+}
+
+}  // namespace
+
+void check_reach(const Patient& patient, Findings& findings) {
+  constexpr std::size_t most_pairs = 8;
+  std::size_t pairs = 0;
+  for (std::size_t from = 0; from < patient.hosts(); ++from) {
+    std::map<int, std::vector<ReachFact>> tries;
+    for (const auto& it : patient.of_host(from).reached) tries[it.host].push_back(it);
+    for (const auto& [host, reached] : tries) {
+      const auto to = static_cast<std::size_t>(host);
+      const bool works = std::any_of(reached.begin(), reached.end(),
+                                     [](const ReachFact& it) { return it.failure.empty(); });
+      if (!works && ++pairs <= most_pairs) {
+        findings.push_back(unreachable(patient, from, to, reached));
+      }
+      if (!works) continue;
+      for (const auto& it : reached) {
+        // Other networks of the host may well lead nowhere; one that both are in should not.
+        if (it.failure.empty() || !it.beside || ++pairs > most_pairs) continue;
+        findings.push_back(
+            {Severity::note, "reachability",
+             fmt::format("{} can't reach {} at {} ({}), although both are in that network; it "
+                         "uses another",
+                         patient.host_name(from), patient.host_name(to), it.address, it.failure),
+             "mend that network, or leave it out by TUTTI_SOCKET_IFNAME, with ^ before its name"});
+      }
+    }
+  }
+  if (pairs > most_pairs) {
+    findings.push_back({Severity::stops, "reachability",
+                        fmt::format("{} more ways between hosts fail", pairs - most_pairs),
+                        "mend those above first"});
+  }
+}
+
+void check_networks(const Patient& patient, Findings& findings) {
+  std::vector<std::vector<rendezvous::SocketAddress>> addresses;
+  std::vector<std::string> hosts;
+  std::vector<std::string> identities;
+  for (std::size_t rank = 0; rank < patient.facts.size(); ++rank) {
+    const auto& card = patient.facts[rank].card;
+    if (!card.failure.empty()) {
+      findings.push_back({Severity::stops, "network",
+                          fmt::format("{} can't listen: {}", patient.rank(rank), card.failure),
+                          "set the variable to what this host has"});
+      return;
+    }
+    addresses.push_back(card.addresses);
+    hosts.push_back(card.host.name);
+    identities.push_back(card.host.identity);
+  }
+  if (patient.hosts() < 2) return;
+  try {
+    rendezvous::require_common_family(addresses, hosts, identities);
+  } catch (const Error& error) {
+    findings.push_back(
+        {Severity::stops, "network", error.sentence(), "give all hosts an address of one family"});
+  }
+
+  for (std::size_t host = 0; host < patient.hosts(); ++host) {
+    const auto& mine = patient.of_host(host);
+    // The first that is chosen carries the data, if all can reach it.
+    const auto used = std::find_if(mine.links.begin(), mine.links.end(),
+                                   [](const LinkFact& link) { return link.chosen; });
+    if (used == mine.links.end()) continue;
+    for (const auto& other : mine.links) {
+      if (other.name == used->name || used->speed_mbit <= 0 || !other.chosen) continue;
+      if (other.speed_mbit >= clearly_faster * used->speed_mbit) {
+        findings.push_back(
+            {Severity::slows, "speed",
+             fmt::format("{} tries {} ({}) first, and {} ({}) is faster", patient.host_name(host),
+                         used->name, speed_text(used->speed_mbit), other.name,
+                         speed_text(other.speed_mbit)),
+             fmt::format("if all hosts have it: mpirun -x TUTTI_SOCKET_IFNAME={}", other.name)});
+        break;
+      }
+    }
+    // Against the first host that shares the network, so that one odd host is one finding.
+    bool speed_told = false;
+    bool mtu_told = false;
+    for (std::size_t before = 0; before < host; ++before) {
+      for (const auto& theirs : patient.of_host(before).links) {
+        if (!theirs.chosen || !same_network(*used, theirs)) continue;
+        if (!mtu_told && theirs.mtu > 0 && used->mtu > 0 && theirs.mtu != used->mtu) {
+          mtu_told = true;
+          findings.push_back(
+              {Severity::slows, "mtu",
+               fmt::format("the MTU of {} on {} is {}, and of {} on {} {}: large packets may be "
+                           "lost between them",
+                           used->name, patient.host_name(host), used->mtu, theirs.name,
+                           patient.host_name(before), theirs.mtu),
+               fmt::format("set it alike: ip link set {} mtu {}", used->name,
+                           std::min(used->mtu, theirs.mtu))});
+        }
+        if (!speed_told && theirs.speed_mbit > 0 && used->speed_mbit > 0 &&
+            theirs.speed_mbit >= clearly_faster * used->speed_mbit) {
+          speed_told = true;
+          findings.push_back(
+              {Severity::slows, "speed",
+               fmt::format(
+                   "{} of {} runs at {}, {} of {} at {}: the whole job waits for the slower",
+                   used->name, patient.host_name(host), speed_text(used->speed_mbit), theirs.name,
+                   patient.host_name(before), speed_text(theirs.speed_mbit)),
+               "look at its cable, the port of the switch, and ethtool " + used->name});
+        }
+      }
+    }
+  }
+
+  std::map<std::string, std::vector<std::string>> rdma;
+  for (std::size_t host = 0; host < patient.hosts(); ++host) {
+    const auto& devices = patient.of_host(host).rdma;
+    if (!devices.empty()) rdma[list_some(devices)].push_back(patient.host_name(host));
+  }
+  for (const auto& [devices, names] : rdma) {
+    findings.push_back(
+        {Severity::note, "rdma",
+         fmt::format("{} has RDMA ({}), which tutti does not use for host memory: it "
+                     "goes by TCP",
+                     list_some(names), devices),
+         "buffers on GPUs use it through NCCL; else name its IP interface by "
+         "TUTTI_SOCKET_IFNAME, such as ib0"});
+  }
+}
+
+void check_names(const Patient& patient, Findings& findings) {
+  if (patient.hosts() < 2) return;
+  std::vector<std::string> to_loopback;
+  std::vector<std::string> to_nowhere;
+  std::string example;
+  for (std::size_t host = 0; host < patient.hosts(); ++host) {
+    const auto& it = patient.of_host(host);
+    if (!it.own_name_failure.empty()) to_nowhere.push_back(patient.host_name(host));
+    for (const auto& address : it.own_name_addresses) {
+      const auto parsed = rendezvous::SocketAddress::parse(address);
+      if (!parsed || !parsed->is_loopback()) continue;
+      to_loopback.push_back(patient.host_name(host));
+      example = address;
+      break;
+    }
+  }
+  if (!to_loopback.empty()) {
+    findings.push_back(
+        {Severity::note, "names",
+         fmt::format("the own name of {} leads to loopback ({}): tutti does not go by names, but "
+                     "Gloo, torchrun and MASTER_ADDR do, and would wait there for other hosts",
+                     list_some(to_loopback), example),
+         "give the name the host's own address in /etc/hosts, in place of 127.0.1.1"});
+  }
+  if (!to_nowhere.empty()) {
+    findings.push_back({Severity::note, "names",
+                        fmt::format("the own name of {} is not known there: programs that go by "
+                                    "names will fail or wait",
+                                    list_some(to_nowhere)),
+                        "add it to /etc/hosts or to the name server"});
+  }
+}
+
+}  // namespace tutti::app::doctor

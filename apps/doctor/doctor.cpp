@@ -1,0 +1,206 @@
+#include "doctor/doctor.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <thread>
+
+#include "bootstrap/job_secret.hpp"
+#include "doctor/gather.hpp"
+#include "doctor/measure.hpp"
+#include "doctor/reach.hpp"
+#include "job.hpp"
+#include "rendezvous/interfaces.hpp"
+#include "tutti/bootstrap.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti::app {
+namespace {
+
+using namespace doctor;
+
+constexpr std::chrono::milliseconds reach_patience{2000};
+constexpr std::size_t token_bytes = 16;
+// So that a large job does not try every host from every other.
+constexpr std::size_t most_targets = 32;
+
+std::string draw_token() {
+  std::array<std::byte, token_bytes / 2> random{};
+  bootstrap::draw_random(random);
+  std::string text;
+  for (const auto byte : random) text += fmt::format("{:02x}", static_cast<unsigned>(byte));
+  return text;
+}
+
+/// Facts of all ranks, by rank. Throws Error{mismatch} where a rank runs another version.
+std::vector<Facts> exchange(Bootstrap& bootstrap, const Facts& mine, Deadline deadline) {
+  std::vector<Facts> all;
+  for (const auto& bytes : bootstrap.all_gather(encode(mine), deadline)) {
+    auto facts = decode(bytes);
+    if (!facts) {
+      throw Error(ErrorCode::mismatch,
+                  fmt::format("what rank {} says of itself can't be read: install one version of "
+                              "tutti on all hosts",
+                              all.size()));
+    }
+    all.push_back(std::move(*facts));
+  }
+  return all;
+}
+
+std::vector<Target> targets_of(const Patient& patient, std::size_t own) {
+  std::vector<Target> targets;
+  const auto others = patient.hosts() - 1;
+  for (std::size_t step = 1; step <= std::min(others, most_targets); ++step) {
+    const auto host = (own + step) % patient.hosts();
+    const auto& facts = patient.of_host(host);
+    for (const auto& address : facts.card.addresses) {
+      if (address.is_loopback()) continue;
+      targets.push_back({.host = static_cast<int>(host), .address = address, .token = facts.token});
+    }
+  }
+  return targets;
+}
+
+/// What this rank finds out about others, once it knows them.
+void explore(Facts& mine, const Patient& patient, std::size_t rank) {
+  const auto own = static_cast<std::size_t>(patient.places[rank].host_index);
+  if (patient.leaders[own] == rank) {
+    mine.reached = try_targets(targets_of(patient, own), reach_patience);
+    for (auto& it : mine.reached) {
+      // A bridge that every host has for itself is no common network.
+      for (const auto& link : mine.links) {
+        const auto address = rendezvous::SocketAddress::parse(link.address);
+        const auto text = it.address.substr(0, it.address.rfind(':'));
+        const auto target = rendezvous::SocketAddress::parse(
+            text.starts_with("[") ? text.substr(1, text.size() - 2) : text);
+        it.beside |= link.chosen && address && target &&
+                     address->shares_prefix(*target, link.prefix_bits) &&
+                     !rendezvous::is_virtual_bridge(link.name);
+      }
+    }
+  }
+  const auto& neighbours = patient.ranks_of[own];
+  if (neighbours.size() > 1) {
+    const auto at = static_cast<std::size_t>(patient.places[rank].local_rank);
+    const auto& neighbour = patient.facts[neighbours[(at + 1) % neighbours.size()]];
+    if (neighbour.card.host.pid_namespace != mine.card.host.pid_namespace ||
+        mine.card.host.pid_namespace.empty()) {
+      mine.single_copy_failure = "it has another pid namespace";
+    } else {
+      mine.single_copy_failure = try_single_copy(neighbour);
+    }
+  }
+}
+
+struct Diagnosis {
+  std::unique_ptr<Patient> patient;
+  Findings findings;
+  Matrix matrix;
+  bool is_broken = false;  ///< MPI may be unusable: no orderly end
+  int rank = 0;
+};
+
+Facts look_here(const EnvironmentMap& map) {
+  try {
+    return gather_facts(map, Environment::from(map));
+  } catch (const Error& error) {
+    // A setting that can't be used is a finding, and no end of the examination.
+    auto facts = gather_facts(map, Environment());
+    facts.card.failure = error.sentence();
+    return facts;
+  }
+}
+
+void examine_job(Bootstrap& bootstrap, const DoctorOptions& options, Diagnosis& diagnosis) {
+  const auto map = current_environment();
+  Options settings;
+  settings.backend = options.backend;
+  if (options.timeout.count() > 0) settings.timeout = options.timeout;
+  const auto deadline = Deadline::after(setup_timeout(settings));
+  const auto rank = static_cast<std::size_t>(bootstrap.rank());
+  diagnosis.rank = bootstrap.rank();
+
+  auto mine = look_here(map);
+  // What neighbours read, at an address that stays: in the heap, as long as this function runs.
+  const auto token = std::make_unique<std::array<char, token_bytes + 1>>();
+  mine.token = draw_token();
+  std::copy(mine.token.begin(), mine.token.end(), token->begin());
+  mine.nonce_address = reinterpret_cast<std::uintptr_t>(token->data());
+
+  std::unique_ptr<Door> door;
+  if (mine.card.failure.empty()) {
+    try {
+      const auto environment = Environment::from(map);
+      auto listeners =
+          rendezvous::listen_everywhere(rendezvous::usable_interfaces(environment),
+                                        environment.socket_family, environment.port_range);
+      for (const auto& listener : listeners) mine.card.addresses.push_back(listener.address);
+      door = std::make_unique<Door>(std::move(listeners), mine.token);
+    } catch (const Error& error) {
+      mine.card.failure = error.sentence();
+    }
+  }
+  bootstrap.barrier(deadline);
+  mine.clock_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                      std::chrono::system_clock::now().time_since_epoch())
+                      .count();
+  auto all = exchange(bootstrap, mine, deadline);
+  diagnosis.patient = std::make_unique<Patient>(all);
+  explore(mine, *diagnosis.patient, rank);
+  all = exchange(bootstrap, mine, deadline);
+  door.reset();
+  diagnosis.patient = std::make_unique<Patient>(std::move(all));
+  diagnosis.findings = examine(*diagnosis.patient);
+  // What would fail is known by now; trying it would only take its time.
+  if (exit_status(diagnosis.findings) != 0) return;
+  try {
+    auto communicator = Communicator::create(bootstrap, settings);
+    if (options.measure) diagnosis.matrix = measure(communicator, *diagnosis.patient);
+    communicator.finalize();
+  } catch (const Error& error) {
+    diagnosis.is_broken = true;
+    diagnosis.findings.insert(diagnosis.findings.begin(),
+                              {Severity::stops, "set-up", error.sentence(),
+                               "the sentence says what to do; docs/troubleshooting.md has more"});
+  }
+}
+
+void print(const Diagnosis& diagnosis, const DoctorOptions& options) {
+  if (diagnosis.rank != 0 || !diagnosis.patient) return;
+  const auto json =
+      as_json(*diagnosis.patient, diagnosis.findings, diagnosis.matrix).dump(1) + "\n";
+  if (options.json == "-") {
+    fmt::print("{}", json);
+  } else {
+    fmt::print("{}", as_text(*diagnosis.patient, diagnosis.findings, diagnosis.matrix));
+    if (!options.json.empty() && !(std::ofstream(options.json) << json).flush()) {
+      fmt::print(stderr, "tutti: --json {} can't be written\n", options.json);
+    }
+  }
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int diagnose(const DoctorOptions& options) {
+  Diagnosis diagnosis;
+  auto job_options = options;
+  job_options.instead_of_communicator = [&](Bootstrap& bootstrap) {
+    examine_job(bootstrap, options, diagnosis);
+    print(diagnosis, options);
+    if (!diagnosis.is_broken) return;
+    // As run_job does: without MPI_Finalize, and whoever speaks is heard first.
+    if (diagnosis.rank != 0) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    std::fflush(nullptr);
+    ::_exit(exit_status(diagnosis.findings));
+  };
+  return run_job(job_options, [&](Job&) { return exit_status(diagnosis.findings); });
+}
+
+}  // namespace tutti::app

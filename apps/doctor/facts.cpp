@@ -1,0 +1,74 @@
+#include "doctor/facts.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace tutti::app::doctor {
+
+using nlohmann::json;
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkFact, name, address, prefix_bits, speed_mbit, mtu, chosen)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ReachFact, host, address, failure, beside)
+
+namespace {
+
+/// One place that names each field, for both directions.
+template <class F, class Visit>
+void visit(F& facts, const Visit& field) {
+  field("links", facts.links);
+  field("own_name_addresses", facts.own_name_addresses);
+  field("own_name_failure", facts.own_name_failure);
+  field("locked_memory", facts.locked_memory);
+  field("shared_memory", facts.shared_memory);
+  field("cpus", facts.cpus);
+  field("machine_cpus", facts.machine_cpus);
+  field("driver_version", facts.driver_version);
+  field("device_is_far", facts.device_is_far);
+  field("settings", facts.settings);
+  field("port_range", facts.port_range);
+  field("ports", facts.ports);
+  field("clock_ns", facts.clock_ns);
+  field("rdma", facts.rdma);
+  field("token", facts.token);
+  field("nonce_address", facts.nonce_address);
+  field("reached", facts.reached);
+  field("single_copy_failure", facts.single_copy_failure);
+}
+
+}  // namespace
+
+Bytes encode(const Facts& facts) {
+  json object;
+  visit(facts, [&](const char* name, const auto& value) { object[name] = value; });
+  // Names of hosts and values of variables may be in any encoding.
+  const auto text = object.dump(-1, ' ', false, json::error_handler_t::replace);
+  const auto card = facts.card.encode();
+  ByteWriter writer;
+  writer.put(static_cast<std::uint32_t>(card.size()));
+  auto bytes = std::move(writer).bytes();
+  bytes.insert(bytes.end(), card.begin(), card.end());
+  const auto* const begin = reinterpret_cast<const std::byte*>(text.data());
+  bytes.insert(bytes.end(), begin, begin + text.size());
+  return bytes;
+}
+
+std::optional<Facts> decode(const Bytes& bytes) {
+  ByteReader reader(bytes);
+  const auto card_bytes = reader.get<std::uint32_t>();
+  constexpr std::size_t head = sizeof(std::uint32_t);
+  if (!reader.ok() || card_bytes > bytes.size() - head) return std::nullopt;
+  const auto card_end = bytes.begin() + head + card_bytes;
+  auto card = rendezvous::Card::decode(Bytes(bytes.begin() + head, card_end));
+  if (!card) return std::nullopt;
+  Facts facts;
+  facts.card = std::move(*card);
+  try {
+    const auto* const text = reinterpret_cast<const char*>(bytes.data());
+    const auto object = json::parse(text + head + card_bytes, text + bytes.size());
+    visit(facts, [&](const char* name, auto& value) { object.at(name).get_to(value); });
+  } catch (const json::exception&) {
+    return std::nullopt;
+  }
+  return facts;
+}
+
+}  // namespace tutti::app::doctor

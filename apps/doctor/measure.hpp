@@ -1,0 +1,12 @@
+#pragma once
+
+#include "doctor/report.hpp"
+#include "tutti/communicator.hpp"
+
+namespace tutti::app::doctor {
+
+/// Latency and bandwidth between the lowest ranks of all hosts, disjoint pairs at a time; the whole
+/// matrix on rank 0. Collective.
+[[nodiscard]] Matrix measure(Communicator& communicator, const Patient& patient);
+
+}  // namespace tutti::app::doctor

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/descriptor.hpp"
+#include "doctor/facts.hpp"
+#include "rendezvous/listener.hpp"
+
+namespace tutti::app::doctor {
+
+/// Answers at listening sockets, from a thread of its own: whoever connects hears the token, and
+/// nothing else ever.
+class Door {
+ public:
+  Door(std::vector<rendezvous::Listener> listeners, std::string token);
+  Door(const Door&) = delete;
+  Door& operator=(const Door&) = delete;
+  ~Door();
+
+ private:
+  void answer();
+
+  std::vector<rendezvous::Listener> listeners_;
+  std::string token_;
+  Wakeup stop_;
+  std::thread thread_;
+};
+
+struct Target {
+  int host;
+  rendezvous::SocketAddress address;
+  std::string token;  ///< what the right one says
+};
+
+/// Tries all targets, many at once, for `patience` each at most; results in the order of `targets`.
+[[nodiscard]] std::vector<ReachFact> try_targets(const std::vector<Target>& targets,
+                                                 std::chrono::milliseconds patience);
+
+}  // namespace tutti::app::doctor

@@ -1,0 +1,115 @@
+#include "doctor/report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "text.hpp"
+
+namespace tutti::app::doctor {
+namespace {
+
+constexpr std::array<const char*, 3> severity_names{"stops", "slows", "note"};
+constexpr std::size_t most_hosts_told = 16;
+
+const char* name_of(Severity severity) {
+  return severity_names.at(static_cast<std::size_t>(severity));
+}
+
+std::string link_text(const LinkFact& link) {
+  return fmt::format("{} {}{}, MTU {}", link.name, link.address,
+                     link.speed_mbit > 0 ? fmt::format(", {} Mbit/s", link.speed_mbit) : "",
+                     link.mtu);
+}
+
+std::string table(const Patient& patient, const char* title,
+                  const std::vector<std::vector<double>>& cells) {
+  auto text = fmt::format("{}\n{:<16}", title, "from \\ to");
+  const auto hosts = std::min(patient.hosts(), most_hosts_told);
+  for (std::size_t to = 0; to < hosts; ++to) text += fmt::format("{:>12}", patient.host_name(to));
+  for (std::size_t from = 0; from < hosts; ++from) {
+    text += fmt::format("\n{:<16}", patient.host_name(from));
+    for (std::size_t to = 0; to < hosts; ++to) {
+      const auto value = cells[from][to];
+      text += value < 0 ? fmt::format("{:>12}", "-") : fmt::format("{:>12.1f}", value);
+    }
+  }
+  return text + "\n";
+}
+
+}  // namespace
+
+std::string as_text(const Patient& patient, const Findings& findings, const Matrix& matrix) {
+  std::string text;
+  for (const auto& finding : findings) {
+    text += fmt::format("{}: {}\n       do: {}\n", name_of(finding.severity), finding.sentence,
+                        finding.remedy);
+  }
+  for (std::size_t host = 0; host < patient.hosts() && host < most_hosts_told; ++host) {
+    const auto& links = patient.of_host(host).links;
+    const auto used =
+        std::find_if(links.begin(), links.end(), [](const LinkFact& link) { return link.chosen; });
+    const auto way = patient.hosts() == 1  ? std::string("loopback")
+                     : used == links.end() ? std::string("no network")
+                                           : link_text(*used);
+    text += fmt::format("{}: {}, {}\n", patient.host_name(host),
+                        count_text(static_cast<long>(patient.ranks_of[host].size()), "rank"), way);
+  }
+  if (!matrix.empty()) {
+    text += table(patient, "latency in us, half a round trip of 4 bytes", matrix.latency_us);
+    text += table(patient, "bandwidth in Gbit/s, one stream", matrix.bandwidth_gbit);
+  }
+  std::array<std::size_t, 3> counts{};
+  for (const auto& finding : findings) ++counts.at(static_cast<std::size_t>(finding.severity));
+  const auto job =
+      fmt::format("{} on {}", count_text(static_cast<long>(patient.facts.size()), "rank"),
+                  count_text(static_cast<long>(patient.hosts()), "host"));
+  if (findings.empty()) return text + fmt::format("{}: nothing found, fit to run\n", job);
+  return text + fmt::format("{}: {} ({} in the way, {} that cost speed, {} to know)\n", job,
+                            counts[0] > 0 ? "can't run" : "fit to run", counts[0], counts[1],
+                            counts[2]);
+}
+
+nlohmann::json as_json(const Patient& patient, const Findings& findings, const Matrix& matrix) {
+  auto found = nlohmann::json::array();
+  for (const auto& finding : findings) {
+    found.push_back({{"severity", name_of(finding.severity)},
+                     {"check", finding.check},
+                     {"sentence", finding.sentence},
+                     {"remedy", finding.remedy}});
+  }
+  auto hosts = nlohmann::json::array();
+  for (std::size_t host = 0; host < patient.hosts(); ++host) {
+    auto links = nlohmann::json::array();
+    for (const auto& link : patient.of_host(host).links) {
+      links.push_back({{"name", link.name},
+                       {"address", link.address},
+                       {"speed_mbit", link.speed_mbit},
+                       {"mtu", link.mtu},
+                       {"chosen", link.chosen}});
+    }
+    hosts.push_back({{"name", patient.host_name(host)},
+                     {"ranks", patient.ranks_of[host]},
+                     {"interfaces", links}});
+  }
+  nlohmann::json result{{"schema", 1},
+                        {"ranks", patient.facts.size()},
+                        {"fit", exit_status(findings) == 0},
+                        {"findings", found},
+                        {"hosts", hosts}};
+  if (!matrix.empty()) {
+    result["latency_us"] = matrix.latency_us;
+    result["bandwidth_gbit"] = matrix.bandwidth_gbit;
+  }
+  return result;
+}
+
+int exit_status(const Findings& findings) {
+  return std::any_of(findings.begin(), findings.end(),
+                     [](const Finding& finding) { return finding.severity == Severity::stops; })
+             ? 3
+             : 0;
+}
+
+}  // namespace tutti::app::doctor
