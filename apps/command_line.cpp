@@ -178,6 +178,29 @@ void add_bench_reports(CLI::App& command, BenchOptions& options) {
 
 }  // namespace
 
+void add_local_rank(CLI::App& command, JobOptions& options) {
+  // Of torch.distributed.launch, which may add it to any command line.
+  command.add_option("--local-rank,--local_rank", options.launch.local_rank)->group("");
+}
+
+void add_launch_options(CLI::App& command, JobOptions& options) {
+  command
+      .add_option(
+          "--init", options.launch.init,
+          "how the ranks meet: mpi, env:// (MASTER_ADDR and MASTER_PORT) or tcp://HOST:PORT "
+          "(default: as the process was started)")
+      ->type_name("HOW");
+  command
+      .add_option("--rank", options.launch.rank,
+                  "without MPI: this process's rank (default: as the launcher's variables say)")
+      ->type_name("RANK");
+  command.add_option("--ranks", options.launch.size, "without MPI: how many ranks there are")
+      ->type_name("N");
+  command.add_flag("--insecure", options.insecure,
+                   "without MPI: serve other hosts without a secret, on a network that you trust");
+  add_local_rank(command, options);
+}
+
 void add_job_options(CLI::App& command, JobOptions& options) {
   add(
       command, "--backend", "NAME",
@@ -199,6 +222,7 @@ void add_job_options(CLI::App& command, JobOptions& options) {
       },
       "bound on set-up and on each call (default 60s)");
   command.add_flag("--verbose", options.verbose, "phases, algorithm, every rank's errors");
+  add_launch_options(command, options);
 }
 
 void add_operation_options(CLI::App& command, OperationOptions& options,

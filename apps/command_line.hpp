@@ -11,6 +11,10 @@
 namespace tutti::app {
 
 void add_job_options(CLI::App& command, JobOptions& options);
+/// --init, --rank and their like.
+void add_launch_options(CLI::App& command, JobOptions& options);
+/// --local-rank, which may also stand before the subcommand.
+void add_local_rank(CLI::App& command, JobOptions& options);
 void add_operation_options(CLI::App& command, OperationOptions& options,
                            const CatalogueEntry& entry);
 void add_bench_options(CLI::App& command, BenchOptions& options);

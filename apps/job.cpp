@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -12,7 +12,8 @@
 
 #include "base/environment.hpp"
 #include "device/prewarm.hpp"
-#include "launch/place.hpp"
+#include "launch/resolve.hpp"
+#include "store/open.hpp"
 #include "text.hpp"
 #ifdef TUTTI_HAS_MPI
 #include "tutti/mpi.hpp"
@@ -27,7 +28,7 @@ constexpr std::chrono::milliseconds silence_of_others{300};
 
 using Clock = std::chrono::steady_clock;
 
-[[maybe_unused]] double milliseconds_since(Clock::time_point start) {
+double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
@@ -43,6 +44,23 @@ void print_error(const std::string& sentence) {
   }
   if (!error.speaks_for_job()) std::this_thread::sleep_for(silence_of_others);
   ::_exit(1);
+}
+
+/// Whether this rank prints an error that came before the job ran. Most of them all ranks have; but
+/// for a rank that never came, which may be rank 0, and for what only one process can have wrong.
+bool speaks_of_setup(const JobOptions& options, const Error& error, bool started) {
+  const auto& culprits = error.culprits();
+  const bool lacks_rank_0 = std::find(culprits.begin(), culprits.end(), 0) != culprits.end();
+  if (error.rank() >= 0 || error.code() == ErrorCode::timeout || lacks_rank_0) {
+    return error.speaks_for_job();
+  }
+  // Without a launcher of MPI each process was set up by itself.
+  const bool may_be_alone_with_it =
+      error.code() == ErrorCode::usage || error.code() == ErrorCode::system;
+  if (!started && may_be_alone_with_it && !launch::started_by_mpi_launcher(current_environment())) {
+    return true;
+  }
+  return launched_rank(options.launch) == 0;
 }
 
 }  // namespace
@@ -66,7 +84,7 @@ void Job::start(const JobOptions& options) {
   };
 
   instead_ = options.instead_of_communicator;
-  open(settings);
+  open(options, settings);
   if (communicator_ && communicator_->has_device_path()) {
     device_memory_ = std::make_shared<device::DeviceMemory>(communicator_->device());
   }
@@ -81,13 +99,28 @@ std::string Job::make_communicator(Bootstrap& bootstrap, const Options& settings
   return communicator_->setup_phases();
 }
 
-void Job::open(const Options& settings) {
-  if (!launch::started_by_mpi_launcher(current_environment())) {
+void Job::open(const JobOptions& options, const Options& settings) {
+  const auto map = current_environment();
+  const auto choice = launch::choose_init(map, options.launch);
+  if (choice.init == launch::Init::mpi) return open_mpi(options, settings);
+  if (choice.init == launch::Init::alone) {
     AloneBootstrap alone;
     source_ = alone.source();
     phases_ = make_communicator(alone, settings);
     return;
   }
+  const auto begin = Clock::now();
+  Log log(settings.log_level.value_or(LogLevel::warning), nullptr);
+  const auto store = store::open(map, options.launch, choice, options.insecure, log,
+                                 Deadline::after(setup_timeout(settings)));
+  const auto store_time = milliseconds_since(begin);
+  source_ = store->source();
+  const auto phases = make_communicator(*store, settings);
+  phases_ = fmt::format("store {:.1f} ms ({} messages), {}", store_time, store->messages(), phases);
+}
+
+void Job::open_mpi([[maybe_unused]] const JobOptions& options,
+                   [[maybe_unused]] const Options& settings) {
 #ifdef TUTTI_HAS_MPI
   // Both take a while: CUDA starts beside MPI.
   if (settings.backend == BackendChoice::device) {
@@ -104,13 +137,17 @@ void Job::open(const Options& settings) {
   }
   MpiBootstrap bootstrap(MPI_COMM_WORLD, Deadline::after(setup_timeout(settings)));
   source_ = bootstrap.source();
+  mpi_library_ = MpiBootstrap::library_version();
+  (void)launch::require_agreement(
+      current_environment(), options.launch,
+      {.rank = bootstrap.rank(), .size = bootstrap.size(), .mpi = mpi_library_});
   phases_ = fmt::format("MPI_Init {:.1f} ms, {}{}", mpi_time, cuda_text,
                         make_communicator(bootstrap, settings));
 #else
   throw Error(
       ErrorCode::usage,
       "an MPI launcher started this process, but this tutti was built without MPI: build it "
-      "with -Dmpi=enabled");
+      "with -Dmpi=enabled, or say --init env:// with MASTER_ADDR and MASTER_PORT set");
 #endif
 }
 
@@ -124,9 +161,7 @@ bool Job::is_on_nccl() const {
 }
 
 std::string Job::mpi() const {
-  if (!mpi_) return "";
-  const auto begin = source_.find('(') + 1;  // "MPI (Open MPI v4.1.4)"
-  return mpi_version_text(source_.substr(begin, source_.rfind(')') - begin));
+  return mpi_version_text(mpi_library_);
 }
 
 std::string Job::phases() const {
@@ -160,16 +195,14 @@ int run_job(const JobOptions& options, const std::function<int(Job&)>& body) {
   } catch (const Error& caught) {
     error = caught;
   } catch (const std::exception& caught) {
-    error = Error(ErrorCode::system,
-                  fmt::format("unexpected error on rank {}: {}", launched_rank(), caught.what()));
+    error = Error(ErrorCode::system, fmt::format("unexpected error on rank {}: {}",
+                                                 launched_rank(options.launch), caught.what()));
   }
   const int status = error->code() == ErrorCode::usage ? 2 : 1;
   auto sentence = error->sentence();
   bool speaks = error->speaks_for_job();
   if (error->code() == ErrorCode::usage || !job.started()) {
-    // The same on all ranks; but for a rank that never came, which may be rank 0.
-    const bool all_have_it = error->rank() < 0 && error->code() != ErrorCode::timeout;
-    speaks = all_have_it ? launched_rank() == 0 : error->speaks_for_job();
+    speaks = speaks_of_setup(options, *error, job.started());
   } else if (error->code() == ErrorCode::system && error->culprits().empty()) {
     // Met by this rank alone: the others must hear of it.
     const auto agreed = job.give_up(*error);
@@ -204,12 +237,8 @@ std::vector<std::string> gather_texts(Communicator& communicator, const std::str
   return texts;
 }
 
-int launched_rank() {
-  constexpr std::array<const char*, 3> variables{"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
-  for (const auto* variable : variables) {
-    if (const char* value = std::getenv(variable)) return std::atoi(value);
-  }
-  return 0;
+int launched_rank(const launch::Words& words) {
+  return launch::claimed_rank(current_environment(), words).value_or(0);
 }
 
 }  // namespace tutti::app

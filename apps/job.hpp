@@ -46,7 +46,8 @@ class Job {
   [[nodiscard]] Error give_up(const Error& error) noexcept;
 
  private:
-  void open(const Options& settings);
+  void open(const JobOptions& options, const Options& settings);
+  void open_mpi(const JobOptions& options, const Options& settings);
   /// Returns how long its phases took.
   std::string make_communicator(Bootstrap& bootstrap, const Options& settings);
 
@@ -57,6 +58,7 @@ class Job {
   std::shared_ptr<device::DeviceMemory> device_memory_;
   std::function<void(Bootstrap&)> instead_;
   std::string source_;
+  std::string mpi_library_;
   std::string phases_;
 };
 
@@ -68,7 +70,8 @@ int run_job(const JobOptions& options, const std::function<int(Job&)>& body);
 [[nodiscard]] std::vector<std::string> gather_texts(Communicator& communicator,
                                                     const std::string& mine);
 
-/// The rank that the launcher's variables name, before MPI runs; 0 where they name none.
-[[nodiscard]] int launched_rank();
+/// The rank that options or the launcher's variables name, before the job has started; 0 where they
+/// name none.
+[[nodiscard]] int launched_rank(const launch::Words& words = {});
 
 }  // namespace tutti::app

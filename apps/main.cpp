@@ -142,7 +142,9 @@ int run(int argc, char** argv) {
   HostfileOptions hostfile_options;
   plan::Options plan_options;
   DoctorOptions doctor_options;
+  JobOptions before_subcommand;
   Chosen chosen;
+  add_local_rank(app, before_subcommand);
   add_operations(app, operation_options, chosen);
   add_info(app, info_options, chosen);
   add_bench(app, bench_options, chosen);
@@ -152,6 +154,11 @@ int run(int argc, char** argv) {
   try {
     app.name(argv[0]);
     app.parse(words_of(argc, argv));
+    for (JobOptions* const options :
+         std::initializer_list<JobOptions*>{&operation_options, &info_options, &bench_options}) {
+      auto& word = options->launch.local_rank;
+      if (word.empty()) word = before_subcommand.launch.local_rank;
+    }
     // Asked for here, since CLI11 would ask for it before it names an unknown word.
     if (!chosen) {
       throw CLI::ValidationError(

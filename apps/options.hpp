@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "launch/resolve.hpp"
 #include "tutti/bootstrap.hpp"
 #include "tutti/operation.hpp"
 #include "tutti/options.hpp"
@@ -22,6 +23,8 @@ struct JobOptions {
   std::optional<BackendChoice> backend;  ///< empty: as TUTTI_BACKEND says
   std::chrono::nanoseconds timeout{};    ///< 0: as TUTTI_TIMEOUT says
   bool verbose = false;
+  launch::Words launch;   ///< --init, --rank and their like, as they were typed
+  bool insecure = false;  ///< serve other hosts without a secret
 };
 
 /// Of those that move data.

@@ -93,6 +93,8 @@ Job::Job(Bootstrap& bootstrap, const Options& options, const EnvironmentMap& map
   if (!environment.faults.empty() && bootstrap.rank() == 0) {
     log.warning("TUTTI_FAULT is set: this job has faults on purpose");
   }
+  log.info(fmt::format("rank {} of {} by {}", bootstrap.rank(), bootstrap.size(),
+                       bootstrap.source()));
   const auto shared = bootstrap::SharedSecret::from(environment.secret_file,
                                                     bootstrap::hide_secret_of_environment());
   auto card = rendezvous::make_card(environment);

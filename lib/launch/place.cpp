@@ -2,47 +2,19 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
-#include <charconv>
 #include <map>
 
-#include "tutti/error.hpp"
+#include "launch/launcher.hpp"
+#include "launch/resolve.hpp"
 
 namespace tutti::launch {
-namespace {
-
-constexpr int most_ranks = 1 << 24;
-
-int parse_rank(std::string_view variable, std::string_view value) {
-  int number = -1;
-  const auto* const end = value.data() + value.size();
-  const auto result = std::from_chars(value.data(), end, number);
-  if (result.ec != std::errc() || result.ptr != end || number < 0 || number >= most_ranks) {
-    throw Error(ErrorCode::usage,
-                fmt::format("{}={} is no rank: the launcher sets a whole number from 0 up; unset "
-                            "the variable if it is left over from another job",
-                            variable, value));
-  }
-  return number;
-}
-
-}  // namespace
 
 LauncherClaim read_launcher(const EnvironmentMap& environment) {
-  // Only Open MPI so far; other launchers are added here, most direct first.
-  const auto found = environment.find("OMPI_COMM_WORLD_LOCAL_RANK");
-  if (found == environment.end()) return {};
-  return {parse_rank(found->first, found->second), found->first};
-}
-
-bool started_by_mpi_launcher(const EnvironmentMap& environment) {
-  constexpr std::array<std::string_view, 7> traces{
-      "OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMIX_NAMESPACE", "PMI_RANK", "PMI_SIZE", "PMI_FD",
-      "MPI_LOCALRANKID"};
-  return std::any_of(traces.begin(), traces.end(), [&](std::string_view name) {
-    return environment.find(name) != environment.end();
-  });
+  for (const auto& claim : find_claims(environment)) {
+    if (!claim.local_rank) continue;
+    return {rank_in(*claim.local_rank), claim.local_rank->name};
+  }
+  return {};
 }
 
 std::vector<Place> find_places(std::span<const std::string> host_identity) {

@@ -50,6 +50,9 @@ missing_packages() {
   has_command cmake || echo cmake
   has_command ip || echo iproute2
   has_command nft || echo nftables
+  # Launchers that tests start: torchrun, and srun of a Slurm of their own.
+  python3 -c 'import torch' 2>/dev/null || /usr/bin/python3 -c 'import torch' 2>/dev/null || echo python3-torch
+  if ! has_command slurmctld || ! has_command munged; then echo slurm-wlm munge; fi
   if ! has_header catch2/catch.hpp && ! has_header catch2/catch_all.hpp; then echo catch2; fi
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tutti/communicator.hpp"
+#include "tutti/environment.hpp"
 
 namespace tutti {
 
@@ -24,9 +25,10 @@ namespace tutti {
 class MpiBootstrap final : public Bootstrap {
  public:
   /// Collective over `communicator`, which stays the caller's. Throws Error{timeout, usage,
-  /// system}.
+  /// system}; usage too where the launcher's variables contradict MPI_COMM_WORLD.
   MpiBootstrap(MPI_Comm communicator, Deadline deadline) {
     require_running();
+    require_agreement();
     MPI_Request request = MPI_REQUEST_NULL;
     check(MPI_Comm_idup(communicator, &communicator_, &request), "MPI_Comm_idup");
     wait(request, deadline, "duplicating the communicator");
@@ -43,7 +45,23 @@ class MpiBootstrap final : public Bootstrap {
 
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int size() const override { return size_; }
-  [[nodiscard]] std::string source() const override { return "MPI (" + library_version() + ")"; }
+  [[nodiscard]] std::string source() const override {
+    return "MPI (" + library_version() + ")" + shadows_;
+  }
+  /// "Open MPI v4.1.4"
+  [[nodiscard]] static std::string library_version() {
+    std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+    int length = 0;
+    MPI_Get_library_version(text.data(), &length);
+    std::string line;
+    for (int i = 0; i < length; ++i) {
+      const char c =
+          text[static_cast<std::size_t>(i)] == '\t' ? ' ' : text[static_cast<std::size_t>(i)];
+      if (c == ',' || c == '\n' || c == '\0') break;
+      if (c != ' ' || (!line.empty() && line.back() != ' ')) line += c;
+    }
+    return line;
+  }
 
   std::vector<Bytes> all_gather(const Bytes& mine, Deadline deadline) override {
     const auto ranks = static_cast<std::size_t>(size_);
@@ -107,12 +125,12 @@ class MpiBootstrap final : public Bootstrap {
                                         "MPI_Finalize");
   }
 
-  static std::string library_version() {
-    std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
-    int length = 0;
-    MPI_Get_library_version(text.data(), &length);
-    const std::string whole(text.data(), static_cast<std::size_t>(length));
-    return whole.substr(0, whole.find_first_of(",\n"));
+  void require_agreement() {
+    int rank = 0;
+    int size = 0;
+    check(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
+    check(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
+    shadows_ = check_launcher(rank, size, library_version());
   }
 
   static int int_length(std::size_t length) {
@@ -152,6 +170,7 @@ class MpiBootstrap final : public Bootstrap {
   int rank_ = 0;
   int size_ = 1;
   bool has_open_request_ = false;
+  std::string shadows_;
 };
 
 /// Collective over `communicator`: any intra-communicator, which stays the caller's. After it has

@@ -4,6 +4,7 @@
 #include "tutti/collective.hpp"
 #include "tutti/communicator.hpp"
 #include "tutti/deadline.hpp"
+#include "tutti/environment.hpp"
 #include "tutti/error.hpp"
 #include "tutti/operation.hpp"
 #include "tutti/options.hpp"

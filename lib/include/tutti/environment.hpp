@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+
+#include "tutti/communicator.hpp"
+
+namespace tutti {
+
+/// A communicator without MPI, by the environment alone: torchrun's variables (RANK, WORLD_SIZE,
+/// LOCAL_RANK, MASTER_ADDR, MASTER_PORT), the same by hand, or TUTTI_RANK, TUTTI_SIZE and
+/// TUTTI_INIT. Where nothing is set, the process is alone: rank 0 of 1. docs/environment.md has the
+/// order of sources and where the ranks meet.
+///
+/// Collective over all ranks of the job; may be called again for another communicator. Throws
+/// Error{usage} for contradictory or unusable variables, timeout that names the ranks that are
+/// missing, mismatch, peer_lost, system.
+[[nodiscard]] Communicator from_environment(const Options& options = {});
+
+/// For bootstraps over MPI: throws Error{usage} where what has started this process, or RANK and
+/// WORLD_SIZE by hand, contradict the rank and size that MPI gives in MPI_COMM_WORLD. Returns what
+/// else the environment says, for people: "", or ", shadows Slurm (SLURM_PROCID=0 …)".
+[[nodiscard]] std::string check_launcher(int world_rank, int world_size, const std::string& mpi);
+
+}  // namespace tutti

@@ -1,0 +1,319 @@
+#include "launch/resolve.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "tutti/error.hpp"
+
+namespace tutti::launch {
+namespace {
+
+constexpr int most_ranks = 1 << 24;
+
+[[noreturn]] void fail(const std::string& sentence) {
+  throw Error(ErrorCode::usage, sentence);
+}
+
+std::string shown(const Setting& setting) {
+  return setting.name + "=" + setting.text;
+}
+
+std::optional<int> number_in(std::string_view text) {
+  int number = -1;
+  const auto* const end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, number);
+  if (result.ec != std::errc() || result.ptr != end || number < 0 || number > most_ranks) {
+    return std::nullopt;
+  }
+  return number;
+}
+
+int size_in(const Setting& setting) {
+  const auto number = number_in(setting.text);
+  if (!number || *number == 0) {
+    fail(
+        fmt::format("{} is no number of ranks: it must be a whole number from 1 up; unset it if "
+                    "it is left over from another job",
+                    shown(setting)));
+  }
+  return *number;
+}
+
+std::optional<Setting> of_map(const EnvironmentMap& environment, const char* name) {
+  const auto found = environment.find(name);
+  if (found == environment.end() || found->second.empty()) return std::nullopt;
+  return Setting{found->first, found->second};
+}
+
+/// Options stand for the variables of the same meaning.
+std::vector<Claim> all_claims(const EnvironmentMap& environment, const Words& words) {
+  auto claims = find_claims(environment);
+  if (words.rank.empty() && words.size.empty()) return claims;
+  if (claims.empty() || claims.front().kind != Kind::ours) {
+    claims.insert(claims.begin(), Claim{.launcher = {}, .kind = Kind::ours});
+  }
+  auto& ours = claims.front();
+  ours.launcher = "options";
+  if (!words.rank.empty()) ours.rank = Setting{"--rank", words.rank};
+  if (!words.size.empty()) ours.size = Setting{"--ranks", words.size};
+  return claims;
+}
+
+const Claim* first_of(const std::vector<Claim>& claims, Kind kind) {
+  const auto found = std::find_if(claims.begin(), claims.end(),
+                                  [&](const Claim& claim) { return claim.kind == kind; });
+  return found == claims.end() ? nullptr : &*found;
+}
+
+/// RANK and WORLD_SIZE by hand may repeat what the MPI launcher says, and not contradict it.
+void require_same(const Claim& by_hand, const Claim& launcher) {
+  const auto compare = [&](const std::optional<Setting>& a, const std::optional<Setting>& b,
+                           int (*number)(const Setting&)) {
+    if (!a || !b || number(*a) == number(*b)) return;
+    fail(
+        fmt::format("{}, but {} says {}: unset {} and its like, or say --init env:// "
+                    "(TUTTI_INIT=env://) if they are meant",
+                    shown(*a), launcher.launcher, shown(*b), a->name));
+  };
+  compare(by_hand.size, launcher.size, size_in);
+  compare(by_hand.rank, launcher.rank, rank_in);
+}
+
+/// The claim that counts, first; the others behind it. Where an MPI launcher has started this
+/// process, RANK and WORLD_SIZE were set by hand and count only if the user says so.
+void put_first(std::vector<Claim>& claims, bool said_so) {
+  if (claims.empty() || claims.front().kind == Kind::ours || claims.front().kind == Kind::elastic) {
+    return;
+  }
+  const auto by_hand = std::find_if(claims.begin(), claims.end(),
+                                    [](const Claim& claim) { return claim.kind == Kind::by_hand; });
+  if (by_hand == claims.end()) return;
+  const auto* const launcher = first_of(claims, Kind::mpi);
+  if (said_so) {
+    std::rotate(claims.begin(), by_hand, by_hand + 1);
+  } else if (launcher != nullptr) {
+    require_same(*by_hand, *launcher);
+    std::rotate(by_hand, by_hand + 1, claims.end());
+  }
+}
+
+void require_local_rank(const Claim& claim, const Words& words, Resolved& resolved) {
+  auto local_rank = claim.local_rank;
+  if (!words.local_rank.empty()) {
+    const Setting word{"--local-rank", words.local_rank};
+    if (local_rank && rank_in(*local_rank) != rank_in(word)) {
+      fail(fmt::format("{}, but {} on the command line: unset the one that is wrong",
+                       shown(*local_rank), shown(word)));
+    }
+    local_rank = word;
+  }
+  if (!local_rank && (claim.kind == Kind::by_hand || claim.kind == Kind::elastic)) {
+    fail(
+        fmt::format("{} is set, but LOCAL_RANK is not: set it to this process's number among "
+                    "those of its host, from 0 up",
+                    shown(*claim.rank)));
+  }
+  if (local_rank) resolved.local_rank = rank_in(*local_rank);
+  if (claim.local_size) {
+    resolved.local_size = size_in(*claim.local_size);
+    if (resolved.local_rank && *resolved.local_rank >= *resolved.local_size) {
+      fail(fmt::format("{} is no local rank where {}: local ranks are 0 to {}", shown(*local_rank),
+                       shown(*claim.local_size), *resolved.local_size - 1));
+    }
+    if (*resolved.local_size > resolved.size) {
+      fail(fmt::format("{}, but {}: a host can't have more ranks than the job",
+                       shown(*claim.local_size), shown(*claim.size)));
+    }
+  }
+}
+
+/// Who repeats what was chosen is not worth a word.
+void shadow(const Claim& claim, Resolved& resolved) {
+  const auto same = [](const std::optional<Setting>& setting, int number) {
+    return !setting || number_in(setting->text) == number;
+  };
+  if (same(claim.rank, resolved.rank) && same(claim.size, resolved.size)) return;
+  resolved.shadowed.push_back(claim);
+}
+
+/// The names that belong together, for what is missing.
+const char* sibling(Kind kind, bool rank) {
+  switch (kind) {
+    case Kind::ours:
+      return rank ? "TUTTI_RANK (--rank)" : "TUTTI_SIZE (--ranks)";
+    case Kind::by_hand:
+    case Kind::elastic:
+      return rank ? "RANK" : "WORLD_SIZE";
+    default:
+      return rank ? "the rank" : "the number of ranks";
+  }
+}
+
+}  // namespace
+
+int rank_in(const Setting& setting) {
+  const auto number = number_in(setting.text);
+  if (!number || *number == most_ranks) {
+    fail(
+        fmt::format("{} is no rank: it must be a whole number from 0 up; unset it if it is left "
+                    "over from another job",
+                    shown(setting)));
+  }
+  return *number;
+}
+
+std::string Resolved::text() const {
+  return (chosen ? chosen->text() : std::string("no launcher")) + shadow_text();
+}
+
+std::string Resolved::shadow_text() const {
+  std::string result;
+  for (const auto& claim : shadowed) {
+    result += fmt::format("{} {}", &claim == shadowed.data() ? ", shadows" : " and", claim.text());
+  }
+  return result;
+}
+
+InitChoice choose_init(const EnvironmentMap& environment, const Words& words) {
+  auto said = of_map(environment, "TUTTI_INIT");
+  if (!words.init.empty()) said = Setting{"--init", words.init};
+  if (said) {
+    InitChoice choice{.said_so = true, .source = shown(*said)};
+    if (said->text == "mpi") {
+      choice.init = Init::mpi;
+    } else if (said->text == "env://" || said->text.starts_with("tcp://")) {
+      choice.init = Init::store;
+      choice.url = said->text;
+    } else {
+      fail(fmt::format("{} is unknown: give mpi, env:// or tcp://HOST:PORT", shown(*said)));
+    }
+    return choice;
+  }
+  const auto claims = all_claims(environment, words);
+  const InitChoice store{.init = Init::store, .url = "env://"};
+  if (claims.empty()) {
+    return {.init = started_by_mpi_launcher(environment) ? Init::mpi : Init::alone};
+  }
+  const auto kind = claims.front().kind;
+  if (kind == Kind::ours || kind == Kind::elastic) return store;
+  if (started_by_mpi_launcher(environment)) return {.init = Init::mpi};
+  if (kind == Kind::by_hand) return store;
+  // Slurm, and no trace of anything that MPI could use: a batch script, or srun without PMI.
+  const auto& size = claims.front().size;
+  if (!size || size_in(*size) == 1) return {.init = Init::alone};
+  return of_map(environment, "MASTER_ADDR") ? store : InitChoice{.init = Init::mpi};
+}
+
+Resolved resolve(const EnvironmentMap& environment, const Words& words, const InitChoice& choice) {
+  auto claims = all_claims(environment, words);
+  put_first(claims, choice.said_so);
+  Resolved result;
+  if (claims.empty()) return result;
+  const auto& chosen = claims.front();
+  if (chosen.rank && !chosen.size) {
+    (void)rank_in(*chosen.rank);
+    fail(fmt::format("{} is set, but {} is not: set both, or --rank and --ranks",
+                     shown(*chosen.rank), sibling(chosen.kind, false)));
+  }
+  if (chosen.size && !chosen.rank) {
+    (void)size_in(*chosen.size);
+    fail(fmt::format("{} is set, but {} is not: set both, or unset it if it is left over",
+                     shown(*chosen.size), sibling(chosen.kind, true)));
+  }
+  if (!chosen.rank) fail(fmt::format("{} says no rank: give --rank and --ranks", chosen.text()));
+  result.rank = rank_in(*chosen.rank);
+  result.size = size_in(*chosen.size);
+  if (result.rank >= result.size) {
+    fail(fmt::format("{} is no rank where {}: ranks are 0 to {}", shown(*chosen.rank),
+                     shown(*chosen.size), result.size - 1));
+  }
+  require_local_rank(chosen, words, result);
+  result.chosen = chosen;
+  for (std::size_t i = 1; i < claims.size(); ++i) shadow(claims[i], result);
+  return result;
+}
+
+namespace {
+
+void require_world(const Claim& claim, const World& world) {
+  const auto remedy = [&]() -> std::string {
+    if (claim.kind == Kind::scheduler || claim.kind == Kind::mpi) {
+      return fmt::format(
+          "the launcher and this MPI don't know each other; start it by the launcher of its own "
+          "MPI (under Slurm: srun --mpi=pmix or --mpi=pmi2), or use --init env://");
+    }
+    return "unset it if it is left over from another job, or say --init env:// if it is meant";
+  };
+  if (claim.size && size_in(*claim.size) != world.size) {
+    fail(fmt::format(
+        "{}, but MPI ({}) says that there {}: {}", shown(*claim.size), world.mpi,
+        world.size == 1 ? std::string("is 1 rank") : fmt::format("are {} ranks", world.size),
+        remedy()));
+  }
+  if (claim.rank && rank_in(*claim.rank) != world.rank) {
+    fail(fmt::format("{}, but MPI ({}) says that this is rank {} of {}: {}", shown(*claim.rank),
+                     world.mpi, world.rank, world.size, remedy()));
+  }
+}
+
+/// True if the PMI or PMIx that MPI would use is Slurm's own.
+bool started_by_srun(const EnvironmentMap& environment, const Claim* mpi) {
+  if (mpi == nullptr) return true;
+  const auto starts = [&](const char* name, const std::string& with) {
+    const auto value = of_map(environment, name);
+    return value && value->text.starts_with(with);
+  };
+  if (mpi->launcher == "PMIx") return starts("PMIX_NAMESPACE", "slurm.");
+  const auto job = of_map(environment, "SLURM_JOB_ID");
+  return mpi->launcher == "PMI" && job && starts("PMI_JOBID", job->text + ".");
+}
+
+}  // namespace
+
+Resolved require_agreement(const EnvironmentMap& environment, const Words& words,
+                           const World& world) {
+  const auto claims = all_claims(environment, words);
+  // mpirun within a job of Slurm may start as many ranks as it likes.
+  const bool slurm_is_farther_away = started_by_mpi_launcher(environment) &&
+                                     of_map(environment, "SLURM_JOB_ID") &&
+                                     !started_by_srun(environment, first_of(claims, Kind::mpi));
+  Resolved result{.rank = world.rank, .size = world.size};
+  for (const auto& claim : claims) {
+    const bool farther_away = claim.kind == Kind::scheduler ? slurm_is_farther_away
+                              : claim.kind == Kind::mpi     ? &claim != first_of(claims, Kind::mpi)
+                                                            : false;
+    if (farther_away) {
+      shadow(claim, result);
+      continue;
+    }
+    require_world(claim, world);
+    if (!result.chosen) result.chosen = claim;
+  }
+  // A task without a number: a shell of salloc, or what is left over from one.
+  const auto tasks = of_map(environment, "SLURM_NTASKS");
+  if (first_of(claims, Kind::scheduler) == nullptr && !slurm_is_farther_away && tasks) {
+    require_world(Claim{.launcher = "Slurm", .kind = Kind::scheduler, .size = tasks}, world);
+  }
+  if (result.chosen && !words.local_rank.empty()) {
+    require_local_rank(*result.chosen, words, result);
+  }
+  return result;
+}
+
+std::optional<int> claimed_rank(const EnvironmentMap& environment, const Words& words) {
+  for (const auto& claim : all_claims(environment, words)) {
+    if (claim.rank) return number_in(claim.rank->text);
+  }
+  return std::nullopt;
+}
+
+bool flag(const EnvironmentMap& environment, std::string_view name) {
+  const auto found = environment.find(name);
+  if (found == environment.end() || found->second.empty() || found->second == "0") return false;
+  if (found->second == "1") return true;
+  fail(fmt::format("{}={} is unusable: give 0 or 1", name, found->second));
+}
+
+}  // namespace tutti::launch

@@ -1,0 +1,267 @@
+#include "store/root_side.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <thread>
+
+#include "base/bytes.hpp"
+#include "base/system_error.hpp"
+
+namespace tutti::store {
+namespace {
+
+using rendezvous::Listener;
+using rendezvous::SocketAddress;
+
+// A message that is bound to come is worth this long, and no longer.
+constexpr std::chrono::milliseconds farewell{300};
+constexpr std::chrono::seconds busy_port{1};
+
+/// Returns 0, or the errno of what failed.
+int listen_at(const SocketAddress& address, Listener& listener) {
+  constexpr int backlog = 1024;
+  Descriptor socket(
+      ::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
+  if (!socket) return errno;
+  const int on = 1;
+  // Connections of the job before may still be winding down at this port.
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (address.family() == AF_INET6) {
+    ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+  }
+  if (::bind(socket.get(), address.get(), address.length()) != 0) return errno;
+  if (::listen(socket.get(), backlog) != 0) return errno;
+  listener = {std::move(socket), address};
+  return 0;
+}
+
+struct Attempt {
+  std::vector<Listener> listeners;
+  int error = 0;
+  std::string failure;
+};
+
+/// At each address, but for families that this host has not.
+Attempt listen_at_all(const std::vector<SocketAddress>& addresses, std::uint16_t port) {
+  Attempt result;
+  for (auto address : addresses) {
+    address.set_port(port);
+    Listener listener;
+    const int error = listen_at(address, listener);
+    if (error == 0) {
+      result.listeners.push_back(std::move(listener));
+      continue;
+    }
+    if (result.error != EADDRINUSE) {
+      result.error = error;
+      result.failure = fmt::format("{}: {}", address.text(), errno_text(error));
+    }
+  }
+  const bool no_family = result.error == EAFNOSUPPORT || result.error == EADDRNOTAVAIL;
+  if (!result.listeners.empty() && no_family) result.error = 0;
+  return result;
+}
+
+std::vector<Listener> listen(const Endpoint& endpoint, const std::vector<SocketAddress>& addresses,
+                             Deadline deadline) {
+  const auto patience = deadline.within(busy_port);
+  while (true) {
+    Attempt attempt;
+    for (int i = 0; i < endpoint.ports; ++i) {
+      attempt = listen_at_all(addresses, static_cast<std::uint16_t>(endpoint.port + i));
+      if (attempt.error == 0) return std::move(attempt.listeners);
+    }
+    // Somebody who leaves, or a dial that the kernel gave this very port, needs a moment.
+    if (attempt.error == EADDRINUSE && !patience.expired()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      continue;
+    }
+    const auto* const remedy =
+        attempt.error == EADDRINUSE      ? "another program has the port: give another one"
+        : attempt.error == EADDRNOTAVAIL ? "rank 0 must run on the host that has this address"
+                                         : "give an address and a port that rank 0 may use";
+    throw Error(ErrorCode::system, fmt::format("rank 0 can't listen at {}; {} ({})",
+                                               attempt.failure, remedy, endpoint.source))
+        .with_culprits({0});
+  }
+}
+
+}  // namespace
+
+RootSide::RootSide(rendezvous::Membership self, int size, const Endpoint& endpoint,
+                   const std::vector<SocketAddress>& addresses, Log& log, Deadline deadline)
+    : self_(std::move(self)), size_(size), where_(endpoint.text()) {
+  auto listeners = listen(endpoint, addresses, deadline);
+  where_ = listeners.front().address.text();
+  acceptor_ = std::make_unique<rendezvous::Acceptor>(
+      reactor_, self_, std::move(listeners), log,
+      [](int from, rendezvous::LinkKind kind) {
+        return from > 0 && kind == rendezvous::LinkKind::control;
+      },
+      [this](rendezvous::Connection connection) { on_connection(std::move(connection)); });
+  wait([this](int rank) { return members_.contains(rank) && members_[rank].introduction; },
+       deadline);
+  send_to_all(Exchange::welcome, {});
+}
+
+void RootSide::on_connection(rendezvous::Connection connection) {
+  const int rank = connection.peer;
+  members_[rank].channel = std::make_unique<Channel>(
+      reactor_, std::move(connection.socket), most_contribution,
+      [this, rank](Message message) { on_message(rank, std::move(message)); },
+      [this, rank](const std::string& reason) { on_closed(rank, reason); });
+}
+
+void RootSide::on_message(int rank, Message message) {
+  ++messages_;
+  auto& member = members_[rank];
+  const auto left = std::chrono::milliseconds(message.patience_ms);
+  if (message.kind == Kind::join && !member.introduction && message.payload.size() <= most_join) {
+    member.introduction = Introduction::decode(message.payload);
+    member.patience = Deadline::after(left);
+    if (member.introduction->size == static_cast<std::uint32_t>(size_)) return;
+    failure_ = Error(ErrorCode::mismatch,
+                     fmt::format("{} says that there are {} ranks, and rank 0 that there are {}: "
+                                 "give the same number to all",
+                                 describe(rank), member.introduction->size, size_))
+                   .with_culprits({0, rank});
+    return;
+  }
+  if (message.kind != Kind::contribution || !member.introduction || member.contribution) {
+    failure_ = Error(ErrorCode::mismatch,
+                     fmt::format("{} speaks out of turn while the job is set up: it runs another "
+                                 "version of tutti",
+                                 describe(rank)))
+                   .with_culprits({rank});
+    return;
+  }
+  member.patience = Deadline::after(left);
+  member.contribution = std::move(message);
+}
+
+void RootSide::on_closed(int rank, const std::string& reason) {
+  if (failure_) return;
+  failure_ = Error(ErrorCode::peer_lost,
+                   fmt::format("{} has gone while the job was set up ({}): look at its own message",
+                               describe(rank), reason))
+                 .with_culprits({rank});
+}
+
+std::string RootSide::describe(int rank) const {
+  const auto found = members_.find(rank);
+  if (found == members_.end() || !found->second.introduction) return fmt::format("rank {}", rank);
+  return found->second.introduction->describe(rank);
+}
+
+template <class HasCome>
+void RootSide::wait(HasCome has_come, Deadline deadline) {
+  // Members come in any order; who has come is not asked again.
+  int first_missing = 1;
+  while (true) {
+    if (failure_) fail(*failure_);
+    while (first_missing < size_ && has_come(first_missing)) ++first_missing;
+    if (first_missing == size_) return;
+    auto earliest = deadline;
+    for (const auto& [rank, member] : members_) {
+      if (!member.patience.is_never()) earliest = earliest.within(member.patience.remaining());
+    }
+    if (earliest.expired()) {
+      std::vector<int> ranks;
+      for (int rank = first_missing; rank < size_; ++rank) {
+        if (!has_come(rank)) ranks.push_back(rank);
+      }
+      fail(missing(ranks));
+    }
+    reactor_.run_once(earliest.remaining());
+  }
+}
+
+Error RootSide::missing(const std::vector<int>& ranks) const {
+  constexpr std::size_t most_named = 16;
+  std::vector<std::string> named;
+  for (std::size_t i = 0; i < std::min(ranks.size(), most_named); ++i) {
+    named.push_back(describe(ranks[i]));
+  }
+  if (ranks.size() > most_named) named.push_back("…");
+  return Error(
+             ErrorCode::timeout,
+             fmt::format("set-up timed out at {} with {} of {} ranks; {} missing: {}; start every "
+                         "rank, look at what these say, or give more time by TUTTI_TIMEOUT",
+                         where_, static_cast<std::size_t>(size_) - ranks.size(), size_,
+                         ranks.size(), fmt::join(named, ", ")))
+      .with_culprits(ranks);
+}
+
+void RootSide::fail(const Error& error) {
+  failure_ = error;
+  const auto payload = std::make_shared<const Bytes>(encode(error));
+  for (auto& [rank, member] : members_) member.channel->send({.kind = Kind::failure}, payload);
+  const auto until = Deadline::after(farewell);
+  const auto flushed = [](const auto& entry) { return entry.second.channel->flushed(); };
+  while (!until.expired() && !std::all_of(members_.begin(), members_.end(), flushed)) {
+    reactor_.run_once(until.remaining());
+  }
+  throw error;
+}
+
+void RootSide::send_to_all(Exchange exchange, const Bytes& payload) {
+  const auto shared = std::make_shared<const Bytes>(payload);
+  const Message header{.kind = Kind::result, .exchange = exchange, .round = round_};
+  for (auto& [rank, member] : members_) {
+    member.channel->send(header, shared);
+    ++messages_;
+  }
+}
+
+Bytes RootSide::exchange(Exchange exchange, const Bytes& mine, int root, Deadline deadline) {
+  ++round_;
+  for (auto& [rank, member] : members_) member.patience = Deadline::never();
+  wait(
+      [&](int rank) {
+        return !contributes(exchange, rank, root) || members_[rank].contribution.has_value();
+      },
+      deadline);
+  for (auto& [rank, member] : members_) {
+    if (!member.contribution) continue;
+    if (member.contribution->round != round_ || member.contribution->exchange != exchange) {
+      fail(Error(ErrorCode::mismatch,
+                 fmt::format("{} is at another step of set-up than rank 0: it runs another version "
+                             "of tutti",
+                             describe(rank)))
+               .with_culprits({rank}));
+    }
+  }
+  Bytes result;
+  if (exchange == Exchange::all_gather) {
+    ByteWriter writer;
+    writer.put(static_cast<std::uint32_t>(mine.size())).put(mine);
+    for (const auto& [rank, member] : members_) {
+      const auto& bytes = member.contribution->payload;
+      writer.put(static_cast<std::uint32_t>(bytes.size())).put(bytes);
+    }
+    result = std::move(writer).bytes();
+  } else if (exchange == Exchange::broadcast) {
+    result = root == 0 ? mine : members_[root].contribution->payload;
+  }
+  for (auto& [rank, member] : members_) member.contribution.reset();
+  send_to_all(exchange, result);
+  // Large results don't fit the sockets' buffers, and nobody pushes them once this call is over.
+  const auto flushed = [](const auto& entry) { return entry.second.channel->flushed(); };
+  while (!std::all_of(members_.begin(), members_.end(), flushed)) {
+    if (failure_) fail(*failure_);
+    if (deadline.expired()) {
+      std::vector<int> ranks;
+      for (const auto& [rank, member] : members_) {
+        if (!member.channel->flushed()) ranks.push_back(rank);
+      }
+      fail(missing(ranks));
+    }
+    reactor_.run_once(deadline.remaining());
+  }
+  return result;
+}
+
+}  // namespace tutti::store

@@ -1,0 +1,77 @@
+#include "store/side.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+#include "base/bytes.hpp"
+
+namespace tutti::store {
+
+std::uint32_t patience_of(Deadline deadline) {
+  using std::chrono::milliseconds;
+  const auto left = std::chrono::duration_cast<milliseconds>(deadline.remaining());
+  return static_cast<std::uint32_t>(std::min(left, milliseconds(std::chrono::hours(1))).count());
+}
+
+Bytes encode(const Error& error) {
+  constexpr std::size_t most_culprits = 64;
+  constexpr std::size_t most_text = 4096;
+  const auto count = std::min(error.culprits().size(), most_culprits);
+  ByteWriter writer;
+  writer.put(static_cast<std::uint8_t>(error.code())).put(static_cast<std::uint8_t>(count));
+  for (std::size_t i = 0; i < count; ++i) {
+    writer.put(static_cast<std::uint32_t>(error.culprits()[i]));
+  }
+  return std::move(writer.put_string(error.sentence().substr(0, most_text))).bytes();
+}
+
+Error decode_error(const Bytes& bytes) {
+  ByteReader reader(bytes);
+  const auto code = reader.get<std::uint8_t>();
+  const auto count = reader.get<std::uint8_t>();
+  std::vector<int> culprits;
+  for (int i = 0; i < count && reader.ok(); ++i) {
+    culprits.push_back(static_cast<int>(reader.get<std::uint32_t>()));
+  }
+  const auto sentence = reader.get_string();
+  if (!reader.ok() || code > static_cast<std::uint8_t>(ErrorCode::system)) {
+    return {ErrorCode::mismatch,
+            "rank 0 sent an error that can't be read: it runs another version "
+            "of tutti"};
+  }
+  Error error(static_cast<ErrorCode>(code), sentence);
+  error.with_culprits(std::move(culprits));
+  return error;
+}
+
+Introduction Introduction::own(int size) {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return {.size = static_cast<std::uint32_t>(size),
+          .pid = static_cast<std::uint32_t>(::getpid()),
+          .host = name.data()};
+}
+
+Bytes Introduction::encode() const {
+  ByteWriter writer;
+  return std::move(writer.put(size).put(pid).put_string(host)).bytes();
+}
+
+Introduction Introduction::decode(const Bytes& bytes) {
+  ByteReader reader(bytes);
+  Introduction result;
+  result.size = reader.get<std::uint32_t>();
+  result.pid = reader.get<std::uint32_t>();
+  result.host = reader.get_string();
+  return result;
+}
+
+std::string Introduction::describe(int rank) const {
+  return fmt::format("rank {} ({}, pid {})", rank, host, pid);
+}
+
+}  // namespace tutti::store

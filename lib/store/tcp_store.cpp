@@ -1,0 +1,121 @@
+#include "store/tcp_store.hpp"
+
+#include <fmt/format.h>
+#include <openssl/evp.h>
+
+#include <algorithm>
+
+#include "base/bytes.hpp"
+#include "store/member_side.hpp"
+#include "store/root_side.hpp"
+
+namespace tutti::store {
+namespace {
+
+// A rank beyond the number that rank 0 knows is told so, and not just refused.
+constexpr int any_size = 1 << 24;
+
+void require_allowed(const TcpStore::Settings& settings,
+                     const std::vector<rendezvous::SocketAddress>& addresses) {
+  if (settings.has_secret || settings.insecure || is_loopback(addresses)) return;
+  throw Error(ErrorCode::usage,
+              fmt::format("{} can be reached from other hosts ({}), and nothing proves who belongs "
+                          "to the job: give all ranks the same secret by TUTTI_SECRET_FILE, or "
+                          "trust the network by --insecure (TUTTI_INSECURE=1)",
+                          settings.endpoint.source, addresses.front().text()));
+}
+
+/// Where rank 0 listens. A hosts file may call this host 127.0.1.1, while other hosts know its name
+/// by an address of the network: where these may come, rank 0 listens at all addresses.
+std::vector<rendezvous::SocketAddress> served(
+    const TcpStore::Settings& settings, const std::vector<rendezvous::SocketAddress>& addresses) {
+  const auto& endpoint = settings.endpoint;
+  const bool others_may_come = settings.has_secret || settings.insecure;
+  if (endpoint.on_one_host || endpoint.says_where() || !others_may_come ||
+      !is_loopback(addresses)) {
+    return addresses;
+  }
+  return every_address(endpoint.port);
+}
+
+}  // namespace
+
+bootstrap::JobSecret open_secret(const std::string& job) {
+  const auto text = "tutti without a secret: " + job;
+  std::array<std::byte, bootstrap::JobSecret::secret_bytes> hash{};
+  unsigned length = 0;
+  if (EVP_Digest(text.data(), text.size(), reinterpret_cast<unsigned char*>(hash.data()), &length,
+                 EVP_sha256(), nullptr) != 1) {
+    throw Error(ErrorCode::system, "libcrypto offers no SHA-256: check the installed OpenSSL 3");
+  }
+  std::array<std::byte, bootstrap::JobSecret::id_bytes> id{};
+  std::copy_n(hash.begin(), id.size(), id.begin());
+  return {hash, id};
+}
+
+TcpStore::TcpStore(const Settings& settings, Log& log, Deadline deadline)
+    : rank_(settings.rank), size_(settings.size), source_(settings.source) {
+  if (size_ == 1) return;
+  const auto addresses = addresses_of(settings.endpoint, deadline);
+  require_allowed(settings, addresses);
+  rendezvous::Membership self{
+      .secret = settings.secret, .epoch = 0, .rank = rank_, .size = any_size};
+  if (rank_ == 0) {
+    side_ = std::make_unique<RootSide>(std::move(self), size_, settings.endpoint,
+                                       served(settings, addresses), log, deadline);
+  } else {
+    side_ = std::make_unique<MemberSide>(std::move(self), size_, settings.endpoint, addresses,
+                                         deadline);
+  }
+}
+
+TcpStore::~TcpStore() = default;
+
+namespace {
+
+const Bytes& checked(const Bytes& mine) {
+  if (mine.size() <= most_contribution) return mine;
+  throw Error(ErrorCode::usage,
+              fmt::format("a bootstrap message of {} bytes is too long: the store "
+                          "takes {} at most",
+                          mine.size(), most_contribution));
+}
+
+}  // namespace
+
+std::vector<Bytes> TcpStore::all_gather(const Bytes& mine, Deadline deadline) {
+  if (!side_) return {mine};
+  const auto table = side_->exchange(Exchange::all_gather, checked(mine), 0, deadline);
+  std::vector<Bytes> result;
+  std::span<const std::byte> rest(table);
+  for (int rank = 0; rank < size_; ++rank) {
+    ByteReader reader(rest);
+    const auto length = reader.get<std::uint32_t>();
+    if (!reader.ok() || length > reader.left()) break;
+    rest = rest.last(reader.left());
+    result.emplace_back(rest.begin(), rest.begin() + length);
+    rest = rest.subspan(length);
+  }
+  if (result.size() != static_cast<std::size_t>(size_) || !rest.empty()) {
+    throw Error(ErrorCode::mismatch,
+                "what rank 0 gathered can't be read: it runs another version "
+                "of tutti");
+  }
+  return result;
+}
+
+Bytes TcpStore::broadcast(const Bytes& from_root, int root, Deadline deadline) {
+  if (!side_) return from_root;
+  const bool mine = rank_ == root;
+  return side_->exchange(Exchange::broadcast, mine ? checked(from_root) : Bytes(), root, deadline);
+}
+
+void TcpStore::barrier(Deadline deadline) {
+  if (side_) (void)side_->exchange(Exchange::barrier, {}, 0, deadline);
+}
+
+std::size_t TcpStore::messages() const {
+  return side_ ? side_->messages() : 0;
+}
+
+}  // namespace tutti::store
