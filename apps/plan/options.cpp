@@ -166,6 +166,10 @@ void add_options(CLI::App& command, Options& options) {
   command.add_flag("--out-of-place", options.out_of_place, "separate buffers for input and result");
   command.add_flag("--deterministic", options.in_rank_order,
                    "reductions in the order of ranks, as 16-bit floats always are");
+  command
+      .add_option("--write-model", options.write_model,
+                  "write what was said of the machine to this file, for TUTTI_MODEL")
+      ->type_name("FILE");
   command.add_option("--json", options.json, "write the plan to this file, - for standard output")
       ->type_name("FILE");
 }

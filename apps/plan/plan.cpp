@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include "algorithm/choice.hpp"
-#include "base/environment.hpp"
 #include "base/shape.hpp"
 #include "catalogue.hpp"
 #include "problem.hpp"
@@ -90,30 +89,31 @@ Plan make(const Options& given) {
   sized.count = moves_data ? count_for(call, options.bytes) : 1;
   plan.bytes = moves_data ? bytes_of(sized) : 0;
   const auto element = moves_data ? size_of(options.type) : 1;
-  plan.chunk_bytes = options.chunk_bytes.value_or(Environment().chunk_bytes);
-
   model::Machine machine{.host = model::place(plan.layout, options.map_by),
                          .costs = options.costs,
                          .cores_per_host = options.cores_per_host,
                          .numa_nodes = options.numa_nodes};
   machine.costs.link_rate = options.gbps * 1e9 / 8 * share_of_data;
-  const model::Question question{
-      .operation = options.operation,
-      .root = options.root,
-      .count = static_cast<std::int64_t>(sized.count),
-      .chunk = static_cast<std::int64_t>(std::max<std::size_t>(1, plan.chunk_bytes / element)),
-      .element_bytes = static_cast<std::int64_t>(element),
-      .in_place = !options.out_of_place};
-  algorithm::Problem problem{
-      .size = options.ranks, .count = question.count, .chunk = question.chunk};
+  plan.costs = machine.costs;
+  model::Question question{.operation = options.operation,
+                           .root = options.root,
+                           .count = static_cast<std::int64_t>(sized.count),
+                           .element_bytes = static_cast<std::int64_t>(element),
+                           .in_place = !options.out_of_place};
+  algorithm::Problem problem{.size = options.ranks, .count = question.count};
   problem.host = machine.host;
+  const algorithm::Traits traits{.element_bytes = question.element_bytes,
+                                 .in_rank_order = in_rank_order,
+                                 .costs = machine.costs};
   plan.chosen = options.algorithm;
-  if (plan.chosen.empty())
-    plan.chosen = algorithm::choose(
-        options.operation, problem,
-        {.element_bytes = question.element_bytes, .in_rank_order = in_rank_order});
-  for (const auto& name : names)
+  if (plan.chosen.empty()) plan.chosen = algorithm::choose(options.operation, problem, traits);
+  for (const auto& name : names) {
+    question.chunk =
+        options.chunk_bytes
+            ? static_cast<std::int64_t>(std::max<std::size_t>(1, *options.chunk_bytes / element))
+            : algorithm::choose_chunk(options.operation, name, problem, traits);
     plan.predictions.push_back(model::predict(machine, question, name));
+  }
   std::stable_sort(plan.predictions.begin(), plan.predictions.end(),
                    [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
   return plan;

@@ -33,13 +33,14 @@ struct Options {
   int cores_per_host = 0;
   int numa_nodes = 1;
   std::string json;
+  std::string write_model;  ///< a file for TUTTI_MODEL
 };
 
 struct Plan {
   Options options;
   std::vector<int> layout;
-  std::size_t bytes = 0;  ///< after rounding up to whole elements
-  std::size_t chunk_bytes = 0;
+  std::size_t bytes = 0;                       ///< after rounding up to whole elements
+  algorithm::CostModel costs;                  ///< with the link's rate
   std::string chosen;                          ///< what a call would use
   std::vector<model::Prediction> predictions;  ///< the fastest first
   [[nodiscard]] const model::Prediction& of(std::string_view algorithm) const;

@@ -86,8 +86,9 @@ std::string machine_text(const Plan& plan) {
 std::string row(const Plan& plan, const Prediction& p) {
   const double element = element_bytes(plan);
   const auto& s = p.survey;
-  auto text = fmt::format("{:<2}{:<20}{:>11}{:>8}", p.algorithm == plan.chosen ? ">" : "",
-                          p.algorithm, duration_text(p.seconds), p.rounds);
+  auto text = fmt::format("{:<2}{:<20}{:>11}{:>10}{:>8}", p.algorithm == plan.chosen ? ">" : "",
+                          p.algorithm, duration_text(p.seconds),
+                          about(static_cast<double>(p.chunk) * element), p.rounds);
   if (s.steps == 0)
     return text + fmt::format("{:>12}{:>12}{:>10}{:>12}{:>9}   {}\n", "-", "-", "-", "-", "-",
                               name(p.how));
@@ -134,10 +135,10 @@ std::string notes(const Plan& plan) {
 }  // namespace
 
 std::string text_of(const Plan& plan) {
-  auto text = fmt::format("{}: {}\n{}; chunks of {}\n\n", what_text(plan), layout_text(plan),
-                          machine_text(plan), size_text(plan.chunk_bytes));
-  text += fmt::format("  {:<20}{:>11}{:>8}{:>12}{:>12}{:>10}{:>12}{:>9}\n", "algorithm", "time",
-                      "rounds", "link, most", "links, all", "messages", "scratch", "sockets");
+  auto text = fmt::format("{}: {}\n{}\n\n", what_text(plan), layout_text(plan), machine_text(plan));
+  text +=
+      fmt::format("  {:<20}{:>11}{:>10}{:>8}{:>12}{:>12}{:>10}{:>12}{:>9}\n", "algorithm", "time",
+                  "chunk", "rounds", "link, most", "links, all", "messages", "scratch", "sockets");
   for (const auto& p : plan.predictions) text += row(plan, p);
   text += "\n" + verdict(plan) + "\n";
   text +=
@@ -153,11 +154,9 @@ nlohmann::json json_of(const Plan& plan) {
   };
   auto algorithms = nlohmann::json::array();
   const auto details = [&](const Prediction& p) {
-    nlohmann::json entry{{"algorithm", p.algorithm},
-                         {"predicted_us", p.seconds * 1e6},
-                         {"rounds", p.rounds},
-                         {"how", name(p.how)},
-                         {"elements", p.count}};
+    nlohmann::json entry{
+        {"algorithm", p.algorithm}, {"predicted_us", p.seconds * 1e6}, {"rounds", p.rounds},
+        {"how", name(p.how)},       {"chunk_bytes", bytes(p.chunk)},   {"elements", p.count}};
     if (p.survey.steps == 0) return entry;
     const auto& s = p.survey;
     entry.update({{"link_bytes_most", bytes(busiest(s))},
@@ -186,7 +185,6 @@ nlohmann::json json_of(const Plan& plan) {
        {"hosts", plan.layout.size()},
        {"layout", plan.layout},
        {"map_by", o.map_by == model::MapBy::slot ? "slot" : "node"},
-       {"chunk_bytes", plan.chunk_bytes},
        {"model",
         {{"gbps", o.gbps},
          {"latency_us", o.costs.link_latency * 1e6},

@@ -11,7 +11,7 @@
 namespace tutti::app::plan {
 namespace {
 
-void write(const std::string& path, const std::string& text) {
+void write(const char* option, const std::string& path, const std::string& text) {
   if (path == "-") {
     std::fwrite(text.data(), 1, text.size(), stdout);
     return;
@@ -20,10 +20,9 @@ void write(const std::string& path, const std::string& text) {
   file << text;
   file.close();
   if (!file)
-    throw Error(
-        ErrorCode::usage,
-        fmt::format("--json {} can't be written: check that its folder exists and is writable",
-                    path));
+    throw Error(ErrorCode::usage,
+                fmt::format("{} {} can't be written: check that its folder exists and is writable",
+                            option, path));
 }
 
 }  // namespace
@@ -33,7 +32,9 @@ int run(const Options& options) {
   if (launched_rank() != 0) return 0;
   try {
     const Plan made = make(options);
-    if (!options.json.empty()) write(options.json, json_of(made).dump(1) + "\n");
+    if (!options.json.empty()) write("--json", options.json, json_of(made).dump(1) + "\n");
+    if (!options.write_model.empty())
+      write("--write-model", options.write_model, algorithm::text_of(made.costs) + "\n");
     if (options.json != "-") fmt::print("{}", text_of(made));
     return 0;
   } catch (const Error& error) {

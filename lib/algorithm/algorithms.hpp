@@ -67,6 +67,10 @@ inline constexpr int least_window = 2;
 /// size·count.
 [[nodiscard]] Schedule all_reduce_gathered(const Problem& problem);
 
+/// "hierarchical": hosts add up inside, leaders between them, and hand out inside. Any chunk is
+/// made to fit the parts.
+[[nodiscard]] Schedule all_reduce_hierarchical(const Problem& problem);
+
 /// "slices": each rank gets one slice of all contributions, combines it in rank order, and hands
 /// the result to all. Scratch: size·chunk.
 [[nodiscard]] Schedule all_reduce_slices(const Problem& problem);

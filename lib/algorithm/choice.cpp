@@ -1,11 +1,14 @@
 #include "algorithm/choice.hpp"
 
+#include <algorithm>
 #include <array>
 #include <iterator>
 #include <stdexcept>
 #include <string>
 
 #include "algorithm/algorithms.hpp"
+#include "algorithm/cost.hpp"
+#include "base/shape.hpp"
 
 namespace tutti::algorithm {
 
@@ -29,6 +32,7 @@ constexpr Row rows[]{
     {"recursive_doubling", all_reduce_recursive_doubling, Operation::all_reduce, false},
     {"ring", all_reduce_ring, Operation::all_reduce, false},
     {"rabenseifner", all_reduce_rabenseifner, Operation::all_reduce, false},
+    {"hierarchical", all_reduce_hierarchical, Operation::all_reduce, false},
     {"gathered", all_reduce_gathered, Operation::all_reduce, true},
     {"slices", all_reduce_slices, Operation::all_reduce, true},
     {"binomial", reduce_binomial, Operation::reduce, false},
@@ -120,6 +124,87 @@ std::string_view choose_rooted_blocks(int size, std::int64_t block_bytes) {
   return size > 3 && block_bytes < bytes_worth_a_hop ? "binomial" : "direct";
 }
 
+constexpr std::int64_t usual_chunk_bytes = std::int64_t{256} << 10;
+constexpr std::int64_t other_chunk_bytes[] = {std::int64_t{64} << 10, std::int64_t{128} << 10,
+                                              std::int64_t{512} << 10, std::int64_t{1} << 20};
+// What is better by less than this is not worth leaving the usual.
+constexpr double worth_it = 0.99;
+
+struct Cheapest {
+  double seconds;
+  std::int64_t chunk_bytes;
+};
+
+Cheapest cheapest_chunk(CostQuestion question, const CostModel& costs) {
+  question.chunk = static_cast<double>(usual_chunk_bytes);
+  Cheapest best{cost_of(question, costs), usual_chunk_bytes};
+  if (question.bytes * question.layout.ranks <= static_cast<double>(other_chunk_bytes[0]))
+    return best;
+  for (const std::int64_t bytes : other_chunk_bytes) {
+    question.chunk = static_cast<double>(bytes);
+    const double seconds = cost_of(question, costs);
+    if (seconds < worth_it * best.seconds) best = {seconds, bytes};
+  }
+  return best;
+}
+
+CostQuestion question_of(Operation operation, const Problem& problem, const Layout& layout,
+                         const Traits& traits) {
+  return {.operation = operation,
+          .algorithm = {},
+          .layout = layout,
+          .bytes = static_cast<double>(problem.count * traits.element_bytes)};
+}
+
+// Whole messages have their last byte before anything is done with the first: more than the
+// formulas see.
+constexpr double whole_message_surcharge = 1.03;
+
+bool moves_by_chunks(std::string_view algorithm) {
+  for (const std::string_view name : {"chain", "ring", "hierarchical", "pairwise", "slices"})
+    if (algorithm == name) return true;
+  return false;
+}
+
+// The fastest by formula of those that are not for comparison only.
+std::string_view choose_between_hosts(Operation operation, const Problem& problem,
+                                      const Layout& layout, const Traits& traits) {
+  auto question = question_of(operation, problem, layout, traits);
+  std::string_view best;
+  double least = 0;
+  for (const Row& row : rows_of(operation, traits.in_rank_order)) {
+    if (row.name == "scatter_ring" || (row.name == "hierarchical" && layout.most_on_a_host == 1))
+      continue;
+    // Sums in rank order round once where the others round often: they are for those who ask.
+    if (row.in_rank_order && !traits.in_rank_order && shape_of(operation).reduces) continue;
+    question.algorithm = row.name;
+    double seconds = cheapest_chunk(question, traits.costs).seconds;
+    if (question.bytes * layout.ranks > static_cast<double>(fewest_rounds_bytes) &&
+        !moves_by_chunks(row.name))
+      seconds *= whole_message_surcharge;
+    if (!best.empty() && seconds >= worth_it * least) continue;
+    best = row.name;
+    least = seconds;
+  }
+  return best;
+}
+
+bool has_a_choice(Operation operation) {
+  switch (operation) {
+    case Operation::broadcast:
+    case Operation::all_reduce:
+    case Operation::reduce:
+    case Operation::all_gather:
+    case Operation::reduce_scatter:
+    case Operation::gather:
+    case Operation::scatter:
+    case Operation::all_to_all:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 std::span<const std::string_view> algorithms_of(Operation operation, bool in_rank_order) {
@@ -130,6 +215,9 @@ std::span<const std::string_view> algorithms_of(Operation operation, bool in_ran
 std::string_view choose(Operation operation, const Problem& problem, const Traits& traits) {
   const int size = problem.size;
   const std::int64_t bytes = problem.count * traits.element_bytes;
+  if (size > 2 && has_a_choice(operation) && !problem.host.empty())
+    if (const Layout layout = layout_of(size, problem.host); layout.hosts > 1)
+      return choose_between_hosts(operation, problem, layout, traits);
   switch (operation) {
     case Operation::broadcast:
       // With one peer there is nothing to pass on.
@@ -159,6 +247,17 @@ std::string_view choose(Operation operation, const Problem& problem, const Trait
   if (left.empty())
     throw std::invalid_argument(std::string(name(operation)) + " takes no algorithm");
   return left.front().name;
+}
+
+std::int64_t choose_chunk(Operation operation, std::string_view algorithm, const Problem& problem,
+                          const Traits& traits) {
+  std::int64_t bytes = usual_chunk_bytes;
+  if (problem.size > 2 && has_a_choice(operation) && !problem.host.empty()) {
+    auto question = question_of(operation, problem, layout_of(problem.size, problem.host), traits);
+    question.algorithm = algorithm;
+    if (question.layout.hosts > 1) bytes = cheapest_chunk(question, traits.costs).chunk_bytes;
+  }
+  return std::max<std::int64_t>(1, bytes / traits.element_bytes);
 }
 
 Schedule make(Operation operation, std::string_view algorithm, const Problem& problem) {

@@ -151,6 +151,7 @@ class Formula {
   }
   [[nodiscard]] double all_reduce() const {
     if (is("ring")) return ring(n_, 2 * (p_ - 1), true);
+    if (is("hierarchical")) return hierarchy();
     if (is("rabenseifner")) return circulant(n_ / p_, false, 1) + circulant(n_ / p_, false, 0);
     if (is("gathered")) return circulant(n_, true, 0) + p_ * n_ / model_.reduce_rate;
     if (is("slices")) return in_slices(2);
@@ -161,6 +162,25 @@ class Formula {
     const int rounds = static_cast<int>(std::bit_width(static_cast<unsigned>(p_))) - 1;
     const int of_far = std::min(rounds, far_rounds());
     return of_far * far + (rounds - of_far) * near + others;
+  }
+  /// Passes of a piece each: added up inside, round all hosts, handed out inside.
+  [[nodiscard]] double hierarchy() const {
+    const double leaders = std::max(1, p_ / h_ < m_ ? 1 : m_);
+    const double led = n_ / leaders;
+    const double inside = led * (m_ - 1);
+    const double crossing = crosses() ? 2.0 * (h_ - 1) / h_ : 0;
+    const double core = 2 * copy(inside) + 2 * copy(n_ - led) + inside / model_.reduce_rate +
+                        2 * copy(crossing * led) + crossing / 2 * led / model_.reduce_rate;
+    const double flow = std::max(core, crossing * n_ / model_.link_rate);
+    const int steps = 4 * (m_ - 1) + 4 * (h_ - 1);
+    const double chunks = std::max(1, 32 / std::max(1, steps));
+    const double parts = leaders * h_ * chunks;
+    const auto passes = static_cast<double>(pieces(n_, parts * question_.chunk));
+    const double chunk = n_ / (passes * parts);
+    const double one_pass = 2 * (h_ - 1) * hop(chunk * chunks, true, 1, chunk) +
+                            2 * (m_ - 1) * hop(chunk * chunks * h_, false, 1, chunk);
+    const double at_once = std::max(1.0, 64.0 / (steps * chunks));
+    return std::max(flow, (passes - 1) * one_pass / at_once) + one_pass;
   }
   [[nodiscard]] double reduce_scatter() const {
     if (is("ring")) return ring(n_ * p_, p_ - 1, true);
@@ -216,6 +236,8 @@ std::int64_t rounds_of(const CostQuestion& question) {
   const bool reduces_all = question.operation == Operation::all_reduce;
   if (p == 1) return 0;
   if (is("chain") || is("scatter_ring")) return p - 2 + pieces(question.bytes, question.chunk);
+  if (is("hierarchical"))
+    return 2 * (question.layout.hosts - 1) + 2 * (question.layout.most_on_a_host - 1);
   if (is("ring")) return reduces_all ? 2 * (p - 1) : p - 1;
   if (is("rabenseifner")) return 2 * log;
   if (is("slices")) return 2 * (p - 1);

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <string>
+#include <string_view>
+
 namespace tutti::algorithm {
 
 /// What moving data costs, in seconds and bytes a second. The same on all ranks of a job, since the
@@ -20,5 +23,12 @@ struct CostModel {
   /// Processor time of a message, at each of its two ends.
   double message_cost = 3e-6;
 };
+
+/// From JSON: an object with any of link_latency_us, link_gbs, host_latency_us, copy_gbs,
+/// reduce_gbs and message_cost_us, each above 0 (gbs: 1e9 bytes a second). What is left out keeps
+/// its default. Throws std::invalid_argument that names what is wrong.
+[[nodiscard]] CostModel parse_cost_model(std::string_view json);
+/// The same model as parse_cost_model() reads it.
+[[nodiscard]] std::string text_of(const CostModel& model);
 
 }  // namespace tutti::algorithm

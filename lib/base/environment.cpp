@@ -169,6 +169,7 @@ Environment Environment::from(const EnvironmentMap& map) {
     }
     result.chunk_bytes = *bytes;
   }
+  if (const auto* value = value_of("TUTTI_MODEL")) result.model_file = *value;
   if (const auto* value = value_of("TUTTI_EAGER")) {
     const auto bytes = parse_size(*value);
     if (!bytes || *bytes > (std::size_t{1} << 20)) {
@@ -191,9 +192,10 @@ std::map<std::string, std::string> Environment::agreed_settings() const {
   constexpr std::array<const char*, 3> backends{"auto", "cpu", "nccl"};
   return {{"TUTTI_ALGORITHM", algorithm},
           {"TUTTI_BACKEND", backends.at(static_cast<std::size_t>(backend))},
-          {"TUTTI_CHUNK", std::to_string(chunk_bytes)},
+          {"TUTTI_CHUNK", chunk_bytes == 0 ? std::string() : std::to_string(chunk_bytes)},
           {"TUTTI_DETERMINISTIC", deterministic ? "1" : "0"},
-          {"TUTTI_EAGER", std::to_string(eager_bytes)}};
+          {"TUTTI_EAGER", std::to_string(eager_bytes)},
+          {"TUTTI_MODEL", model}};
 }
 
 }  // namespace tutti

@@ -55,8 +55,14 @@ struct Environment {
   /// TUTTI_ALGORITHM: algorithm of every collective call that names none; must be the same on all
   /// ranks.
   std::string algorithm;
-  /// TUTTI_CHUNK: bytes that a pipelined algorithm moves at once; must be the same on all ranks.
-  std::size_t chunk_bytes = std::size_t{256} << 10;
+  /// TUTTI_CHUNK: bytes that a pipelined algorithm moves at once; must be the same on all ranks. 0:
+  /// as the algorithm and the cost model have it.
+  std::size_t chunk_bytes = 0;
+  /// TUTTI_MODEL: a file that says what moving data costs here (algorithm/cost_model.hpp); empty:
+  /// defaults.
+  std::string model_file;
+  /// Its text, once somebody has read it; must be the same on all ranks.
+  std::string model;
   /// TUTTI_EAGER: messages up to this many bytes are sent before the receiver asks; must be the
   /// same on all ranks.
   std::size_t eager_bytes = std::size_t{16} << 10;

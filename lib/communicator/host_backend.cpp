@@ -77,12 +77,10 @@ HostBackend::~HostBackend() {
 }
 
 Problem HostBackend::problem_of(const CheckedCollective& call) const {
-  const auto chunk = std::max<std::size_t>(1, settings_.chunk_bytes / size_of(call.type));
   return {.rank = group().rank,
           .size = group().size(),
           .root = std::max(call.root, 0),
           .count = signed_count(call.count),
-          .chunk = signed_count(chunk),
           .in_place = call.in_place || shape_of(call.operation).send == Extent::none,
           .counts = signed_counts(call.counts),
           .recv_counts = signed_counts(call.recv_counts),
@@ -95,7 +93,10 @@ Schedule HostBackend::choose_schedule(const CheckedCollective& call,
                                       const CallSettings& settings) const {
   const bool in_rank_order =
       shape_of(call.operation).reduces && (settings_.deterministic || is_16_bit_float(call.type));
-  const auto problem = problem_of(call);
+  auto problem = problem_of(call);
+  const algorithm::Traits traits{.element_bytes = signed_count(size_of(call.type)),
+                                 .in_rank_order = in_rank_order,
+                                 .costs = settings_.costs};
   const auto known = algorithm::algorithms_of(call.operation, in_rank_order);
   const auto has = [&](std::string_view name) {
     return std::find(known.begin(), known.end(), name) != known.end();
@@ -112,10 +113,12 @@ Schedule HostBackend::choose_schedule(const CheckedCollective& call,
   std::string_view name = settings.algorithm;
   if (name.empty() && has(settings.preferred)) name = settings.preferred;
   if (name.empty()) {
-    name = algorithm::choose(
-        call.operation, problem,
-        {.element_bytes = signed_count(size_of(call.type)), .in_rank_order = in_rank_order});
+    name = algorithm::choose(call.operation, problem, traits);
   }
+  problem.chunk =
+      settings_.chunk_bytes == 0
+          ? algorithm::choose_chunk(call.operation, name, problem, traits)
+          : signed_count(std::max<std::size_t>(1, settings_.chunk_bytes / size_of(call.type)));
   return algorithm::make(call.operation, name, problem);
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "algorithm/cost_model.hpp"
 #include "algorithm/schedule.hpp"
 #include "communicator/backend.hpp"
 #include "control/plane.hpp"
@@ -17,7 +18,8 @@ namespace tutti {
 class HostBackend final : public Backend {
  public:
   struct Settings {
-    std::size_t chunk_bytes = 0;
+    std::size_t chunk_bytes = 0;  ///< 0: as chosen
+    algorithm::CostModel costs;
     /// Results do not depend on chunking or on how buffers are cut into calls.
     bool deterministic = false;
   };

@@ -2,11 +2,15 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
 
 #include <algorithm>
 #include <chrono>
 
 #include "algorithm/choice.hpp"
+#include "algorithm/cost_model.hpp"
 #include "bootstrap/shared_secret.hpp"
 #include "communicator/host_backend.hpp"
 #include "control/descriptors.hpp"
@@ -46,6 +50,24 @@ std::vector<RankInfo> describe_ranks(const rendezvous::Peers& peers) {
   return ranks;
 }
 
+/// The cost model in a file, spelt so that equal models have equal texts.
+std::string model_in(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file)
+    throw Error(
+        ErrorCode::usage,
+        fmt::format("TUTTI_MODEL={} can't be read: give a file that is on every host", path));
+  try {
+    return algorithm::text_of(algorithm::parse_cost_model(text.str()));
+  } catch (const std::invalid_argument& error) {
+    throw Error(ErrorCode::usage,
+                fmt::format("TUTTI_MODEL={} is unusable: {}; docs/environment.md shows such a file",
+                            path, error.what()));
+  }
+}
+
 }  // namespace
 
 Environment settings_for(const Options& options, const EnvironmentMap& map) {
@@ -58,6 +80,7 @@ Environment settings_for(const Options& options, const EnvironmentMap& map) {
     environment.timeout = *options.timeout;
   }
   if (options.backend) environment.backend = *options.backend;
+  if (!environment.model_file.empty()) environment.model = model_in(environment.model_file);
   if (options.deterministic) environment.deterministic = *options.deterministic;
   if (options.log_level) environment.log_level = *options.log_level;
   return environment;
@@ -131,6 +154,9 @@ std::unique_ptr<HostBackend> make_host(const Job& job, control::Group group) {
   return std::make_unique<HostBackend>(
       *job.plane, *job.driver, std::move(group),
       HostBackend::Settings{.chunk_bytes = job.environment.chunk_bytes,
+                            .costs = job.environment.model.empty()
+                                         ? algorithm::CostModel()
+                                         : algorithm::parse_cost_model(job.environment.model),
                             .deterministic = job.environment.deterministic});
 }
 

@@ -74,6 +74,7 @@ class Predictor {
     result_.seconds = algorithm::cost_of(asked, machine_.costs);
     result_.rounds = algorithm::rounds_of(asked);
     result_.count = question_.count;
+    result_.chunk = question_.chunk;
   }
 
   /// From the loops, which are cheap to count; with very many ranks, of a few of them.

@@ -33,6 +33,7 @@ struct Prediction {
   How how = How::simulated;
   double seconds = 0;
   std::int64_t rounds = 0;
+  std::int64_t chunk = 0;  ///< elements
   std::int64_t count = 0;  ///< what was looked at: may be a little more, so that slices are equal
   Survey survey;           ///< no steps where even these were too many to walk through
 };

@@ -322,7 +322,7 @@ TEST_CASE("a setting that differs on one rank is named with both values on all r
     const char* shown;
     const char* usual;
   };
-  for (const auto& setting : {Setting{"TUTTI_CHUNK", "128KiB", "131072", "262144"},
+  for (const auto& setting : {Setting{"TUTTI_CHUNK", "128KiB", "131072", "\"\""},
                               Setting{"TUTTI_EAGER", "1KiB", "1024", "16384"},
                               Setting{"TUTTI_ALGORITHM", "ring", "ring", "\"\""}}) {
     for (const int size : {2, 4}) {

@@ -93,6 +93,23 @@ class Plans(unittest.TestCase):
             self.assertEqual(json.loads(path.read_text())["ranks"], 4)
             self.refused("--json", "broadcast", "--ranks", 4, "--json", Path(folder) / "no" / "plan.json")
 
+    def test_a_model_for_the_library(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.json"
+            plan("broadcast", "--ranks", 4, "--gbps", 100, "--latency", "5us", "--write-model", path)
+            model = json.loads(path.read_text())
+            self.assertAlmostEqual(model["link_gbs"], 12.5 * 0.949)
+            self.assertAlmostEqual(model["link_latency_us"], 5)
+            for content, said in ((path.read_text(), ""), ('{"link_gb": 1}', "is unusable: it has \"link_gb\""), ("[]", "no JSON object")):
+                path.write_text(content)
+                result = command(TUTTI, "broadcast", "--size", "4KiB", env={"TUTTI_MODEL": str(path)})
+                self.assertEqual(result.returncode, 2 if said else 0, result.stderr)
+                self.assertIn(said, result.stderr)
+            path.unlink()
+            result = command(TUTTI, "broadcast", "--size", "4KiB", env={"TUTTI_MODEL": str(path)})
+            self.assertEqual(result.returncode, 2)
+            self.assertIn(f"TUTTI_MODEL={path} can't be read", result.stderr)
+
     def refused(self, said, *words):
         result = plan(*words)
         self.assertEqual(result.returncode, 2, f"{words}: {result.stdout}{result.stderr}")

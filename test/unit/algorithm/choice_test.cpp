@@ -1,5 +1,6 @@
 // Which algorithm is chosen, and names that are not known.
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "problems.hpp"
@@ -79,6 +80,55 @@ TEST_CASE("small buffers take few rounds, large ones a pipeline") {
   CHECK(chosen(Operation::all_reduce, 4096, mib) == "rabenseifner");
 }
 
+TEST_CASE("between hosts the cost model decides, from what all ranks know") {
+  const auto chosen = [](Operation operation, const std::vector<int>& host, std::int64_t bytes,
+                         const CostModel& costs = {}) {
+    Problem problem{.size = static_cast<int>(host.size()), .count = bytes / 4};
+    problem.host = host;
+    return choose(operation, problem, {.element_bytes = 4, .costs = costs});
+  };
+  const std::vector<int> four{0, 1, 2, 3};
+  const std::vector<int> pairs{0, 0, 1, 1};
+  CHECK(chosen(Operation::broadcast, four, 4) == "direct");
+  CHECK(chosen(Operation::broadcast, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},
+               64 << 10) == "binomial");
+  CHECK(chosen(Operation::broadcast, four, 16 * mib) == "chain");
+  CHECK(chosen(Operation::all_reduce, four, 4) == "recursive_doubling");
+  CHECK(chosen(Operation::all_reduce, four, 16 * mib) == "ring");
+  CHECK(chosen(Operation::all_reduce, pairs, 16 * mib) == "hierarchical");
+  CHECK(chosen(Operation::all_reduce, {0, 1, 0, 1}, 16 * mib) == "hierarchical");
+  CHECK(chosen(Operation::all_gather, four, 4) == "bruck");
+  CHECK(chosen(Operation::all_gather, four, 4 * mib) == "ring");
+  CHECK(chosen(Operation::reduce_scatter, four, 4 * mib) == "ring");
+  CHECK(chosen(Operation::all_to_all, four, 4 * mib) == "pairwise");
+  // A link that takes long to begin is worth fewer, longer messages.
+  const CostModel slow{.link_latency = 0.1, .link_rate = 1e10};
+  CHECK(chosen(Operation::all_reduce, four, mib, slow) == "recursive_doubling");
+}
+
+TEST_CASE("a slower link is worth shorter chunks") {
+  Problem problem{.size = 8, .count = 16 * mib};
+  problem.host = {0, 1, 2, 3, 4, 5, 6, 7};
+  const auto chunk = [&](const CostModel& costs) {
+    return choose_chunk(Operation::broadcast, "chain", problem, {.costs = costs});
+  };
+  CHECK(chunk({.link_rate = 1e8}) == 64 << 10);
+  CHECK(chunk({.link_rate = 1e11, .copy_rate = 1e11, .message_cost = 1e-4}) == 1 << 20);
+  problem.host = {};
+  CHECK(chunk({}) == 256 << 10);
+}
+
+TEST_CASE("a cost model is read from JSON, and what it can't be is named") {
+  const CostModel model = parse_cost_model(R"({"link_gbs": 12.5, "link_latency_us": 5})");
+  CHECK(model.link_rate == 12.5e9);
+  CHECK(std::abs(model.link_latency - 5e-6) < 1e-12);
+  CHECK(model.copy_rate == CostModel().copy_rate);
+  CHECK(text_of(parse_cost_model(text_of(model))) == text_of(model));
+  for (const char* text : {"", "[]", "{", R"({"link_gbs": 0})", R"({"link_gbs": "x"})",
+                           R"({"link_gb": 1})", R"({"copy_gbs": -1})"})
+    CHECK_THROWS_AS(parse_cost_model(text), std::invalid_argument);
+}
+
 TEST_CASE("every schedule bears the name it was asked for by") {
   for (const Operation operation : with_algorithms) {
     for (const int size : {1, 4}) {
@@ -138,7 +188,7 @@ TEST_CASE("an unknown name is refused with the names that are known") {
   } catch (const std::invalid_argument& error) {
     CHECK(std::string(error.what()) ==
           "all_reduce has no algorithm \"rings\"; it has recursive_doubling, ring, rabenseifner, "
-          "gathered, slices");
+          "hierarchical, gathered, slices");
   }
   CHECK_THROWS_AS(make(Operation::broadcast, "", problem), std::invalid_argument);
   CHECK_THROWS_AS(make(Operation::barrier, "ring", problem), std::invalid_argument);

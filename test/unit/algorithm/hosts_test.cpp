@@ -95,6 +95,48 @@ TEST_CASE("a chain crosses to or from each host but the root's once") {
   }
 }
 
+TEST_CASE("a hierarchical all-reduce crosses links as often as a ring of hosts would") {
+  for (const auto& host : host_layouts()) {
+    const auto hosts = static_cast<std::int64_t>(std::set<int>(host.begin(), host.end()).size());
+    for (const std::int64_t count : {1, 57, 1000}) {
+      Problem problem = problem_on(host, 0);
+      problem.count = count;
+      const auto schedules = schedules_of(
+          {.operation = Operation::all_reduce, .algorithm = "hierarchical", .problem = problem});
+      CHECK(elements_between_hosts(schedules, host) == 2 * (hosts - 1) * count);
+    }
+  }
+}
+
+TEST_CASE("hierarchical schedules are right for every size on hosts of all kinds", "[sweep]") {
+  std::uint64_t run = 0;
+  for (int size = 1; size <= 64; ++size) {
+    for (const int hosts : {1, 2, 3, 5, 16}) {
+      if (hosts > size) continue;
+      for (const int kind : {0, 1, 2}) {
+        Problem problem{.size = size, .in_place = true};
+        for (int rank = 0; rank < size; ++rank) {
+          const int uneven = rank < hosts ? rank : rank * 7 % 11 % hosts;
+          problem.host.push_back(kind == 0   ? rank * hosts / size
+                                 : kind == 1 ? rank % hosts
+                                             : uneven);
+        }
+        for (const auto& [count, chunk] : sizes_for(size, run)) {
+          problem.count = count;
+          problem.chunk = chunk;
+          Case c{.operation = Operation::all_reduce,
+                 .algorithm = "hierarchical",
+                 .problem = problem,
+                 .options = options_for(run)};
+          set_in_place(c, run++);
+          const std::string failure = failure_of(c);
+          if (!failure.empty()) FAIL(failure);
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("the order starts with the first rank and keeps hosts together") {
   for (const auto& host : host_layouts()) {
     const auto size = static_cast<int>(host.size());

@@ -117,7 +117,7 @@ TEST_CASE("an empty environment gives the defaults") {
   CHECK(environment.socket_ifname_source.empty());
   CHECK(environment.keepalive == 15s);
   CHECK(environment.algorithm.empty());
-  CHECK(environment.chunk_bytes == 262144);
+  CHECK(environment.chunk_bytes == 0);
   CHECK(environment.eager_bytes == 16384);
   CHECK(environment.congestion.empty());
 }
@@ -157,7 +157,7 @@ TEST_CASE("an empty variable is as good as none") {
   const auto environment =
       Environment::from({{"TUTTI_TIMEOUT", ""}, {"TUTTI_CHUNK", ""}, {"TUTTI_LOG", ""}});
   CHECK(environment.timeout == 60s);
-  CHECK(environment.chunk_bytes == 262144);
+  CHECK(environment.chunk_bytes == 0);
   CHECK(environment.log_level == LogLevel::warning);
 }
 

@@ -1,0 +1,139 @@
+// All-reduce, hierarchical: hosts add up inside, rings of leaders go from host to host, and each
+// leader hands its part out inside.
+//
+//     2 hosts with 2 ranks; slice 0 and 1 are      rounds       2(h − 1) between hosts, 2(m − 1)
+//     led by the first and second rank of each                  inside
+//                                                  bytes sent   over each host's link
+//        0 ◄─ add up ─► 1    2 ◄─ add up ─► 3                   2(h − 1)/h·n, for h hosts
+//        0 ◄─ ring of slice 0 ─► 2                 scratch      –
+//             1 ◄─ ring of slice 1 ─► 3            chosen       large buffers, several hosts with
+//        0 ◄─ hand out ─► 1  2 ◄─ hand out ─► 3                 several ranks
+//
+// Each host has as many leaders as the one with the fewest ranks has ranks. Those beyond them only
+// give and take.
+//
+// Papers: as all_reduce_ring.cpp for the rings; N. T. Karonis, B. R. de Supinski, I. Foster, W.
+// Gropp, E. Lusk and J. Bresnahan, Exploiting Hierarchy in Parallel Computer Networks to Optimize
+// Collective Operation Performance, IPDPS 2000, for the hosts.
+//
+// Each pass takes the next piece of the buffer through all three phases, so that what goes on
+// inside hosts overlaps with what crosses them.
+#include <algorithm>
+
+#include "algorithm/algorithms.hpp"
+#include "algorithm/host_groups.hpp"
+#include "algorithm/patterns.hpp"
+#include "algorithm/rounds.hpp"
+
+namespace tutti::algorithm {
+
+namespace {
+
+// Half of what whoever runs it keeps in flight: then the next pass begins while one goes on.
+constexpr std::int64_t steps_a_pass = 32;
+
+class Hierarchy {
+ public:
+  explicit Hierarchy(const Problem& problem)
+      : problem_(problem),
+        groups_(problem),
+        mine_(own_buffer(problem)),
+        hosts_(groups_.hosts()),
+        leaders_(groups_.fewest()) {
+    const std::int64_t steps = 4 * (groups_.most() - 1) + 4 * (hosts_ - 1);
+    chunks_ = std::max<std::int64_t>(1, steps_a_pass / std::max<std::int64_t>(1, steps));
+    const std::int64_t parts = leaders_ * hosts_ * chunks_;
+    schedule_.passes = divide_up(problem.count, parts * problem.chunk);
+    chunk_ = divide_up(problem.count, schedule_.passes * parts);
+  }
+
+  Schedule run() {
+    const int here = groups_.here();
+    for (int turn = 1; turn < here; ++turn) add_up(turn);
+    if (leads(groups_.index())) {
+      for (int round = 0; round < hosts_ - 1; ++round) pass_sums_on(round);
+      for (int round = 0; round < hosts_ - 1; ++round) pass_results_on(round);
+    }
+    for (int turn = 1; turn < here; ++turn) hand_out(turn);
+    return std::move(schedule_);
+  }
+
+ private:
+  [[nodiscard]] bool leads(int index) const { return index < leaders_; }
+  [[nodiscard]] int ahead(int turn) const { return (groups_.index() + turn) % groups_.here(); }
+  [[nodiscard]] int behind(int turn) const {
+    return (groups_.index() + groups_.here() - turn) % groups_.here();
+  }
+
+  // Chunk j of the pass's part of a leader's slice that belongs to one host's place in the ring.
+  [[nodiscard]] Piece part(int leader, std::int64_t host) const {
+    const std::int64_t slice = hosts_ * chunks_ * chunk_;
+    return {.offset = {leader * slice + host * chunks_ * chunk_, 0, chunk_, leaders_ * slice},
+            .length = chunk_,
+            .end = {problem_.count}};
+  }
+  // All hosts' parts, chunk after chunk.
+  [[nodiscard]] Piece slice(int leader) const { return part(leader, 0); }
+
+  void append(std::int64_t chunks, std::vector<StepPattern> steps) {
+    append_round(schedule_, {1, chunks, std::move(steps)});
+  }
+
+  void add_up(int turn) {
+    std::vector<StepPattern> steps;
+    if (leads(ahead(turn)))
+      steps.push_back(send_to(groups_.rank_here(ahead(turn)), mine_, slice(ahead(turn))));
+    if (leads(groups_.index()))
+      steps.push_back(recv_reduce_from(groups_.rank_here(behind(turn)), Buffer::output,
+                                       turn == 1 ? mine_ : Buffer::output, slice(groups_.index())));
+    append(hosts_ * chunks_, std::move(steps));
+  }
+
+  // As in all_reduce_ring.cpp, of the hosts' leaders.
+  void pass_sums_on(int round) {
+    const Buffer sum = groups_.here() > 1 ? Buffer::output : mine_;
+    const int own = groups_.host();
+    append(chunks_, {send_to(groups_.next(), round == 0 ? sum : Buffer::output,
+                             part(groups_.index(), wrap(own - round))),
+                     recv_reduce_from(groups_.previous(), Buffer::output, sum,
+                                      part(groups_.index(), wrap(own - round - 1)))});
+  }
+  void pass_results_on(int round) {
+    const int own = groups_.host();
+    append(
+        chunks_,
+        {send_to(groups_.next(), Buffer::output, part(groups_.index(), wrap(own + 1 - round))),
+         recv_from(groups_.previous(), Buffer::output, part(groups_.index(), wrap(own - round)))});
+  }
+  [[nodiscard]] std::int64_t wrap(int host) const { return (host + hosts_) % hosts_; }
+
+  void hand_out(int turn) {
+    std::vector<StepPattern> steps;
+    if (leads(groups_.index()))
+      steps.push_back(
+          send_to(groups_.rank_here(ahead(turn)), Buffer::output, slice(groups_.index())));
+    if (leads(behind(turn)))
+      steps.push_back(
+          recv_from(groups_.rank_here(behind(turn)), Buffer::output, slice(behind(turn))));
+    append(hosts_ * chunks_, std::move(steps));
+  }
+
+  const Problem& problem_;
+  HostGroups groups_;
+  Buffer mine_;
+  int hosts_;
+  int leaders_;
+  std::int64_t chunks_ = 1;  // of a part
+  std::int64_t chunk_ = 1;
+  Schedule schedule_{.algorithm = "hierarchical", .loops = {}, .scratch_elements = 0};
+};
+
+}  // namespace
+
+Schedule all_reduce_hierarchical(const Problem& problem) {
+  if (problem.size == 1) return alone("hierarchical", problem);
+  if (problem.count == 0) return {.algorithm = "hierarchical", .loops = {}};
+  return Hierarchy(problem).run();
+}
+
+}  // namespace tutti::algorithm
