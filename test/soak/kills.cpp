@@ -1,0 +1,160 @@
+// One rank, or two at once, killed at a random moment from the card exchange to the goodbye.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <csignal>
+#include <map>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "mix.hpp"
+#include "tally.hpp"
+
+namespace tutti::soak {
+namespace {
+
+using test::Clock;
+using test::Job;
+using test::Rank;
+using namespace std::chrono_literals;
+
+constexpr int rounds = 5;
+constexpr const char* at_the_end = "at the end";
+
+std::string live(Rank& rank) {
+  rank.bootstrap().after = [&](int exchange) {
+    if (exchange == 3) rank.mark();
+  };
+  auto& communicator = rank.communicator({.timeout = 20s});
+  for (int round = 0; round < rounds; ++round) mixed_round(communicator, round);
+  rank.say(at_the_end);
+  communicator.finalize();
+  return "done";
+}
+
+/// Waits without sleeping through the first milliseconds, which set-up takes.
+void await_cards(const Job& job, int rank) {
+  const auto limit = Clock::now() + 20s;
+  while (job.marks(rank) == 0 && Clock::now() < limit) std::this_thread::sleep_for(50us);
+}
+
+/// How long the whole life after the cards takes, when nobody dies.
+Clock::duration measure(int size) {
+  Job job(size, live);
+  await_cards(job, 0);
+  const auto start = Clock::now();
+  const auto trouble = test::trouble(job.finish());
+  if (!trouble.empty()) throw std::runtime_error("without any kill: " + trouble);
+  return Clock::now() - start;
+}
+
+std::chrono::microseconds moment(std::mt19937_64& random, Clock::duration life) {
+  const auto whole = std::chrono::duration_cast<std::chrono::microseconds>(life).count();
+  const auto uniform = [&](std::int64_t least, std::int64_t most) {
+    return std::chrono::microseconds(std::uniform_int_distribution<std::int64_t>(
+        std::max<std::int64_t>(least, 0), std::max<std::int64_t>(most, 1))(random));
+  };
+  switch (random() % 5) {
+    case 0:
+      return uniform(0, 5000);  // set-up
+    case 1:
+      return uniform(whole - 10000, whole + 2000);  // the end
+    default:
+      return uniform(0, whole);
+  }
+}
+
+struct Run {
+  std::uint64_t seed = 0;
+  int size = 0;
+  std::set<int> victims;
+  bool may_be_over = false;  ///< a victim had come to the end: others may be done with it
+  Clock::time_point since;
+};
+
+void judge(const Run& run, const std::vector<test::Report>& reports, Tally& tally) {
+  std::set<std::vector<int>> told;
+  int speakers = 0;
+  int untold = 0;
+  for (int rank = 0; rank < run.size; ++rank) {
+    if (run.victims.contains(rank)) continue;
+    const auto& report = reports[static_cast<std::size_t>(rank)];
+    if (report.hung) tally.hung();
+    if (report.hung || !report.finished || !report.complaint.empty()) {
+      tally.wrong(run.seed, run.size, fmt::format("rank {}{}", rank, test::describe(reports)));
+      return;
+    }
+    tally.destroyed(report.destruction);
+    if (!report.failure) {
+      tally.untold();
+      ++untold;
+      continue;
+    }
+    tally.told(run.seed, report.ended - run.since);
+    const auto& culprits = report.failure->culprits;
+    const bool right = report.failure->code == ErrorCode::peer_lost && !culprits.empty() &&
+                       std::all_of(culprits.begin(), culprits.end(),
+                                   [&](int culprit) { return run.victims.contains(culprit); });
+    if (!right) {
+      tally.wrong(run.seed, run.size, fmt::format("rank {}{}", rank, test::describe(reports)));
+      return;
+    }
+    told.insert(culprits);
+    speakers += report.failure->speaks ? 1 : 0;
+  }
+  if (untold > 0 && !run.may_be_over) {
+    tally.wrong(run.seed, run.size, "a survivor was not told" + test::describe(reports));
+  } else if (told.size() > 1) {
+    tally.wrong(run.seed, run.size, "survivors differ" + test::describe(reports));
+  } else if (untold == 0 && speakers != 1) {
+    tally.wrong(run.seed, run.size,
+                fmt::format("{} speakers{}", speakers, test::describe(reports)));
+  }
+}
+
+}  // namespace
+
+int kills(const Settings& settings, int victims) {
+  Tally tally(victims == 1 ? "kills" : "pairs", settings);
+  std::map<int, Clock::duration> life;
+  for (int i = 0; i < settings.runs; ++i) {
+    Run run{.seed = settings.seed + static_cast<std::uint64_t>(i)};
+    std::mt19937_64 random(run.seed);
+    const auto choices = settings.most_ranks - settings.least_ranks + 1;
+    run.size = settings.least_ranks + static_cast<int>(random() % static_cast<unsigned>(choices));
+    std::vector<int> order;
+    while (static_cast<int>(run.victims.size()) < victims) {
+      const int victim = static_cast<int>(random() % static_cast<unsigned>(run.size));
+      if (run.victims.insert(victim).second) order.push_back(victim);
+    }
+    if (!life.contains(run.size)) life[run.size] = measure(run.size);
+    const auto delay = moment(random, life[run.size]);
+    const auto between = std::chrono::microseconds(random() % 2000);
+
+    Job job(run.size, live);
+    for (const int victim : order) await_cards(job, victim);
+    std::this_thread::sleep_for(delay);
+    run.since = Clock::now();
+    for (const int victim : order) {
+      if (victim != order.front()) std::this_thread::sleep_for(between);
+      job.signal(victim, SIGKILL);
+      run.may_be_over |= job.said(victim) == at_the_end;
+    }
+    const auto reports = job.finish();
+    judge(run, reports, tally);
+    if (settings.verbose) {
+      fmt::print("seed {}: {} ranks, {} killed after {:.1f} ms of {:.1f} ms{}\n", run.seed,
+                 run.size, order, 1e3 * test::seconds(delay), 1e3 * test::seconds(life[run.size]),
+                 test::describe(reports));
+      for (std::size_t rank = 0; rank < reports.size(); ++rank) {
+        fmt::print("rank {} ended after {:.1f} ms\n", rank,
+                   1e3 * test::seconds(reports[rank].ended - run.since));
+      }
+    }
+  }
+  return tally.finish();
+}
+
+}  // namespace tutti::soak

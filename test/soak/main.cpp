@@ -1,0 +1,51 @@
+// Long runs of what must never go wrong. scripts/soak builds and starts it.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "tally.hpp"
+
+int main(int argc, char** argv) {
+  CLI::App app("Jobs that lose ranks at random moments, again and again.");
+  app.footer("Example: scripts/soak kills --runs 500 --ranks 3-8 --seed 1");
+  app.require_subcommand(1);
+  tutti::soak::Settings settings;
+  std::string ranks = "3-8";
+  int status = 0;
+  const auto add = [&](const char* name, const char* description, auto body) {
+    auto* const mode = app.add_subcommand(name, description);
+    mode->add_option("--runs", settings.runs, "jobs, one after the other")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    mode->add_option("--ranks", ranks, "least and most ranks of a job")->capture_default_str();
+    mode->add_option("--seed", settings.seed, "of the first run; each further run adds 1")
+        ->capture_default_str();
+    mode->add_option("--bound", settings.most_milliseconds,
+                     "ms until every survivor must know; 0: any time")
+        ->capture_default_str();
+    mode->add_flag("--verbose", settings.verbose, "tell of each run");
+    mode->callback([&, body] {
+      if (std::sscanf(ranks.c_str(), "%d-%d", &settings.least_ranks, &settings.most_ranks) != 2 ||
+          settings.least_ranks < 3 || settings.most_ranks > 64 ||
+          settings.least_ranks > settings.most_ranks) {
+        throw CLI::ValidationError("--ranks", "give a range such as 3-8, from 3 to 64");
+      }
+      status = body();
+    });
+  };
+  add("kills", "one random rank is killed, from the card exchange to the goodbye",
+      [&] { return kills(settings, 1); });
+  add("pairs", "two ranks are killed at once: the same set everywhere",
+      [&] { return kills(settings, 2); });
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int code = app.exit(error);
+    return code == 0 ? 0 : 2;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "soak: {}\n", error.what());
+    return 1;
+  }
+  return status;
+}
