@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -22,14 +23,37 @@
 namespace tutti::app {
 namespace {
 
-// A launcher ends all ranks when one fails: the others wait until the one that speaks has been
-// heard.
+// A launcher ends all ranks when one fails: where set-up fails, the others wait until the one that
+// speaks has been heard.
 constexpr std::chrono::milliseconds silence_of_others{300};
 
 using Clock = std::chrono::steady_clock;
 
 double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+// What NCCL may take to end is not worth waiting for.
+constexpr std::chrono::seconds leave_limit{1};
+
+/// A launcher that sees one rank die ends the others at once. They get a second to find out which
+/// it was, and to say so. A second SIGTERM ends the process as ever.
+void take_a_second_to_end() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { ::alarm(1); };
+  action.sa_flags = static_cast<int>(SA_RESTART | SA_RESETHAND);
+  ::sigaction(SIGTERM, &action, nullptr);
+}
+
+/// Leaves when all have heard what is to be said.
+[[noreturn]] void leave_together(Job& job, int status) {
+  std::thread([status] {
+    std::this_thread::sleep_for(leave_limit);
+    ::_exit(status);
+  }).detach();
+  job.leave();
+  // Without MPI_Finalize, which would wait for ranks that never come.
+  ::_exit(status);
 }
 
 void print_error(const std::string& sentence) {
@@ -189,6 +213,7 @@ Error Job::give_up(const Error& error) noexcept {
 int run_job(const JobOptions& options, const std::function<int(Job&)>& body) {
   Job job;
   std::optional<Error> error;
+  if (launch::started_by_mpi_launcher(current_environment())) take_a_second_to_end();
   try {
     job.start(options);
     return body(job);
@@ -213,10 +238,9 @@ int run_job(const JobOptions& options, const std::function<int(Job&)>& body) {
     sentence += fmt::format(" (in {}, call {})", error->operation(), error->sequence());
   }
   if (speaks || options.verbose) print_error(sentence);
-  if (!speaks) std::this_thread::sleep_for(silence_of_others);
   std::fflush(nullptr);
-  // Without MPI_Finalize, which would wait for ranks that never come.
-  ::_exit(status);
+  if (!job.started() && !speaks) std::this_thread::sleep_for(silence_of_others);
+  leave_together(job, status);
 }
 
 std::vector<std::string> gather_texts(Communicator& communicator, const std::string& mine) {

@@ -44,6 +44,9 @@ class Job {
   [[nodiscard]] bool started() const { return static_cast<bool>(communicator_); }
   /// Tells the other ranks of an error that only this one has met; returns what all have agreed on.
   [[nodiscard]] Error give_up(const Error& error) noexcept;
+  /// After an error: returns when all others have said goodbye too, after half a second at the
+  /// latest.
+  void leave() noexcept { communicator_.reset(); }
 
  private:
   void open(const JobOptions& options, const Options& settings);

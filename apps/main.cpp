@@ -14,6 +14,7 @@
 #include "hostfile.hpp"
 #include "plan/plan.hpp"
 #include "subcommands.hpp"
+#include "trace.hpp"
 #include "tutti/version.hpp"
 
 namespace tutti::app {
@@ -128,6 +129,16 @@ void add_plan(CLI::App& app, plan::Options& options, Chosen& chosen) {
   command->callback([&] { chosen = [&options] { return plan::run(options); }; });
 }
 
+void add_trace(CLI::App& app, TraceOptions& options, Chosen& chosen) {
+  auto* const command = add_subcommand(
+      app, "trace", "Who was where: lays the records of a job's ranks (TUTTI_RECORD) side by side",
+      "tutti trace records/*.json --chrome timeline.json");
+  command->add_option("FILES", options.files, "what the ranks wrote")->required();
+  command->add_option("--chrome", options.chrome,
+                      "write a timeline for chrome://tracing or ui.perfetto.dev");
+  command->callback([&] { chosen = [&options] { return trace(options); }; });
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Collective communication between the ranks of a job: rank 0 to all, and the rest.");
   app.footer("Example: mpirun -np 4 tutti fan-out --size 4MiB");
@@ -143,6 +154,7 @@ int run(int argc, char** argv) {
   plan::Options plan_options;
   DoctorOptions doctor_options;
   JobOptions before_subcommand;
+  TraceOptions trace_options;
   Chosen chosen;
   add_local_rank(app, before_subcommand);
   add_operations(app, operation_options, chosen);
@@ -151,6 +163,7 @@ int run(int argc, char** argv) {
   add_doctor(app, doctor_options, chosen);
   add_hostfile(app, hostfile_options, chosen);
   add_plan(app, plan_options, chosen);
+  add_trace(app, trace_options, chosen);
   try {
     app.name(argv[0]);
     app.parse(words_of(argc, argv));

@@ -184,6 +184,7 @@ Environment Environment::from(const EnvironmentMap& map) {
   }
   if (const auto* value = value_of("TUTTI_SECRET_FILE")) result.secret_file = *value;
   if (const auto* value = value_of("TUTTI_FAULT")) result.faults = parse_faults(*value);
+  if (const auto* value = value_of("TUTTI_RECORD")) result.record_folder = *value;
   if (const auto* value = value_of("TUTTI_CONGESTION")) result.congestion = *value;
   return result;
 }

@@ -74,6 +74,9 @@ struct Environment {
   std::string secret_file;
   /// TUTTI_FAULT: faults on purpose ("kill:rank=2,call=100"), for tests.
   std::vector<Fault> faults;
+  /// TUTTI_RECORD: a folder that gets each rank's latest calls, on an error and on SIGUSR1; empty:
+  /// none.
+  std::string record_folder;
   /// TUTTI_CONGESTION: TCP congestion control of data links ("cubic"); empty: the system's, but
   /// no bbr.
   std::string congestion;

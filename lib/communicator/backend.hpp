@@ -22,6 +22,9 @@ struct CallSettings {
   void* stream = nullptr;      ///< CUDA stream, for buffers in device memory
 };
 
+/// Of messages that make groups; users' tags are below.
+inline constexpr std::uint32_t internal_tag = UINT32_MAX;
+
 /// A collective call whose arguments fit the operation and this rank.
 struct CheckedCollective {
   Operation operation = Operation::none;

@@ -126,6 +126,7 @@ std::optional<Communicator> Communicator::split(std::optional<int> color, int ke
                                                 const Call& call) {
   auto settings = call;
   settings.algorithm.clear();  // of neither of the two calls that this is
+  const auto deadline = Deadline::after(state_->settings_of(call).timeout);
   // Named as what it is first, so that a rank which calls something else is found.
   run(Collective{.operation = Operation::split}, settings);
   Ticket own{.has_color = color.has_value() ? 1 : 0,
@@ -133,6 +134,9 @@ std::optional<Communicator> Communicator::split(std::optional<int> color, int ke
              .key = key,
              .next_communicator = state_->job->next_communicator};
   std::vector<Ticket> tickets(static_cast<std::size_t>(size()));
+  // One deadline for both. What is left may be next to nothing, which still is a time.
+  settings.timeout =
+      std::max<std::chrono::nanoseconds>(deadline.remaining(), std::chrono::milliseconds(1));
   all_gather(bytes_of(own), std::as_writable_bytes(std::span(tickets)), settings);
 
   std::uint32_t id = 0;

@@ -157,6 +157,7 @@ void HostBackend::prepare(engine::Task& task, const CheckedCollective& call,
   auto signature = signature_of(call);
   signature.algorithm = algorithm_id(task.schedule.algorithm);
   const auto past = history_->begin_collective(signature);
+  task.ticket = past.ticket;
   task.send_call = {.key = {.communicator = group().id, .sequence = past.sequence},
                     .signature = signature,
                     .fingerprint = past.before};
@@ -233,7 +234,7 @@ void HostBackend::prepare(engine::Task& task, const Message& message,
                                    .count = message.recv_count},
                                   settings.tag);
   }
-  history_->begin_other(call);
+  task.ticket = history_->begin_other(call);
   task.late.call = call;
   task.late.sequence = history_->activity().sequence;
   task.late.timeout = settings.timeout;
@@ -243,11 +244,53 @@ void HostBackend::prepare(engine::Task& task, const Message& message,
 void HostBackend::run(const CheckedCollective& call, const CallSettings& settings) {
   // A rank that finds different calls in the first round of the end never comes to the second, so
   // nobody ends without the error.
-  const int rounds = call.operation == Operation::finalize ? 2 : 1;
-  for (int round = 0; round < rounds; ++round) {
+  const bool ends = call.operation == Operation::finalize;
+  for (int round = 0; round < (ends ? 2 : 1); ++round) {
+    if (round > 0) require_all_received(settings);
     engine::Task task(history_);
     prepare(task, call, settings, scratch_);
     driver_.run(task);
+  }
+}
+
+/// Each rank hears how many messages every other has sent it, and counts what it has received.
+void HostBackend::require_all_received(const CallSettings& settings) {
+  const auto size = static_cast<std::size_t>(group().size());
+  if (size == 1) return;
+  const auto count = [&](const std::map<Peer, std::uint64_t>& sequences) {
+    std::vector<std::uint64_t> counts(size);
+    for (const auto& [peer, number] : sequences) {
+      if (peer.second != internal_tag) counts[static_cast<std::size_t>(peer.first)] += number;
+    }
+    return counts;
+  };
+  const auto sent = count(sent_);
+  const auto received = count(received_);
+  std::vector<std::uint64_t> due(size);
+  const CheckedCollective exchange{.operation = Operation::all_to_all,
+                                   .type = Type::u64,
+                                   .count = 1,
+                                   .send = sent.data(),
+                                   .recv = due.data()};
+  engine::Task task(history_);
+  prepare(task, exchange, {.timeout = settings.timeout}, scratch_);
+  driver_.run(task);
+  for (std::size_t peer = 0; peer < size; ++peer) {
+    if (due[peer] == received[peer]) continue;
+    const auto& peers = plane_.peers();
+    const int from = group().world_of(static_cast<int>(peer));
+    throw plane_
+        .report_and_wait(
+            {.code = ErrorCode::mismatch,
+             .culprits = {from, peers.rank()},
+             .sentence = fmt::format(
+                 "{} has sent {} messages to {}, which has received {} of them: "
+                 "each send needs its recv",
+                 peers.describe(from), due[peer], peers.describe(peers.rank()), received[peer]),
+             .origin = peers.rank()},
+            std::chrono::milliseconds(500))
+        .in(describe(CallSignature{.operation = Operation::finalize}),
+            history_->activity().sequence);
   }
 }
 

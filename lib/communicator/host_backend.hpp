@@ -54,6 +54,7 @@ class HostBackend final : public Backend {
                std::vector<std::byte>& scratch);
   void prepare(engine::Task& task, const Message& message, const CallSettings& settings);
   void prepare_division(engine::Task& task, const CheckedCollective& call) const;
+  void require_all_received(const CallSettings& settings);
   void require_no_verdict(const CallSignature& call) const;
   [[nodiscard]] transport::CallContext next_message(std::map<Peer, std::uint64_t>& sequences,
                                                     const CallSignature& call,

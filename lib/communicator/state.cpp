@@ -106,7 +106,8 @@ void require_known_algorithm(const std::string& wanted) {
 Job::Job(Bootstrap& bootstrap, const Options& options, const EnvironmentMap& map,
          std::shared_ptr<DeviceProvider> device_provider)
     : environment(settings_for(options, map)),
-      log(environment.log_level, options.log),
+      sink(options.log),
+      log(environment.log_level, sink),
       faults(environment.faults, bootstrap.rank(), bootstrap.size()),
       devices(std::move(device_provider)) {
   require_known_algorithm(environment.algorithm);
@@ -131,7 +132,24 @@ Job::Job(Bootstrap& bootstrap, const Options& options, const EnvironmentMap& map
   plane = std::make_unique<control::Plane>(std::move(meeting), environment, log, deadline);
   plane->wait_until_linked(deadline);
   const auto linked = Clock::now();
+  connect();
+  phases = fmt::format("cards {:.1f} ms, control links {:.1f} ms", milliseconds(met - start),
+                       milliseconds(linked - met));
+}
 
+Job::Job(const Job& before, rendezvous::Meeting meeting, Deadline deadline)
+    : environment(before.environment),
+      sink(before.sink),
+      log(environment.log_level, sink),
+      // Faults on purpose count calls and name ranks of the job that was started.
+      faults({}, meeting.self.rank, meeting.self.size),
+      devices(before.devices),
+      ranks(describe_ranks(meeting.peers)) {
+  log.set_rank(meeting.self.rank);
+  plane = std::make_unique<control::Plane>(std::move(meeting), environment, log, deadline);
+}
+
+void Job::connect() {
   const auto& place = plane->peers().place();
   const auto cores = plane->peers().card(place.rank).cores;
   checker = std::make_unique<engine::CallChecker>(*plane);
@@ -144,8 +162,6 @@ Job::Job(Bootstrap& bootstrap, const Options& options, const EnvironmentMap& map
           .shares_cores = static_cast<std::uint32_t>(place.local_size) > cores,
           .connect_timeout = environment.timeout});
   driver = std::make_unique<engine::Driver>(*plane, *links, *checker);
-  phases = fmt::format("cards {:.1f} ms, control links {:.1f} ms", milliseconds(met - start),
-                       milliseconds(linked - met));
 }
 
 namespace {
@@ -181,6 +197,24 @@ Communicator::State::State(std::shared_ptr<Job> the_job)
     job->log.info(
         fmt::format("path: {} ({})", has_device_path ? "device" : "host", device_path.reason));
   }
+}
+
+Communicator::State::State(std::shared_ptr<Job> the_job, const State& before)
+    : job(std::move(the_job)),
+      has_device_path(before.has_device_path),
+      device_path{.device = before.device_path.device,
+                  .staged = before.device_path.staged,
+                  .reason = before.device_path.reason} {
+  const auto& peers = job->plane->peers();
+  const auto& old_peers = before.job->plane->peers();
+  for (auto& info : job->ranks) {
+    const int old = old_peers.rank_of_original(peers.original_rank(info.rank));
+    const auto& old_info = before.ranks[static_cast<std::size_t>(old)];
+    info.device = old_info.device;
+    info.device_uuid = old_info.device_uuid;
+  }
+  ranks = job->ranks;
+  host = make_host(*job, control::Group::whole_job(peers.rank(), peers.size()));
 }
 
 Communicator::State::State(const State& parent, control::Group group)

@@ -24,8 +24,13 @@ struct Job {
   /// Set-up, collective over `bootstrap`.
   Job(Bootstrap& bootstrap, const Options& options, const EnvironmentMap& map,
       std::shared_ptr<DeviceProvider> device_provider);
+  /// The job of some of `before`'s ranks, who meet as `meeting` says; connect() follows.
+  Job(const Job& before, rendezvous::Meeting meeting, Deadline deadline);
+  /// Makes the links, once the control plane stands.
+  void connect();
 
   Environment environment;
+  Log::Sink sink;
   Log log;
   Faults faults;
   std::shared_ptr<DeviceProvider> devices;
@@ -36,6 +41,10 @@ struct Job {
   std::unique_ptr<engine::Driver> driver;
   std::string phases;
   std::uint32_t next_communicator = 1;  ///< no communicator that this rank is in has it or more
+  /// Jobs of survivors that have lost ranks in their turn. They last until one lives, since a
+  /// goodbye in one of them would say that a rank does not go on.
+  std::vector<std::shared_ptr<Job>> attempts;
+  bool is_shrunk = false;  ///< its survivors are in another job
 };
 
 /// What one communicator owns: the device path goes before the host path that carries its
@@ -43,6 +52,8 @@ struct Job {
 struct Communicator::State {
   /// The job's own communicator; collective.
   explicit State(std::shared_ptr<Job> the_job);
+  /// The communicator of a job of survivors, `before` being that of all. Not collective.
+  State(std::shared_ptr<Job> the_job, const State& before);
   /// A communicator of some of `parent`'s ranks.
   State(const State& parent, control::Group group);
 
@@ -68,8 +79,5 @@ struct Communicator::State {
 
 /// The environment, with what the program asks for in its place. Throws Error{usage}.
 [[nodiscard]] Environment settings_for(const Options& options, const EnvironmentMap& map);
-
-/// Of messages that make groups; users' tags are below.
-inline constexpr std::uint32_t internal_tag = UINT32_MAX;
 
 }  // namespace tutti

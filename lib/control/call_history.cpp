@@ -7,6 +7,9 @@
 namespace tutti::control {
 namespace {
 
+// Calls on a device may be queued without end; of those only so many are compared.
+constexpr std::size_t most_kept = 16384;
+
 /// The clock's latest tick, some milliseconds old at most: enough to tell for how long a call has
 /// lasted, and cheap also where reading the time takes a system call.
 std::chrono::steady_clock::time_point recent_time() {
@@ -18,29 +21,77 @@ std::chrono::steady_clock::time_point recent_time() {
 
 }  // namespace
 
+std::chrono::steady_clock::time_point CallHistory::now() const {
+  return exact_ ? std::chrono::steady_clock::now() : recent_time();
+}
+
+/// With the mutex held.
+std::uint64_t CallHistory::begin(const CallSignature& call) {
+  const auto time = now();
+  activity_ = {true, sequence_, call, time};
+  ++unfinished_;
+  ++ticket_;
+  slots_[ticket_ % recorded] = {ticket_, sequence_, call, time.time_since_epoch().count(), 0};
+  return ticket_;
+}
+
+/// A call in flight must be found when a peer speaks of it.
+void CallHistory::grow() {
+  std::vector<PastCall> larger(2 * ring_.size());
+  for (const auto& past : ring_) larger[past.sequence % larger.size()] = past;
+  ring_ = std::move(larger);
+}
+
 PastCall CallHistory::begin_collective(const CallSignature& call) {
   const std::lock_guard lock(mutex_);
+  if (unfinished_ + 1 >= ring_.size() && ring_.size() < most_kept) grow();
   const auto before = fingerprint_;
   fingerprint_ = fingerprint(before, call);
   ++sequence_;
-  const PastCall past{sequence_, call, fingerprint_, before};
-  ring_[sequence_ % kept] = past;
-  activity_ = {true, sequence_, call, recent_time()};
-  ++unfinished_;
+  PastCall past{sequence_, call, fingerprint_, before, 0};
+  past.ticket = begin(call);
+  ring_[sequence_ % ring_.size()] = past;
   return past;
 }
 
-void CallHistory::begin_other(const CallSignature& call) {
+std::uint64_t CallHistory::begin_other(const CallSignature& call) {
   const std::lock_guard lock(mutex_);
-  activity_ = {true, sequence_, call, recent_time()};
-  ++unfinished_;
+  return begin(call);
 }
 
-void CallHistory::end() {
+void CallHistory::end(std::uint64_t ticket) {
   const std::lock_guard lock(mutex_);
+  const auto time = now();
+  if (ticket == 0) {
+    const auto oldest = ticket_ - std::min<std::uint64_t>(unfinished_, ticket_);
+    for (auto at = ticket_; at > oldest && ticket_ - at < recorded; --at) {
+      if (slots_[at % recorded].end == 0) ticket = at;
+    }
+  }
+  auto& slot = slots_[ticket % recorded];
+  if (ticket != 0 && slot.ticket == ticket) slot.end = time.time_since_epoch().count();
   if (unfinished_ > 0) --unfinished_;
   activity_.in_call = unfinished_ > 0;
-  activity_.since = recent_time();
+  activity_.since = time;
+}
+
+void CallHistory::note_awaited(std::uint64_t ticket, std::vector<int> ranks) {
+  const std::lock_guard lock(mutex_);
+  awaiting_ticket_ = ticket;
+  awaited_ = std::move(ranks);
+}
+
+std::vector<RecordedCall> CallHistory::record() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<RecordedCall> result;
+  const auto count = std::min<std::uint64_t>(recorded, ticket_);
+  for (auto ticket = ticket_ - count + 1; ticket <= ticket_; ++ticket) {
+    const auto& slot = slots_[ticket % recorded];
+    RecordedCall call{slot.sequence, slot.call, slot.begin, slot.end, {}};
+    if (ticket == awaiting_ticket_ && slot.end == 0) call.awaited = awaited_;
+    result.push_back(std::move(call));
+  }
+  return result;
 }
 
 Activity CallHistory::activity() const {
@@ -50,17 +101,17 @@ Activity CallHistory::activity() const {
 
 std::optional<PastCall> CallHistory::find(std::uint64_t sequence) const {
   const std::lock_guard lock(mutex_);
-  const auto& entry = ring_[sequence % kept];
+  const auto& entry = ring_[sequence % ring_.size()];
   if (sequence == 0 || entry.sequence != sequence) return std::nullopt;
   return entry;
 }
 
 std::vector<PastCall> CallHistory::latest(std::size_t most) const {
   const std::lock_guard lock(mutex_);
-  const auto count = std::min<std::uint64_t>({most, kept, sequence_});
+  const auto count = std::min<std::uint64_t>({most, ring_.size(), sequence_});
   std::vector<PastCall> result;
   for (auto sequence = sequence_ - count + 1; sequence <= sequence_; ++sequence) {
-    result.push_back(ring_[sequence % kept]);
+    result.push_back(ring_[sequence % ring_.size()]);
   }
   return result;
 }

@@ -18,6 +18,17 @@ struct PastCall {
   CallSignature call;
   std::uint64_t fingerprint = 0;  ///< of all calls up to and including this one
   std::uint64_t before = 0;       ///< of all calls before it; own calls only
+  std::uint64_t ticket = 0;       ///< for end(); own calls only
+};
+
+/// A call, collective or not, as the recorder remembers it. Times are nanoseconds of the steady
+/// clock.
+struct RecordedCall {
+  std::uint64_t sequence = 0;  ///< of the communicator's latest collective call at its begin
+  CallSignature call;
+  std::int64_t begin = 0;
+  std::int64_t end = 0;      ///< 0: in progress
+  std::vector<int> awaited;  ///< ranks of the job that it waits for, where it has long done so
 };
 
 /// What a rank is doing, as seen from one communicator.
@@ -33,17 +44,25 @@ struct Activity {
 /// the control thread.
 class CallHistory {
  public:
-  static constexpr std::size_t kept = 256;
+  static constexpr std::size_t kept = 256;      ///< collective calls; more where more are in flight
+  static constexpr std::size_t recorded = 128;  ///< calls that the recorder keeps
 
-  explicit CallHistory(Group group = {}) : group_(std::move(group)) {}
+  /// `exact`: the recorder's times are exact, not some milliseconds old.
+  explicit CallHistory(Group group = {}, bool exact = false)
+      : group_(std::move(group)), exact_(exact) {}
   [[nodiscard]] const Group& group() const { return group_; }
 
   /// Starts the next collective call and returns it.
   PastCall begin_collective(const CallSignature& call);
   /// A send or receive: part of what the rank is doing, not of what all ranks must do alike.
-  void begin_other(const CallSignature& call);
-  /// One of the calls begun is over.
-  void end();
+  /// Returns a ticket for end().
+  std::uint64_t begin_other(const CallSignature& call);
+  /// A call is over: the one with this ticket, else the first of those in progress.
+  void end(std::uint64_t ticket = 0);
+  /// The call with this ticket has been waiting for these ranks of the job.
+  void note_awaited(std::uint64_t ticket, std::vector<int> ranks);
+  /// What the recorder has, oldest first.
+  [[nodiscard]] std::vector<RecordedCall> record() const;
 
   [[nodiscard]] Activity activity() const;
   [[nodiscard]] std::optional<PastCall> find(std::uint64_t sequence) const;
@@ -51,13 +70,29 @@ class CallHistory {
   [[nodiscard]] std::vector<PastCall> latest(std::size_t most) const;
 
  private:
+  struct Slot {
+    std::uint64_t ticket = 0;
+    std::uint64_t sequence = 0;
+    CallSignature call;
+    std::int64_t begin = 0;
+    std::int64_t end = 0;
+  };
+  [[nodiscard]] std::chrono::steady_clock::time_point now() const;
+  std::uint64_t begin(const CallSignature& call);
+  void grow();
+
   mutable std::mutex mutex_;
-  std::array<PastCall, kept> ring_{};
+  std::vector<PastCall> ring_{kept};
+  std::array<Slot, recorded> slots_{};
+  std::uint64_t ticket_ = 0;
+  std::uint64_t awaiting_ticket_ = 0;
+  std::vector<int> awaited_;
   std::uint64_t sequence_ = 0;
   std::uint64_t fingerprint_ = 0;
   Activity activity_;
   std::uint64_t unfinished_ = 0;
   Group group_;
+  bool exact_ = false;
 };
 
 /// The first call in which two histories differ.

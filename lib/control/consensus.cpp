@@ -40,7 +40,7 @@ void Consensus::learn(const Finding& finding) {
   // A rank that hears of its own death has been cut off long enough for others to give it up; it
   // stays a voice of its own.
   if (finding.lost.contains(rank_)) return;
-  for (const auto& [rank, reason] : finding.lost) lost_.insert(rank);
+  lost_.insert(finding.lost.begin(), finding.lost.end());
   pending_ = merge(pending_, finding);
 }
 
@@ -127,7 +127,7 @@ void Consensus::on_commit(int leader, const Finding& finding) {
 
 void Consensus::decide(const Finding& finding) {
   for (const auto& [rank, reason] : finding.lost) {
-    if (rank != rank_) lost_.insert(rank);
+    if (rank != rank_) lost_.try_emplace(rank, reason);
   }
   verdict_ = finding;
   outbox_.decided(*verdict_);

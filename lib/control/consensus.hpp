@@ -53,6 +53,8 @@ class Consensus {
 
   [[nodiscard]] const std::optional<Finding>& verdict() const { return verdict_; }
   [[nodiscard]] bool is_lost(int rank) const { return lost_.contains(rank); }
+  /// All that have died, those after the verdict too.
+  [[nodiscard]] const std::map<int, LossReason>& lost() const { return lost_; }
 
  private:
   [[nodiscard]] int leader() const;
@@ -65,7 +67,7 @@ class Consensus {
   int size_;
   int promised_ = -1;  ///< the highest leader that this rank has agreed with: earlier ones are over
   Outbox outbox_;
-  std::set<int> lost_;
+  std::map<int, LossReason> lost_;
   std::set<int> departed_;
   std::optional<Finding> pending_;
   std::optional<Finding> proposed_;

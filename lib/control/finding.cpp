@@ -26,7 +26,7 @@ std::optional<Finding> Finding::decode(ByteReader& reader, int size) {
   for (std::uint32_t i = 0; i < count && reader.ok(); ++i) {
     const auto rank = reader.get<std::uint32_t>();
     const auto reason = reader.get<std::uint8_t>();
-    if (rank >= ranks || reason > static_cast<std::uint8_t>(LossReason::host_silent)) {
+    if (rank >= ranks || reason > static_cast<std::uint8_t>(LossReason::has_left)) {
       return std::nullopt;
     }
     finding.lost[static_cast<int>(rank)] = static_cast<LossReason>(reason);
@@ -46,7 +46,9 @@ std::optional<Finding> Finding::decode(ByteReader& reader, int size) {
 int speaker(const Finding& finding) {
   int rank = 0;
   // Those who made different calls are alive and can speak; those who are late may be stopped.
-  const bool skip_culprits = finding.code == ErrorCode::timeout;
+  // Unless they wait for each other.
+  const bool skip_culprits =
+      finding.code == ErrorCode::timeout && !finding.culprits.contains(finding.origin);
   while (finding.lost.contains(rank) || (skip_culprits && finding.culprits.contains(rank))) ++rank;
   return rank;
 }

@@ -4,28 +4,33 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <future>
 #include <ranges>
 #include <utility>
 
 #include "base/quiet_thread.hpp"
+#include "control/record.hpp"
 #include "control/topology.hpp"
 #include "control/worker.hpp"
 
 namespace tutti::control {
 namespace {
 
+// After a verdict too: the launcher ends all ranks once the first has ended, and by then all must
+// have heard the verdict and said what they have to say.
 // With the links' own wait for their data the whole destructor stays within a second.
 constexpr std::chrono::milliseconds goodbye_limit{500};
-// With a verdict nobody waits for anybody any more; only what is queued has to leave.
-constexpr std::chrono::milliseconds goodbye_limit_after_verdict{100};
 
 }  // namespace
 
 Plane::Plane(rendezvous::Meeting meeting, const Environment& environment, Log& log, Deadline setup)
-    : worker_(std::make_unique<Worker>(*this, std::move(meeting), environment, log)) {
+    : record_folder_(environment.record_folder),
+      log_(log),
+      worker_(std::make_unique<Worker>(*this, std::move(meeting), environment, log)) {
   const auto expected = neighbours(peers().rank(), peers().size());
   unlinked_.insert(expected.begin(), expected.end());
   all_gone_ = unlinked_.empty();
+  if (!record_folder_.empty()) watch_record_signal();
   thread_ = start_quiet_thread([this, setup] { worker_->run(setup); });
 }
 
@@ -33,7 +38,7 @@ Plane::~Plane() {
   worker_->post([this] { worker_->say_goodbye(); });
   {
     std::unique_lock lock(mutex_);
-    const auto limit = verdict_ ? goodbye_limit_after_verdict : goodbye_limit;
+    const auto limit = is_retired_ ? std::chrono::milliseconds(0) : goodbye_limit;
     changed_.wait_for(lock, limit, [this] { return all_gone_; });
   }
   worker_->stop();
@@ -73,6 +78,12 @@ void Plane::wait_until_linked(Deadline deadline) {
       .at(peers().rank(), peers().card(peers().rank()).host.name);
 }
 
+bool Plane::is_linked_within(std::chrono::nanoseconds limit) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(
+      lock, limit, [this] { return unlinked_.empty() || verdict_ || !link_failure_.empty(); });
+}
+
 Error Plane::verdict_error() const {
   Finding finding;
   {
@@ -91,24 +102,67 @@ Error Plane::verdict_error() const {
       .speaking(speaker(finding) == self);
 }
 
+std::optional<Finding> Plane::verdict() const {
+  const std::lock_guard lock(mutex_);
+  return verdict_;
+}
+
+rendezvous::Meeting Plane::meet_survivors(const std::set<int>& gone) {
+  auto taken = std::make_shared<std::promise<std::vector<rendezvous::Listener>>>();
+  auto listeners = taken->get_future();
+  worker_->post([this, taken] { taken->set_value(worker_->take_listeners()); });
+  if (listeners.wait_for(std::chrono::seconds(1)) != std::future_status::ready) {
+    throw Error(ErrorCode::system, "the control thread of this rank does not answer");
+  }
+  auto rest = peers().without(gone);
+  auto self = worker_->membership();
+  ++self.epoch;
+  self.rank = rest.rank();
+  self.size = rest.size();
+  return {std::move(rest), std::move(self), listeners.get()};
+}
+
+std::map<int, LossReason> Plane::gone(bool with_departed) const {
+  const std::lock_guard lock(mutex_);
+  auto result = lost_;
+  if (with_departed) {
+    for (const int rank : departed_) result.try_emplace(rank, LossReason::has_left);
+  }
+  return result;
+}
+
+void Plane::write_record(const std::string& reason) const {
+  if (record_folder_.empty()) return;
+  const auto trouble = control::write_record(record_folder_, peers(), histories(), reason);
+  if (!trouble.empty()) log_.warning(trouble);
+}
+
+void Plane::retire() {
+  const std::lock_guard lock(mutex_);
+  is_retired_ = true;
+}
+
 void Plane::report(const Finding& finding) {
   worker_->post([this, finding] { worker_->found(finding); });
 }
 
 Error Plane::report_and_wait(const Finding& finding, std::chrono::milliseconds limit) {
   report(finding);
+  bool alone = false;
   {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, limit, [this] { return verdict_.has_value(); });
-    if (!verdict_) verdict_ = finding;  // the leader does not answer: this rank stands alone
+    alone = !verdict_;  // the leader does not answer
+    if (alone) verdict_ = finding;
     failed_.store(true, std::memory_order_release);
   }
+  if (alone) write_record(finding.sentence);
   return verdict_error();
 }
 
 std::shared_ptr<CallHistory> Plane::open_history(Group group) {
   const auto id = group.id;
-  auto history = std::make_shared<CallHistory>(std::move(group));
+  auto history = std::make_shared<CallHistory>(std::move(group), !record_folder_.empty());
   const std::lock_guard lock(mutex_);
   histories_[id] = history;
   return history;
@@ -216,6 +270,7 @@ std::string describe_losses(const rendezvous::Peers& peers, const std::map<int, 
   for (const auto& [rank, reason] : lost) {
     const auto* how = reason == LossReason::process_ended ? "its process ended without a goodbye"
                       : reason == LossReason::host_silent ? "its host is silent"
+                      : reason == LossReason::has_left    ? "it has left the job"
                                                           : "it closed its links without a goodbye";
     each.push_back(fmt::format("{}: {}", peers.describe(rank), how));
   }

@@ -45,6 +45,8 @@ class Plane {
   /// Returns when all control links stand. Throws Error{timeout} that names whom it waits for, or
   /// the verdict.
   void wait_until_linked(Deadline deadline);
+  /// The same, but returns false where there is nothing to say after `limit`.
+  bool is_linked_within(std::chrono::nanoseconds limit);
 
   [[nodiscard]] const rendezvous::Peers& peers() const;
   /// Starts to remember the calls of a communicator; close_history() ends it. Calls of
@@ -58,6 +60,18 @@ class Plane {
   [[nodiscard]] bool failed() const noexcept { return failed_.load(std::memory_order_acquire); }
   /// The verdict as the error that a call throws. Only where failed().
   [[nodiscard]] Error verdict_error() const;
+
+  /// The verdict, if there is one.
+  [[nodiscard]] std::optional<Finding> verdict() const;
+  /// Who has died since set-up, agreed on or not, and on wish who has said goodbye; some 50 ms old.
+  [[nodiscard]] std::map<int, LossReason> gone(bool with_departed) const;
+  /// All that a plane of the ranks without `gone` needs: the same doors, which this plane closes,
+  /// and the next epoch, so that the old job's links are refused. Throws Error{system}.
+  [[nodiscard]] rendezvous::Meeting meet_survivors(const std::set<int>& gone);
+  /// All survivors are in another job: nobody waits for this plane's goodbye any more.
+  void retire();
+  /// Writes the recorder's file where TUTTI_RECORD asks for it.
+  void write_record(const std::string& reason) const;
 
   /// Brings a finding before the lowest living rank.
   void report(const Finding& finding);
@@ -91,6 +105,8 @@ class Plane {
   [[nodiscard]] std::vector<std::shared_ptr<CallHistory>> histories() const;
   [[nodiscard]] Activity activity_seen_from(std::uint32_t communicator) const;
 
+  std::string record_folder_;
+  Log& log_;
   Wakeup wakeup_;
   std::atomic<bool> failed_{false};
 
@@ -99,6 +115,8 @@ class Plane {
   std::set<int> unlinked_;  ///< neighbours without a control link yet
   std::string link_failure_;
   bool all_gone_ = false;
+  bool is_retired_ = false;
+  std::map<int, LossReason> lost_;  ///< as the control thread knew it at its latest tick
   std::optional<Finding> verdict_;
   std::set<int> departed_;
   std::mutex asking_;  ///< one question at a time: two calls may be late at once

@@ -10,6 +10,7 @@
 
 #include "base/system_error.hpp"
 #include "control/descriptors.hpp"
+#include "control/record.hpp"
 #include "control/topology.hpp"
 
 namespace tutti::control {
@@ -162,6 +163,16 @@ void Plane::Worker::add_link(rendezvous::Connection connection) {
 
 void Plane::Worker::on_link_closed(int peer, int number) {
   const bool silent = number == ETIMEDOUT || number == EHOSTUNREACH || number == ENETUNREACH;
+  if (silent && !peers_.on_this_host(peer)) {
+    // The host's kernel does not answer, so it answers for none of its ranks. Their links would
+    // tell in their turn, but each only after a time of its own.
+    for (int other = 0; other < peers_.size(); ++other) {
+      if (peers_.place_of(other).host_index == peers_.place_of(peer).host_index) {
+        lost(other, LossReason::host_silent);
+      }
+    }
+    return;
+  }
   const auto reason = silent ? LossReason::host_silent : LossReason::connection_closed;
   if (!processes_.contains(peer)) return lost(peer, reason);
   // On this host the kernel is about to say more precisely what happened.
@@ -300,6 +311,14 @@ void Plane::Worker::tick() {
   for (const auto& [claimant, calls] : claims_) claimants.push_back(claimant);
   for (const auto& [peer, communicator] : claimants) compare_with(peer, communicator);
   consensus_.remind();
+  if (const auto requests = record_requests(); requests != records_written_) {
+    records_written_ = requests;
+    plane_.write_record("asked for by SIGUSR1");
+  }
+  {
+    const std::lock_guard lock(plane_.mutex_);
+    plane_.lost_ = consensus_.lost();
+  }
   reactor_.after(tick_time, [this] { tick(); });
 }
 
@@ -382,6 +401,7 @@ void Plane::Worker::decided(const Finding& finding) {
     plane_.changed_.notify_all();
     plane_.wakeup_.signal();
   }
+  plane_.write_record(plane_.verdict_error().sentence());
   check_all_gone();
 }
 

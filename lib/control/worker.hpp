@@ -36,6 +36,11 @@ class Plane::Worker {
   void ask_activities(std::uint32_t communicator);
   void dial_data(int peer, Deadline deadline);
   void say_goodbye();
+  [[nodiscard]] std::vector<rendezvous::Listener> take_listeners() {
+    return acceptor_.take_listeners();
+  }
+  /// Never changes.
+  [[nodiscard]] const rendezvous::Membership& membership() const { return self_; }
 
  private:
   [[nodiscard]] Consensus::Outbox make_outbox();
@@ -76,6 +81,7 @@ class Plane::Worker {
   std::set<int> departed_;
   std::map<std::uint32_t, std::uint64_t> calls_sent_for_;  ///< communicator → sequence
   bool leaving_ = false;
+  unsigned records_written_ = 0;
 };
 
 }  // namespace tutti::control

@@ -91,7 +91,9 @@ void Driver::leave(const control::Group& group, std::chrono::nanoseconds limit) 
     const auto task = find(group);
     if (!task) return;
     if (wait(*task, reported ? Deadline::after(std::chrono::seconds(1)) : deadline)) continue;
-    if (reported) return;
+    // The thread that drives is in a long step of its own (a copy, a reduction) and still uses the
+    // call's memory; the step ends, and then the verdict ends the call.
+    if (reported) continue;
     reported = true;
     const auto& peers = plane_.peers();
     static_cast<void>(plane_.report_and_wait(
@@ -222,7 +224,7 @@ void Driver::complete(Task& task) {
 void Driver::close(Task& task) {
   if (task.sends) checker_.remove_message(task.send_call);
   if (task.receives) checker_.remove_message(task.recv_call);
-  task.history->end();
+  task.history->end(task.ticket);
   over_.push_back(&task);
 }
 
@@ -292,9 +294,25 @@ void Driver::fail(const control::Finding& finding, const Task& task,
 
 void Driver::check_peers(Task& task) {
   const auto seen_before = task.seen_departed;
-  for (const auto& awaited : task.execution->awaited()) {
+  const auto all = task.execution->awaited();
+  for (const auto& awaited : all) {
     check_peer(task, awaited, seen_before.contains(awaited.peer));
   }
+  note_awaited(task, all);
+}
+
+/// For the recorder: not in the first moments, which cost.
+void Driver::note_awaited(Task& task, const std::vector<Awaited>& all) {
+  const auto now = std::chrono::steady_clock::now();
+  const bool is_first = task.next_note == std::chrono::steady_clock::time_point{};
+  if (!is_first && now < task.next_note) return;
+  task.next_note = now + nap;
+  if (is_first) return;
+  std::vector<int> peers;
+  for (const auto& [peer, receiving] : all) {
+    if (std::find(peers.begin(), peers.end(), peer) == peers.end()) peers.push_back(peer);
+  }
+  task.history->note_awaited(task.ticket, std::move(peers));
 }
 
 void Driver::check_peer(Task& task, const Awaited& awaited, bool departed_before) {

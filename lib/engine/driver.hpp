@@ -57,6 +57,7 @@ class Driver {
   bool advance(Task& task);
   void look_for_trouble(bool moved);
   void check_peers(Task& task);
+  static void note_awaited(Task& task, const std::vector<Awaited>& all);
   void check_peer(Task& task, const Awaited& awaited, bool departed_before);
   [[noreturn]] void fail(const control::Finding& finding, const Task& task,
                          std::chrono::milliseconds limit);

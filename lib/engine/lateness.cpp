@@ -52,6 +52,34 @@ Lag lag_of(int peer, std::uint64_t own_sequence,
                       theirs.sequence)};
 }
 
+bool is_one_way(Operation operation) {
+  return operation == Operation::send || operation == Operation::recv;
+}
+
+/// Ranks of the job whose messages wait for each other in a circle, this one first; empty where
+/// there is none.
+std::vector<int> find_circle(const control::Group& group, const CallSignature& own,
+                             const std::map<int, control::Activity>& activities) {
+  const int self = group.world_of(group.rank);
+  std::vector<int> circle{self};
+  auto call = own;
+  while (is_one_way(call.operation)) {
+    const int next = group.world_of(call.root);
+    if (next == self) {
+      // A send and its recv wait for nobody but time.
+      const bool fits = circle.size() == 2 && call.operation != own.operation;
+      return fits || circle.size() == 1 ? std::vector<int>() : circle;
+    }
+    if (std::find(circle.begin(), circle.end(), next) != circle.end()) break;
+    const auto found = activities.find(next);
+    if (found == activities.end() || !found->second.in_call || found->second.elsewhere) break;
+    call = found->second.call;
+    if (call.root < 0 || call.root >= group.size()) break;
+    circle.push_back(next);
+  }
+  return {};
+}
+
 }  // namespace
 
 control::Finding find_late(control::Plane& plane, const LateCall& late,
@@ -62,6 +90,20 @@ control::Finding find_late(control::Plane& plane, const LateCall& late,
 
   std::set<int> culprits;
   std::vector<std::string> reasons;
+  if (const auto circle = find_circle(*late.group, call, activities); !circle.empty()) {
+    for (const int rank : circle) {
+      culprits.insert(rank);
+      const auto& theirs = rank == peers.rank() ? call : activities.at(rank).call;
+      reasons.push_back(fmt::format("{} in {}", peers.describe(rank), describe(theirs)));
+    }
+    return {.code = ErrorCode::timeout,
+            .culprits = culprits,
+            .sentence = fmt::format(
+                "{} was not done after {:g} s: ranks wait for each other in a circle: {}; let one "
+                "of them take its other message first, or use send_recv",
+                describe(call), seconds(late.timeout), fmt::join(reasons, ", ")),
+            .origin = peers.rank()};
+  }
   const bool is_message = call.operation == Operation::send || call.operation == Operation::recv ||
                           call.operation == Operation::send_recv;
   const auto is_awaited = [&](int peer) {

@@ -42,9 +42,10 @@ struct Task {
   std::vector<std::byte> scratch;  ///< empty where `memory` has the scratch of somebody else
   transport::CallContext send_call;
   transport::CallContext recv_call;
-  bool is_message = false;  ///< else a collective, whose two contexts are the same
-  bool sends = false;       ///< a message to another rank goes out…
-  bool receives = false;    ///< …or comes in
+  std::uint64_t ticket = 0;  ///< of the call in `history`
+  bool is_message = false;   ///< else a collective, whose two contexts are the same
+  bool sends = false;        ///< a message to another rank goes out…
+  bool receives = false;     ///< …or comes in
   std::optional<Division> division;
 
   /// Set last, by the thread that drives; then nothing but `error` is looked at.
@@ -54,6 +55,7 @@ struct Task {
   // The driver's.
   std::optional<Execution> execution;
   std::optional<std::chrono::steady_clock::time_point> broken_since;
+  std::chrono::steady_clock::time_point next_note{};  ///< of whom it waits for
   std::set<int> seen_departed;
   std::shared_ptr<Task> self;  ///< of a call that was started and may be dropped
 };

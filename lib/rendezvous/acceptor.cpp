@@ -4,6 +4,7 @@
 #include <sys/epoll.h>
 
 #include <cerrno>
+#include <utility>
 
 #include "bootstrap/job_secret.hpp"
 
@@ -31,6 +32,13 @@ Acceptor::~Acceptor() {
     reactor_.cancel(pending.timer);
     reactor_.remove(pending.socket.get());
   }
+}
+
+std::vector<Listener> Acceptor::take_listeners() {
+  for (const auto timer : pauses_) reactor_.cancel(timer);
+  pauses_.clear();
+  for (const auto& listener : listeners_) reactor_.remove(listener.socket.get());
+  return std::exchange(listeners_, {});
 }
 
 void Acceptor::on_listener_ready(int listener) {

@@ -29,6 +29,10 @@ class Acceptor {
   Acceptor& operator=(const Acceptor&) = delete;
   ~Acceptor();
 
+  /// Closes the doors here and hands them on, still listening. Connections that have not proven
+  /// themselves yet are dropped when their time is over.
+  [[nodiscard]] std::vector<Listener> take_listeners();
+
  private:
   struct Pending {
     Descriptor socket;

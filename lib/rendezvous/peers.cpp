@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "tutti/error.hpp"
 
@@ -41,6 +42,28 @@ Peers::Peers(int rank, std::vector<Card> cards, std::vector<Interface> own_inter
   require_agreement(cards_);
   places_ = find_places(cards_);
   place_ = places_.at(index(rank));
+  original_ranks_.resize(cards_.size());
+  std::iota(original_ranks_.begin(), original_ranks_.end(), 0);
+}
+
+Peers Peers::without(const std::set<int>& gone) const {
+  std::vector<Card> cards;
+  std::vector<int> original_ranks;
+  int new_rank = -1;
+  for (int peer = 0; peer < size(); ++peer) {
+    if (gone.contains(peer)) continue;
+    if (peer == rank()) new_rank = static_cast<int>(cards.size());
+    cards.push_back(card(peer));
+    original_ranks.push_back(original_rank(peer));
+  }
+  Peers rest(new_rank, std::move(cards), own_interfaces_);
+  rest.original_ranks_ = std::move(original_ranks);
+  return rest;
+}
+
+int Peers::rank_of_original(int original) const {
+  const auto found = std::find(original_ranks_.begin(), original_ranks_.end(), original);
+  return found == original_ranks_.end() ? -1 : static_cast<int>(found - original_ranks_.begin());
 }
 
 bool Peers::sees_pid_of(int peer) const {
@@ -93,7 +116,9 @@ void Peers::require_ways() const {
 }
 
 std::string Peers::describe(int peer) const {
-  return fmt::format("rank {} ({}, pid {})", peer, card(peer).host.name, card(peer).pid);
+  const int original = original_rank(peer);
+  const auto before = original == peer ? std::string() : fmt::format(", once rank {}", original);
+  return fmt::format("rank {} ({}, pid {}{})", peer, card(peer).host.name, card(peer).pid, before);
 }
 
 Meeting meet(Bootstrap& bootstrap, Card card, const Environment& environment,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,8 +36,15 @@ class Peers {
   /// Where to try to reach `peer`, best first: loopback inside a host, networks that both are in
   /// before others, what means this rank's own host last.
   [[nodiscard]] std::vector<SocketAddress> candidates(int peer) const;
-  /// "rank 2 (node1, pid 4711)"
+  /// "rank 2 (node1, pid 4711)"; after a shrink "rank 1 (node1, pid 4711, once rank 2)"
   [[nodiscard]] std::string describe(int peer) const;
+
+  /// The ranks that are left, renumbered in their order. This rank must be among them.
+  [[nodiscard]] Peers without(const std::set<int>& gone) const;
+  /// The rank that `peer` had in the job before any shrink.
+  [[nodiscard]] int original_rank(int peer) const { return original_ranks_.at(index(peer)); }
+  /// The rank here of the one that started as `original`; -1 where it is gone.
+  [[nodiscard]] int rank_of_original(int original) const;
 
  private:
   static std::size_t index(int peer) { return static_cast<std::size_t>(peer); }
@@ -44,6 +52,7 @@ class Peers {
   std::vector<Card> cards_;
   std::vector<launch::Place> places_;
   std::vector<Interface> own_interfaces_;
+  std::vector<int> original_ranks_;
 };
 
 /// All that set-up gives: who the peers are, the proof of membership, and the open doors.

@@ -6,6 +6,7 @@
 import json
 import os
 import re
+import subprocess
 import sys
 import tempfile
 import time
@@ -15,7 +16,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from support import tap  # noqa: E402
-from support.cluster import REPO, command  # noqa: E402
+from support.cluster import REPO, command, eventually  # noqa: E402
 
 BUILD = Path(os.environ.get("TUTTI_BUILD", REPO / "build"))
 TUTTI = BUILD / "apps" / "tutti"
@@ -33,6 +34,14 @@ def mpirun(ranks, *words, before=(), env=None, timeout=60):
     """`before` stands between mpirun's options and the command: env -u …"""
     return command("mpirun", "-np", ranks, "--oversubscribe", "--bind-to", "none", *before, TUTTI, *words,
                    timeout=timeout, env=env)
+
+
+def alive(pid):
+    """Running, and no zombie that nobody has waited for."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def prefix(rank, ranks, host=HOST):
@@ -418,8 +427,52 @@ class Failures(Checks):
         result = command("mpirun", "-np", 4, "--oversubscribe", "--bind-to", "none", "sh", "-c", script, timeout=30)
         self.assertNotEqual(result.returncode, 0)
         self.assertLess(time.monotonic() - begin, 10)
-        # mpirun may end the survivors before they have spoken, but never may two speak.
-        self.assertLessEqual(result.stderr.count("a rank is lost: rank 2"), 1, result.stderr)
+        self.assertEqual(result.stderr.count("a rank is lost: rank 2"), 1, result.stderr)
+
+    def kill_one(self, *more):
+        return mpirun(4, "all-reduce", "--repeat", 1000000, "--size", "4KiB", *more,
+                      before=["sh", "-c", 'if [ "$OMPI_COMM_WORLD_RANK" = 2 ]; then (sleep 1.5; kill -KILL $$) & fi; exec "$@"', "sh"],
+                      timeout=30)
+
+    def test_the_launchers_own_killing_swallows_no_sentence(self):
+        """The rank that mpirun started itself is killed, so that mpirun ends the others at once."""
+        for _ in range(3):
+            result = self.kill_one()
+            self.assertNotEqual(result.returncode, 0)
+            self.assertEqual(result.stderr.count("tutti: a rank is lost: rank 2"), 1, result.stderr)
+        result = self.kill_one("--verbose")
+        self.assertEqual(result.stderr.count("tutti: a rank is lost: rank 2"), 3, result.stderr)
+
+    def test_a_rank_that_exits_by_itself_ends_the_job(self):
+        """As a program's _exit(3) in the middle: here the shell that stands for the rank ends so."""
+        begin = time.monotonic()
+        result = mpirun(3, "all-reduce", "--repeat", 1000000, "--size", "4KiB", before=[
+            "sh", "-c", 'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then timeout -s KILL 1.5 "$@"; exit 3; fi; exec "$@"', "sh"])
+        self.assertNotEqual(result.returncode, 0)
+        self.assertLess(time.monotonic() - begin, 10)
+        self.assertEqual(result.stderr.count("tutti: a rank is lost: rank 1"), 1, result.stderr)
+
+    def test_ranks_end_soon_after_their_launcher_was_killed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            job = subprocess.Popen(["mpirun", "-np", "3", "--oversubscribe", "--bind-to", "none", "sh", "-c",
+                                    f'echo $$ > {folder}/$OMPI_COMM_WORLD_RANK; exec "$@"', "sh", str(TUTTI), "all-reduce",
+                                    "--repeat", "100000000", "--size", "4KiB"],
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                   start_new_session=True)
+            try:
+                paths = [Path(folder) / str(rank) for rank in range(3)]
+                self.assertTrue(eventually(lambda: all(path.exists() and path.read_text() for path in paths), 20))
+                time.sleep(1)
+                pids = [int(path.read_text()) for path in paths]
+                job.kill()
+                job.wait()
+                since = time.monotonic()
+                self.assertTrue(eventually(lambda: not any(map(alive, pids)), 10), f"still there: {pids}")
+                print(f"# all ranks ended {time.monotonic() - since:.1f} s after mpirun")
+            finally:
+                if job.poll() is None:
+                    job.kill()
+                    job.wait()
 
     def test_a_rank_that_sleeps_is_named_at_the_deadline(self):
         script = f'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then timeout -s STOP 1.5 {TUTTI} all-reduce --repeat 1000000 --size 4KiB ' \
@@ -427,6 +480,45 @@ class Failures(Checks):
         result = command("mpirun", "-np", 3, "--oversubscribe", "--bind-to", "none", "sh", "-c", script, timeout=30)
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertEqual(result.stderr.count("waiting for rank 1 "), 1, result.stderr)
+
+
+class Recovery(Checks):
+    def run_demo(self, *words):
+        return command("mpirun", "--enable-recovery", "-np", 4, "--oversubscribe", "--bind-to", "none",
+                       BUILD / "apps" / "recovery" / "recovery", *words, timeout=40)
+
+    def test_an_iteration_loses_a_rank_and_finishes_with_the_right_result(self):
+        for rank in (0, 2, 3):
+            with self.subTest(rank=rank):
+                result = self.run_demo(rank, 40)
+                self.assertEqual(result.stdout, "pi is 3.141592653590, by 3 of 4 ranks: right\n", result.stderr)
+                self.assertEqual(result.stderr.count("recovery: a rank is lost: "), 1, result.stderr)
+
+    def test_without_a_loss(self):
+        result = self.run_demo(-1)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stdout, "pi is 3.141592653590, by 4 of 4 ranks: right\n")
+
+
+class Trace(Checks):
+    def test_records_of_a_job_whose_rank_stops_are_laid_side_by_side(self):
+        with tempfile.TemporaryDirectory() as folder:
+            result = mpirun(3, "all-reduce", "--repeat", 1000000, "--size", "4KiB", "--timeout", "2s", before=[
+                "sh", "-c", 'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then timeout -s STOP 1.5 "$@"; else exec "$@"; fi', "sh"],
+                env={"TUTTI_RECORD": folder}, timeout=30)
+            self.assertEqual(result.returncode, 1, result.stderr)
+            files = sorted(map(str, Path(folder).glob("*.json")))
+            chrome = f"{folder}/timeline"
+            table = self.good(command(TUTTI, "trace", *files, "--chrome", chrome))
+            self.assertRegex(table[1], r"^ +0 .* in all_reduce of 1024 f32, sum since [\d.]+ s, waits for ranks? ")
+            self.assertIn("no record: rank 1", table)
+            events = json.loads(Path(chrome).read_text())["traceEvents"]
+            self.assertEqual({event["pid"] for event in events}, {0, 2})
+
+    def test_what_is_no_record(self):
+        result = command(TUTTI, "trace", "/nonexistent")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("/nonexistent", result.stderr)
 
 
 class Big(Checks):

@@ -38,6 +38,11 @@ int main(int argc, char** argv) {
       [&] { return kills(settings, 1); });
   add("pairs", "two ranks are killed at once: the same set everywhere",
       [&] { return kills(settings, 2); });
+  add("shrink", "a kill, or two, then shrink() and 100 verified all_reduces",
+      [&] { return shrink(settings); });
+  app.add_subcommand("cost", "what fingerprints and the recorder cost a call")->callback([&] {
+    status = cost();
+  });
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -48,5 +48,7 @@ class Tally {
 };
 
 [[nodiscard]] int kills(const Settings& settings, int victims);
+[[nodiscard]] int shrink(const Settings& settings);
+[[nodiscard]] int cost();
 
 }  // namespace tutti::soak

@@ -98,6 +98,13 @@ class Communicator : public Operations<Communicator> {
   /// the same list on all): they become ranks 0, 1, … in this order.
   [[nodiscard]] Communicator create_group(std::span<const int> members, const Call& call = {});
 
+  /// After Error{peer_lost}: collective over the ranks that are left. They get a communicator of
+  /// their own, numbered from 0 in the old order, over new links and without MPI; a rank that dies
+  /// meanwhile, or leaves instead of coming, is left out too. This communicator can then only be
+  /// destroyed; those that were split off are over, too. Of the whole job's communicator only.
+  /// Throws Error{timeout} where a survivor does not come, Error{usage} where no rank was lost.
+  [[nodiscard]] Communicator shrink(const Call& call = {});
+
   /// Collective. The orderly end: all ranks have made the same calls, and all data has arrived;
   /// throws Error{mismatch} otherwise. Afterwards only the destructor is legal.
   void finalize(const Call& call = {});

@@ -198,6 +198,8 @@ class MpiSession {
   }
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;
+  /// After a rank was lost: MPI_Finalize might wait for it for ever, so the process ends without.
+  void skip_finalize() noexcept { initialized_here_ = false; }
   ~MpiSession() {
     int finalized = 0;
     MPI_Finalized(&finalized);

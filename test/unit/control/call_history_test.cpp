@@ -12,7 +12,9 @@ CallSignature all_reduce(std::uint64_t count) {
 }
 
 void make_calls(CallHistory& history, std::uint64_t calls) {
-  for (std::uint64_t i = 0; i < calls; ++i) history.begin_collective(all_reduce(i % 3));
+  for (std::uint64_t i = 0; i < calls; ++i) {
+    history.end(history.begin_collective(all_reduce(i % 3)).ticket);
+  }
 }
 
 /// Two ranks that make the same calls, but for one.
@@ -87,6 +89,44 @@ TEST_CASE("what a rank is doing is its latest call, collective or not") {
   CHECK(history.activity().in_call);
   CHECK(history.activity().sequence == 1);
   CHECK(history.activity().call == send);
+}
+
+TEST_CASE("calls in flight are remembered however many there are") {
+  CallHistory history;
+  const auto first = history.begin_collective(all_reduce(1));
+  for (std::uint64_t i = 0; i < 4 * CallHistory::kept; ++i) history.begin_collective(all_reduce(2));
+  REQUIRE(history.find(first.sequence));
+  CHECK(history.find(first.sequence)->call == all_reduce(1));
+  CHECK(history.find(4 * CallHistory::kept + 1)->call == all_reduce(2));
+}
+
+TEST_CASE("the recorder has the latest calls, with what is in progress and whom it waits for") {
+  CallHistory history(Group::whole_job(0, 3), true);
+  const auto first = history.begin_collective(all_reduce(1));
+  const auto second = history.begin_other({Operation::send, Type::u8, Operator::sum, 2, 9});
+  const auto third = history.begin_collective(all_reduce(3));
+  history.end(second);
+  history.note_awaited(third.ticket, {2});
+  auto record = history.record();
+  REQUIRE(record.size() == 3);
+  CHECK(record[0].end == 0);
+  CHECK(record[0].awaited.empty());
+  CHECK(record[1].end >= record[1].begin);
+  CHECK(record[1].call.operation == Operation::send);
+  CHECK(record[2].sequence == third.sequence);
+  CHECK(record[2].awaited == std::vector{2});
+  history.end();  // by no ticket: the first that is in progress
+  record = history.record();
+  CHECK(record[0].end >= record[0].begin);
+  CHECK(record[2].end == 0);
+  CHECK(history.activity().in_call);
+  history.end(third.ticket);
+  CHECK(!history.activity().in_call);
+  CHECK(history.record()[2].awaited.empty());
+  for (int i = 0; i < 1000; ++i) history.end(history.begin_collective(all_reduce(4)).ticket);
+  record = history.record();
+  CHECK(record.size() == CallHistory::recorded);
+  CHECK(record.back().sequence == first.sequence + 1001);
 }
 
 TEST_CASE("sends and receives are no part of what all ranks do alike") {

@@ -46,6 +46,22 @@ TEST_CASE("places come from the cards") {
   CHECK(peers.describe(3) == "rank 3 (b, pid 100)");
 }
 
+TEST_CASE("the ranks that are left are renumbered, and know what they were") {
+  const Peers all(3, {card_on("a"), card_on("b"), card_on("a"), card_on("b"), card_on("a")}, {});
+  const auto rest = all.without({0, 4});
+  CHECK(rest.rank() == 2);
+  CHECK(rest.size() == 3);
+  CHECK(rest.place_of(1).host_index == 1);
+  CHECK(rest.place().local_rank == 1);
+  CHECK(rest.original_rank(2) == 3);
+  CHECK(rest.describe(1) == "rank 1 (a, pid 100, once rank 2)");
+  const auto last = rest.without({0, 1});
+  CHECK(last.size() == 1);
+  CHECK(last.original_rank(0) == 3);
+  CHECK(last.rank_of_original(3) == 0);
+  CHECK(last.rank_of_original(2) == -1);
+}
+
 TEST_CASE("cards that contradict each other are an error") {
   auto other = card_on("b");
   other.version = "99.0.0";

@@ -1,0 +1,104 @@
+#include "control/record.hpp"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/system_error.hpp"
+
+namespace tutti::control {
+namespace {
+
+// A signal's handler can reach nothing but what is static.
+std::atomic<unsigned> requests{0};
+static_assert(std::atomic<unsigned>::is_always_lock_free);
+
+double microseconds(std::int64_t nanoseconds) {
+  return static_cast<double>(nanoseconds) * 1e-3;
+}
+
+template <class Clock>
+std::int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
+      .count();
+}
+
+std::size_t bytes_of(const CallSignature& call) {
+  return static_cast<std::size_t>(call.count) * size_of(call.type);
+}
+
+}  // namespace
+
+std::string record_json(const rendezvous::Peers& peers, const Histories& histories,
+                        const std::string& reason) {
+  const auto now = now_ns<std::chrono::system_clock>();
+  const auto to_wall = now - now_ns<std::chrono::steady_clock>();
+  auto communicators = nlohmann::json::array();
+  for (const auto& history : histories) {
+    auto calls = nlohmann::json::array();
+    for (const auto& past : history->record()) {
+      nlohmann::json call{{"sequence", past.sequence},
+                          {"operation", name(past.call.operation)},
+                          {"call", describe(past.call)},
+                          {"bytes", bytes_of(past.call)},
+                          {"begin_us", microseconds(past.begin + to_wall)},
+                          {"end_us", nullptr}};
+      if (past.end != 0) call["end_us"] = microseconds(past.end + to_wall);
+      if (!past.awaited.empty()) call["awaited"] = past.awaited;
+      calls.push_back(std::move(call));
+    }
+    communicators.push_back({{"communicator", history->group().id},
+                             {"ranks", history->group().world},
+                             {"sequence", history->activity().sequence},
+                             {"calls", std::move(calls)}});
+  }
+  const auto& card = peers.card(peers.rank());
+  const nlohmann::json record{{"schema", 1},          {"rank", peers.rank()},
+                              {"size", peers.size()}, {"host", card.host.name},
+                              {"pid", card.pid},      {"written_us", microseconds(now)},
+                              {"reason", reason},     {"communicators", std::move(communicators)}};
+  // Names of hosts may be no UTF-8.
+  return record.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+std::string write_record(const std::string& folder, const rendezvous::Peers& peers,
+                         const Histories& histories, const std::string& reason) {
+  try {
+    const auto text = record_json(peers, histories, reason);
+    std::filesystem::create_directories(folder);
+    const auto path =
+        fmt::format("{}/rank{}-pid{}.json", folder, peers.rank(), peers.card(peers.rank()).pid);
+    // In one step, so that whoever reads it sees a whole one.
+    const auto unfinished = path + ".part";
+    std::FILE* const file = std::fopen(unfinished.c_str(), "we");
+    if (file == nullptr) return fmt::format("can't write {}: {}", path, errno_text(errno));
+    const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+    if (std::fclose(file) != 0 || !written) {
+      return fmt::format("can't write {}: {}", path, errno_text(errno));
+    }
+    std::filesystem::rename(unfinished, path);
+    return {};
+  } catch (const std::exception& error) {
+    return fmt::format("can't write a record to TUTTI_RECORD={}: {}", folder, error.what());
+  }
+}
+
+void watch_record_signal() {
+  struct sigaction current {};
+  if (::sigaction(SIGUSR1, nullptr, &current) != 0 || current.sa_handler != SIG_DFL) return;
+  struct sigaction action {};
+  action.sa_handler = [](int) { requests.fetch_add(1, std::memory_order_relaxed); };
+  action.sa_flags = SA_RESTART;
+  ::sigaction(SIGUSR1, &action, nullptr);
+}
+
+unsigned record_requests() {
+  return requests.load(std::memory_order_relaxed);
+}
+
+}  // namespace tutti::control
