@@ -30,7 +30,7 @@ constexpr std::array<std::string_view, algorithm_id_count> algorithm_names{
     "bruck",        "recursive_halving",
     "pairwise",     "rabenseifner",
     "gathered",     "slices",
-    "hierarchical",
+    "hierarchical", "shared",
 };
 
 }  // namespace

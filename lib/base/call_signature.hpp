@@ -22,7 +22,7 @@ struct CallSignature {
 };
 
 /// Ids of algorithm names travel between ranks: never renumber. 0 for a name that is not known.
-inline constexpr int algorithm_id_count = 15;
+inline constexpr int algorithm_id_count = 16;
 [[nodiscard]] std::uint8_t algorithm_id(std::string_view name) noexcept;
 [[nodiscard]] std::string_view algorithm_name(std::uint8_t id) noexcept;
 

@@ -185,6 +185,11 @@ Environment Environment::from(const EnvironmentMap& map) {
   if (const auto* value = value_of("TUTTI_SECRET_FILE")) result.secret_file = *value;
   if (const auto* value = value_of("TUTTI_FAULT")) result.faults = parse_faults(*value);
   if (const auto* value = value_of("TUTTI_RECORD")) result.record_folder = *value;
+  if (const auto* value = value_of("TUTTI_SHARED_MEMORY")) {
+    if (*value != "0" && *value != "1")
+      throw bad_value("TUTTI_SHARED_MEMORY", *value, "give 0 or 1");
+    result.shared_memory = *value == "1";
+  }
   if (const auto* value = value_of("TUTTI_CONGESTION")) result.congestion = *value;
   return result;
 }
@@ -196,7 +201,8 @@ std::map<std::string, std::string> Environment::agreed_settings() const {
           {"TUTTI_CHUNK", chunk_bytes == 0 ? std::string() : std::to_string(chunk_bytes)},
           {"TUTTI_DETERMINISTIC", deterministic ? "1" : "0"},
           {"TUTTI_EAGER", std::to_string(eager_bytes)},
-          {"TUTTI_MODEL", model}};
+          {"TUTTI_MODEL", model},
+          {"TUTTI_SHARED_MEMORY", shared_memory ? "1" : "0"}};
 }
 
 }  // namespace tutti

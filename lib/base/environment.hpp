@@ -77,6 +77,9 @@ struct Environment {
   /// TUTTI_RECORD: a folder that gets each rank's latest calls, on an error and on SIGUSR1; empty:
   /// none.
   std::string record_folder;
+  /// TUTTI_SHARED_MEMORY: 0: ranks of one host talk over TCP like all others; must be the same on
+  /// all ranks.
+  bool shared_memory = true;
   /// TUTTI_CONGESTION: TCP congestion control of data links ("cubic"); empty: the system's, but
   /// no bbr.
   std::string congestion;

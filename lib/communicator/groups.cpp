@@ -16,6 +16,7 @@ struct Ticket {
   std::int32_t color = 0;
   std::int32_t key = 0;
   std::uint32_t next_communicator = 0;
+  std::uint32_t free_rooms = 0;  ///< in the host's shared memory; bits
 };
 
 /// What a member tells the first member of a group.
@@ -23,6 +24,13 @@ struct Application {
   std::uint64_t members = 0;
   std::uint64_t fingerprint = 0;  ///< of the list of members
   std::uint64_t next_communicator = 0;
+  std::uint64_t free_rooms = 0;
+};
+
+/// What the first member answers.
+struct Admission {
+  std::uint64_t communicator = 0;
+  std::uint64_t free_rooms = 0;  ///< of all members
 };
 
 std::uint64_t fingerprint_of(std::span<const int> world_ranks) {
@@ -70,20 +78,20 @@ class Agreement {
     settings_.tag = internal_tag;
   }
 
-  std::uint64_t run() {
+  Admission run() {
+    Admission agreed{.communicator = own_.next_communicator, .free_rooms = own_.free_rooms};
     if (members_.front() != host_.group().rank) {
       auto application = own_;
       send(members_.front(), application);
-      std::uint64_t agreed = 0;
       receive(members_.front(), agreed);
       return agreed;
     }
-    auto agreed = own_.next_communicator;
     for (const int member : members_.subspan(1)) {
       Application theirs;
       receive(member, theirs);
       require_same(member, theirs);
-      agreed = std::max(agreed, theirs.next_communicator);
+      agreed.communicator = std::max(agreed.communicator, theirs.next_communicator);
+      agreed.free_rooms &= theirs.free_rooms;
     }
     for (const int member : members_.subspan(1)) send(member, agreed);
     return agreed;
@@ -132,7 +140,8 @@ std::optional<Communicator> Communicator::split(std::optional<int> color, int ke
   Ticket own{.has_color = color.has_value() ? 1 : 0,
              .color = color.value_or(0),
              .key = key,
-             .next_communicator = state_->job->next_communicator};
+             .next_communicator = state_->job->next_communicator,
+             .free_rooms = state_->job->free_rooms()};
   std::vector<Ticket> tickets(static_cast<std::size_t>(size()));
   // One deadline for both. What is left may be next to nothing, which still is a time.
   settings.timeout =
@@ -145,13 +154,17 @@ std::optional<Communicator> Communicator::split(std::optional<int> color, int ke
   if (!color) return std::nullopt;
 
   std::vector<int> members;
+  auto free_rooms = own.free_rooms;
   for (int rank = 0; rank < size(); ++rank) {
     const auto& ticket = tickets[static_cast<std::size_t>(rank)];
-    if (ticket.has_color != 0 && ticket.color == *color) members.push_back(rank);
+    if (ticket.has_color == 0 || ticket.color != *color) continue;
+    members.push_back(rank);
+    free_rooms &= ticket.free_rooms;
   }
   std::stable_sort(members.begin(), members.end(), [&](int a, int b) {
     return tickets[static_cast<std::size_t>(a)].key < tickets[static_cast<std::size_t>(b)].key;
   });
+  state_->job->agreed_rooms = free_rooms;
   return make_group(id, members);
 }
 
@@ -165,10 +178,12 @@ Communicator Communicator::create_group(std::span<const int> members, const Call
   for (const int member : members) world.push_back(state_->group().world_of(member));
   const Application own{.members = members.size(),
                         .fingerprint = fingerprint_of(world),
-                        .next_communicator = state_->job->next_communicator};
-  const auto id = Agreement(*state_->host, members, own, state_->settings_of(call)).run();
-  state_->job->next_communicator = static_cast<std::uint32_t>(id + 1);
-  return make_group(static_cast<std::uint32_t>(id), members);
+                        .next_communicator = state_->job->next_communicator,
+                        .free_rooms = state_->job->free_rooms()};
+  const auto agreed = Agreement(*state_->host, members, own, state_->settings_of(call)).run();
+  state_->job->next_communicator = static_cast<std::uint32_t>(agreed.communicator + 1);
+  state_->job->agreed_rooms = static_cast<std::uint32_t>(agreed.free_rooms);
+  return make_group(static_cast<std::uint32_t>(agreed.communicator), members);
 }
 
 Communicator Communicator::make_group(std::uint32_t id, std::span<const int> members) {

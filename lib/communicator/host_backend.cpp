@@ -20,6 +20,7 @@ using algorithm::Schedule;
 using transport::CallContext;
 
 constexpr std::chrono::seconds leave_limit{1};
+const std::uint8_t shared_id = algorithm_id(SharedPath::name);
 
 std::int64_t signed_count(std::size_t count) {
   return static_cast<std::int64_t>(count);
@@ -54,14 +55,24 @@ CallSignature signature_of(const CheckedCollective& call) {
   return signature;
 }
 
+void require_reducible(const CheckedCollective& call) {
+  if (!shape_of(call.operation).reduces || reducible(call.type, call.op)) return;
+  throw Error(ErrorCode::usage,
+              fmt::format("{} of {} by {} is not supported in host memory{}",
+                          tutti::name(call.operation), tutti::name(call.type), tutti::name(call.op),
+                          call.op >= Operator::bit_and ? ": bitwise operators are for integers"
+                                                       : ": convert to a wider type"));
+}
+
 }  // namespace
 
 HostBackend::HostBackend(control::Plane& plane, engine::Driver& driver, control::Group group,
-                         Settings settings)
+                         Settings settings, std::unique_ptr<SharedPath> shared)
     : plane_(plane),
       driver_(driver),
       settings_(settings),
-      history_(plane.open_history(std::move(group))) {
+      history_(plane.open_history(std::move(group))),
+      shared_(std::move(shared)) {
   for (const int rank : this->group().world) {
     host_of_rank_.push_back(plane.peers().place_of(rank).host_index);
   }
@@ -87,12 +98,16 @@ Problem HostBackend::problem_of(const CheckedCollective& call) const {
           .host = host_of_rank_};
 }
 
+bool HostBackend::in_rank_order(const CheckedCollective& call) const {
+  return shape_of(call.operation).reduces &&
+         (settings_.deterministic || is_16_bit_float(call.type));
+}
+
 /// By the name that the call asks for, else by the preferred one if the operation has it, else as
 /// chosen.
 Schedule HostBackend::choose_schedule(const CheckedCollective& call,
                                       const CallSettings& settings) const {
-  const bool in_rank_order =
-      shape_of(call.operation).reduces && (settings_.deterministic || is_16_bit_float(call.type));
+  const bool in_rank_order = this->in_rank_order(call);
   auto problem = problem_of(call);
   const algorithm::Traits traits{.element_bytes = signed_count(size_of(call.type)),
                                  .in_rank_order = in_rank_order,
@@ -126,14 +141,7 @@ Schedule HostBackend::choose_schedule(const CheckedCollective& call,
 void HostBackend::prepare(engine::Task& task, const CheckedCollective& call,
                           const CallSettings& settings, std::vector<std::byte>& scratch) {
   const auto& shape = shape_of(call.operation);
-  if (shape.reduces && !reducible(call.type, call.op)) {
-    throw Error(
-        ErrorCode::usage,
-        fmt::format("{} of {} by {} is not supported in host memory{}", tutti::name(call.operation),
-                    tutti::name(call.type), tutti::name(call.op),
-                    call.op >= Operator::bit_and ? ": bitwise operators are for integers"
-                                                 : ": convert to a wider type"));
-  }
+  require_reducible(call);
   task.schedule = choose_schedule(call, settings);
   latest_algorithm_ = task.schedule.algorithm;
   auto* output = static_cast<std::byte*>(call.recv);
@@ -241,7 +249,48 @@ void HostBackend::prepare(engine::Task& task, const Message& message,
   task.deadline = Deadline::after(settings.timeout);
 }
 
+/// As all ranks know it alike; the names of algorithms over links keep their meaning.
+bool HostBackend::goes_shared(const CheckedCollective& call, const CallSettings& settings) const {
+  if (!shared_ || !engine::shareable(call.operation)) return false;
+  if (!settings.algorithm.empty()) return settings.algorithm == SharedPath::name;
+  if (settings.preferred.empty()) return true;
+  const auto known = algorithm::algorithms_of(call.operation, in_rank_order(call));
+  return std::find(known.begin(), known.end(), settings.preferred) == known.end();
+}
+
+engine::SharedCall HostBackend::begin_shared(const CheckedCollective& call) {
+  require_reducible(call);
+  if (latest_algorithm_ != SharedPath::name) latest_algorithm_ = SharedPath::name;
+  auto signature = signature_of(call);
+  signature.algorithm = shared_id;
+  if (plane_.failed()) require_no_verdict(signature);
+  return shared_->begin(call, history_->begin_collective(signature).fingerprint);
+}
+
+/// For the driver.
+void HostBackend::prepare_shared(engine::Task& task, const CallSettings& settings) {
+  const auto latest = history_->latest(1).front();
+  task.late.call = latest.call;
+  task.late.sequence = latest.sequence;
+  task.late.timeout = settings.timeout;
+  task.send_call = {.key = {.communicator = group().id, .sequence = latest.sequence},
+                    .signature = latest.call,
+                    .fingerprint = latest.before};
+  task.recv_call = task.send_call;
+  task.deadline = Deadline::after(settings.timeout);
+}
+
+void HostBackend::run_shared(const CheckedCollective& call, const CallSettings& settings) {
+  auto shared = begin_shared(call);
+  if (!driver_.has_unsent() && shared_->run(shared)) return history_->end();
+  engine::Task task(history_);
+  prepare_shared(task, settings);
+  task.shared = &shared;
+  driver_.run(task);
+}
+
 void HostBackend::run(const CheckedCollective& call, const CallSettings& settings) {
+  if (goes_shared(call, settings)) return run_shared(call, settings);
   // A rank that finds different calls in the first round of the end never comes to the second, so
   // nobody ends without the error.
   const bool ends = call.operation == Operation::finalize;
@@ -304,7 +353,12 @@ std::unique_ptr<Pending> HostBackend::start(const CheckedCollective& call,
                                             const CallSettings& settings) {
   driver_.make_helper();
   auto task = std::make_shared<engine::Task>(history_);
-  prepare(*task, call, settings, task->scratch);
+  if (goes_shared(call, settings)) {
+    task->shared = &task->own_shared.emplace(begin_shared(call));
+    prepare_shared(*task, settings);
+  } else {
+    prepare(*task, call, settings, task->scratch);
+  }
   return start(std::move(task));
 }
 

@@ -9,6 +9,7 @@
 #include "algorithm/cost_model.hpp"
 #include "algorithm/schedule.hpp"
 #include "communicator/backend.hpp"
+#include "communicator/shared_path.hpp"
 #include "control/plane.hpp"
 #include "engine/driver.hpp"
 
@@ -25,8 +26,9 @@ class HostBackend final : public Backend {
   };
 
   /// For one communicator, whose calls are told apart by the group's id.
+  /// `shared` is null where its ranks share no memory.
   HostBackend(control::Plane& plane, engine::Driver& driver, control::Group group,
-              Settings settings);
+              Settings settings, std::unique_ptr<SharedPath> shared = nullptr);
   /// Waits up to a second for calls that were started; past it the job's communication is over.
   ~HostBackend() override;
 
@@ -55,6 +57,11 @@ class HostBackend final : public Backend {
   void prepare(engine::Task& task, const Message& message, const CallSettings& settings);
   void prepare_division(engine::Task& task, const CheckedCollective& call) const;
   void require_all_received(const CallSettings& settings);
+  [[nodiscard]] bool in_rank_order(const CheckedCollective& call) const;
+  [[nodiscard]] bool goes_shared(const CheckedCollective& call, const CallSettings& settings) const;
+  engine::SharedCall begin_shared(const CheckedCollective& call);
+  void prepare_shared(engine::Task& task, const CallSettings& settings);
+  void run_shared(const CheckedCollective& call, const CallSettings& settings);
   void require_no_verdict(const CallSignature& call) const;
   [[nodiscard]] transport::CallContext next_message(std::map<Peer, std::uint64_t>& sequences,
                                                     const CallSignature& call,
@@ -65,6 +72,7 @@ class HostBackend final : public Backend {
   engine::Driver& driver_;
   Settings settings_;
   std::shared_ptr<control::CallHistory> history_;
+  std::unique_ptr<SharedPath> shared_;
   std::vector<int> host_of_rank_;
   std::map<Peer, std::uint64_t> sent_;
   std::map<Peer, std::uint64_t> received_;

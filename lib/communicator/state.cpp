@@ -7,15 +7,18 @@
 #include <stdexcept>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 
 #include "algorithm/choice.hpp"
 #include "algorithm/cost_model.hpp"
 #include "bootstrap/shared_secret.hpp"
 #include "communicator/host_backend.hpp"
+#include "communicator/shared_path.hpp"
 #include "control/descriptors.hpp"
 #include "launch/place.hpp"
 #include "rendezvous/peers.hpp"
+#include "transport/arena_setup.hpp"
 #include "transport/tcp_links.hpp"
 
 namespace tutti {
@@ -89,8 +92,8 @@ Environment settings_for(const Options& options, const EnvironmentMap& map) {
 namespace {
 
 void require_known_algorithm(const std::string& wanted) {
-  if (wanted.empty()) return;
-  std::vector<std::string_view> all;
+  if (wanted.empty() || wanted == SharedPath::name) return;
+  std::vector<std::string_view> all{SharedPath::name};
   for (int i = 0; i < operation_count; ++i) {
     for (const auto known : algorithm::algorithms_of(static_cast<Operation>(i))) {
       if (known == wanted) return;
@@ -117,24 +120,40 @@ Job::Job(Bootstrap& bootstrap, const Options& options, const EnvironmentMap& map
   if (!environment.faults.empty() && bootstrap.rank() == 0) {
     log.warning("TUTTI_FAULT is set: this job has faults on purpose");
   }
-  log.info(fmt::format("rank {} of {} by {}", bootstrap.rank(), bootstrap.size(),
-                       bootstrap.source()));
+  log.info(
+      fmt::format("rank {} of {} by {}", bootstrap.rank(), bootstrap.size(), bootstrap.source()));
   const auto shared = bootstrap::SharedSecret::from(environment.secret_file,
                                                     bootstrap::hide_secret_of_environment());
   auto card = rendezvous::make_card(environment);
+  std::optional<transport::ArenaSetup> arena_setup;
+  const auto open_arena = [&](const rendezvous::Peers& peers, const bootstrap::JobSecret& secret) {
+    if (environment.shared_memory) arena_setup.emplace(peers, secret);
+  };
   devices->describe(card);
   auto meeting =
       rendezvous::meet(bootstrap, std::move(card), environment, shared ? &*shared : nullptr,
-                       launch::read_launcher(map), log, deadline);
+                       launch::read_launcher(map), log, deadline, open_arena);
   control::require_descriptors(meeting.peers);
   const auto met = Clock::now();
   ranks = describe_ranks(meeting.peers);
   plane = std::make_unique<control::Plane>(std::move(meeting), environment, log, deadline);
+  if (arena_setup) {
+    // Meanwhile the control thread makes its links.
+    auto outcome =
+        arena_setup->finish(plane->peers(), deadline, [this] { return plane->failed(); });
+    arena = std::move(outcome.arena);
+    if (!outcome.trouble.empty() && !plane->failed()) {
+      log.warning(fmt::format("the ranks of {} share no memory, so their data goes over TCP: {}",
+                              plane->peers().card(bootstrap.rank()).host.name, outcome.trouble));
+    }
+  }
+  const auto sharing = Clock::now();
   plane->wait_until_linked(deadline);
   const auto linked = Clock::now();
   connect();
-  phases = fmt::format("cards {:.1f} ms, control links {:.1f} ms", milliseconds(met - start),
-                       milliseconds(linked - met));
+  phases = fmt::format("cards {:.1f} ms, shared memory {:.1f} ms, control links {:.1f} ms",
+                       milliseconds(met - start), milliseconds(sharing - met),
+                       milliseconds(linked - sharing));
 }
 
 Job::Job(const Job& before, rendezvous::Meeting meeting, Deadline deadline)
@@ -161,19 +180,32 @@ void Job::connect() {
           .faults = &faults,
           .shares_cores = static_cast<std::uint32_t>(place.local_size) > cores,
           .connect_timeout = environment.timeout});
-  driver = std::make_unique<engine::Driver>(*plane, *links, *checker);
+  driver = std::make_unique<engine::Driver>(*plane, *links, *checker, arena);
 }
 
 namespace {
 
-std::unique_ptr<HostBackend> make_host(const Job& job, control::Group group) {
+/// `room` is the communicator's in this host's shared memory; without a number it has none.
+std::unique_ptr<HostBackend> make_host(const Job& job, control::Group group,
+                                       std::optional<std::size_t> room) {
+  std::unique_ptr<SharedPath> shared;
+  if (room) shared = std::make_unique<SharedPath>(*job.plane, job.arena, *room, group);
   return std::make_unique<HostBackend>(
       *job.plane, *job.driver, std::move(group),
       HostBackend::Settings{.chunk_bytes = job.environment.chunk_bytes,
                             .costs = job.environment.model.empty()
                                          ? algorithm::CostModel()
                                          : algorithm::parse_cost_model(job.environment.model),
-                            .deterministic = job.environment.deterministic});
+                            .deterministic = job.environment.deterministic},
+      std::move(shared));
+}
+
+/// All ranks of the group come to the same.
+bool may_share(const Job& job, const control::Group& group) {
+  const auto& peers = job.plane->peers();
+  return job.arena && group.size() > 1 &&
+         std::all_of(group.world.begin(), group.world.end(),
+                     [&](int rank) { return peers.on_this_host(rank); });
 }
 
 }  // namespace
@@ -181,7 +213,10 @@ std::unique_ptr<HostBackend> make_host(const Job& job, control::Group group) {
 Communicator::State::State(std::shared_ptr<Job> the_job)
     : job(std::move(the_job)), ranks(job->ranks) {
   const auto& peers = job->plane->peers();
-  host = make_host(*job, control::Group::whole_job(peers.rank(), peers.size()));
+  auto whole = control::Group::whole_job(peers.rank(), peers.size());
+  std::optional<std::size_t> room;
+  if (may_share(*job, whole)) room = 0;
+  host = make_host(*job, std::move(whole), room);
   device_path =
       job->devices->open(*job->plane, *host, job->environment.backend == BackendChoice::device,
                          job->environment.timeout);
@@ -227,7 +262,11 @@ Communicator::State::State(const State& parent, control::Group group)
     ranks.push_back(job->ranks[static_cast<std::size_t>(group.world_of(member))]);
     ranks.back().rank = member;
   }
-  host = make_host(*job, std::move(group));
+  std::optional<std::size_t> room;
+  if (job->agreed_rooms != 0 && may_share(*job, group)) {
+    room = static_cast<std::size_t>(std::countr_zero(job->agreed_rooms));
+  }
+  host = make_host(*job, std::move(group), room);
 }
 
 CallSettings Communicator::State::settings_of(const Call& call,

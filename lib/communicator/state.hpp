@@ -12,6 +12,7 @@
 #include "control/plane.hpp"
 #include "engine/call_checker.hpp"
 #include "engine/driver.hpp"
+#include "transport/arena.hpp"
 #include "transport/links.hpp"
 #include "tutti/communicator.hpp"
 
@@ -29,6 +30,9 @@ struct Job {
   /// Makes the links, once the control plane stands.
   void connect();
 
+  /// Bits: rooms of this host's shared memory that a new communicator may have.
+  [[nodiscard]] std::uint32_t free_rooms() const { return arena ? arena->free_rooms() : 0; }
+
   Environment environment;
   Log::Sink sink;
   Log log;
@@ -36,10 +40,14 @@ struct Job {
   std::shared_ptr<DeviceProvider> devices;
   std::vector<RankInfo> ranks;
   std::unique_ptr<control::Plane> plane;
+  /// What the ranks of this host share; null where they don't.
+  std::shared_ptr<transport::Arena> arena;
   std::unique_ptr<engine::CallChecker> checker;
   std::unique_ptr<transport::Links> links;
   std::unique_ptr<engine::Driver> driver;
   std::string phases;
+  /// What all members of the communicator that is being made have free.
+  std::uint32_t agreed_rooms = 0;
   std::uint32_t next_communicator = 1;  ///< no communicator that this rank is in has it or more
   /// Jobs of survivors that have lost ranks in their turn. They last until one lives, since a
   /// goodbye in one of them would say that a rank does not go on.

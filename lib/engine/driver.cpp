@@ -1,8 +1,8 @@
 #include "engine/driver.hpp"
 
 #include <fmt/format.h>
-
 #include <algorithm>
+#include <utility>
 
 #include "base/quiet_thread.hpp"
 #include "engine/reduce.hpp"
@@ -28,7 +28,7 @@ Driver::~Driver() {
     stop_ = true;
     changed_.notify_all();
   }
-  plane_.poke();
+  poke();
   if (helper_.joinable()) helper_.join();
 }
 
@@ -57,7 +57,13 @@ void Driver::start(const std::shared_ptr<Task>& task) {
 void Driver::add(Task& task) {
   in_flight_.push_back(&task);
   incoming_.push_back(&task);
-  if (driving_) plane_.poke();
+  if (driving_) poke();
+}
+
+/// Whoever drives is to look around, wherever it sleeps.
+void Driver::poke() {
+  plane_.poke();
+  if (arena_) arena_->ring_self();
 }
 
 bool Driver::wait(Task& task, Deadline limit) {
@@ -71,7 +77,7 @@ bool Driver::wait(Task& task, Deadline limit) {
       drive(lock, limit, [&] { return is_finished() || limit.expired(); });
       driving_ = false;
     } else {
-      if (helper_drives_) plane_.poke();  // it makes way
+      if (helper_drives_) poke();  // it makes way
       changed_.wait_for(lock, limit.remaining(), [&] { return is_finished() || !driving_; });
     }
   } while (!is_finished() && !limit.expired());
@@ -160,10 +166,12 @@ void Driver::move_all(Deadline limit) {
   current_ = nullptr;
   try {
     if (plane_.failed()) return fail_all();
+    // Calls through shared memory do not look at the links, and may be over at once.
+    if (links_.has_unsent()) links_.progress(std::chrono::nanoseconds(0));
     if (advance_all()) return;
     auto longest = std::min<std::chrono::nanoseconds>(nap, limit.remaining());
     for (const auto* task : active_) longest = std::min(longest, task->deadline.remaining());
-    look_for_trouble(links_.progress(longest));
+    look_for_trouble(progress(longest));
   } catch (...) {
     if (active_.empty()) return;
     fail_all_with(current_ != nullptr ? *current_ : *active_.front(), std::current_exception());
@@ -202,13 +210,22 @@ void Driver::activate(Task& task) {
 }
 
 bool Driver::advance(Task& task) {
+  if (task.shared != nullptr) {
+    if (!task.shared->may_run()) return false;
+    const auto progress = task.shared->advance();
+    if (progress != SharedCall::Progress::blocked) {
+      idle_since_.reset();
+      shared_has_moved_ = true;
+    }
+    return progress == SharedCall::Progress::done;
+  }
   if (!task.execution) activate(task);
   return task.execution->advance();
 }
 
 void Driver::complete(Task& task) {
   const auto& group = *task.late.group;
-  if (!task.is_message) links_.finish_collective(task.send_call.key);
+  if (!task.is_message && task.shared == nullptr) links_.finish_collective(task.send_call.key);
   if (task.sends) {
     links_.finish_sent(task.send_call.key, group.world_of(task.send_call.signature.root));
   }
@@ -278,7 +295,7 @@ void Driver::look_for_trouble(bool moved) {
     if (task->deadline.expired()) {
       // What came at the last moment counts.
       if (advance(*task)) continue;
-      const auto finding = find_late(plane_, task->late, task->execution->awaited());
+      const auto finding = find_late(plane_, task->late, awaited(*task));
       if (plane_.failed()) throw in_call(plane_.verdict_error(), *task);
       fail(finding, *task, late_verdict_limit);
     }
@@ -293,6 +310,7 @@ void Driver::fail(const control::Finding& finding, const Task& task,
 }
 
 void Driver::check_peers(Task& task) {
+  if (task.shared != nullptr) return check_members(task);
   const auto seen_before = task.seen_departed;
   const auto all = task.execution->awaited();
   for (const auto& awaited : all) {
@@ -315,6 +333,18 @@ void Driver::note_awaited(Task& task, const std::vector<Awaited>& all) {
   task.history->note_awaited(task.ticket, std::move(peers));
 }
 
+void Driver::fail_departed(int peer, const Task& task) {
+  const auto& peers = plane_.peers();
+  fail({.code = ErrorCode::mismatch,
+        .culprits = {peer},
+        .sentence = fmt::format("{} waits in {} for {}, which has left: all ranks must make the "
+                                "same calls before they destroy the communicator",
+                                peers.describe(peers.rank()), describe(task.late.call),
+                                peers.describe(peer)),
+        .origin = peers.rank()},
+       task, late_verdict_limit);
+}
+
 void Driver::check_peer(Task& task, const Awaited& awaited, bool departed_before) {
   const auto& peers = plane_.peers();
   const auto& [peer, receiving] = awaited;
@@ -325,14 +355,7 @@ void Driver::check_peer(Task& task, const Awaited& awaited, bool departed_before
     // goodbye: what is there is taken first.
     task.seen_departed.insert(peer);
     if (!departed_before) return;
-    fail({.code = ErrorCode::mismatch,
-          .culprits = {peer},
-          .sentence = fmt::format("{} waits in {} for {}, which has left: all ranks must make the "
-                                  "same calls before they destroy the communicator",
-                                  peers.describe(peers.rank()), describe(task.late.call),
-                                  peers.describe(peer)),
-          .origin = peers.rank()},
-         task, late_verdict_limit);
+    fail_departed(peer, task);
   }
   if (!over) return;
   const auto now = std::chrono::steady_clock::now();

@@ -3,12 +3,14 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
 #include "control/plane.hpp"
 #include "engine/call_checker.hpp"
 #include "engine/task.hpp"
+#include "transport/arena.hpp"
 #include "transport/links.hpp"
 
 namespace tutti::engine {
@@ -18,8 +20,10 @@ namespace tutti::engine {
 /// Whoever drives moves everybody's calls.
 class Driver {
  public:
-  Driver(control::Plane& plane, transport::Links& links, CallChecker& checker)
-      : plane_(plane), links_(links), checker_(checker) {}
+  /// `arena` is what this host's ranks share, or null.
+  Driver(control::Plane& plane, transport::Links& links, CallChecker& checker,
+         std::shared_ptr<transport::Arena> arena)
+      : plane_(plane), links_(links), checker_(checker), arena_(std::move(arena)) {}
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
   ~Driver();
@@ -33,6 +37,8 @@ class Driver {
   void start(const std::shared_ptr<Task>& task);
   /// True when the call has finished, whether well or not; false at `limit`.
   bool wait(Task& task, Deadline limit);
+  /// Whether the links need somebody to move them though no call is in flight. From any thread.
+  [[nodiscard]] bool has_unsent() const { return links_.has_unsent(); }
   /// Returns when the group's calls that were started are over, at the latest at their deadlines.
   void wait_for_all(const control::Group& group);
   /// Waits up to `limit` for the group's calls; past it the job's communication is over, since its
@@ -43,6 +49,7 @@ class Driver {
   using Lock = std::unique_lock<std::mutex>;
 
   void add(Task& task);
+  void poke();
   template <class Stop>
   void drive(Lock& lock, Deadline limit, Stop stop);
   void help();
@@ -55,9 +62,14 @@ class Driver {
   bool advance_all();
   void activate(Task& task);
   bool advance(Task& task);
+  bool progress(std::chrono::nanoseconds longest);
+  bool sleep_in_arena(std::chrono::nanoseconds limit);
+  [[nodiscard]] std::vector<Awaited> awaited(const Task& task) const;
   void look_for_trouble(bool moved);
   void check_peers(Task& task);
   static void note_awaited(Task& task, const std::vector<Awaited>& all);
+  void check_members(Task& task);
+  [[noreturn]] void fail_departed(int peer, const Task& task);
   void check_peer(Task& task, const Awaited& awaited, bool departed_before);
   [[noreturn]] void fail(const control::Finding& finding, const Task& task,
                          std::chrono::milliseconds limit);
@@ -70,6 +82,7 @@ class Driver {
   control::Plane& plane_;
   transport::Links& links_;
   CallChecker& checker_;
+  std::shared_ptr<transport::Arena> arena_;
 
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -85,6 +98,9 @@ class Driver {
   std::vector<Task*> active_;
   std::vector<Task*> over_;  ///< finished, and not yet published
   Task* current_ = nullptr;
+  // Of calls by shared memory.
+  std::optional<std::chrono::steady_clock::time_point> idle_since_;
+  bool shared_has_moved_ = false;
 };
 
 }  // namespace tutti::engine

@@ -12,6 +12,7 @@
 #include "control/call_history.hpp"
 #include "engine/execution.hpp"
 #include "engine/lateness.hpp"
+#include "engine/shared_call.hpp"
 #include "transport/request.hpp"
 #include "tutti/deadline.hpp"
 
@@ -47,6 +48,9 @@ struct Task {
   bool sends = false;        ///< a message to another rank goes out…
   bool receives = false;     ///< …or comes in
   std::optional<Division> division;
+  /// A call through shared memory has no schedule and no streams.
+  SharedCall* shared = nullptr;
+  std::optional<SharedCall> own_shared;  ///< of a call that was started; `shared` points to it
 
   /// Set last, by the thread that drives; then nothing but `error` is looked at.
   std::atomic<bool> finished{false};
@@ -57,6 +61,7 @@ struct Task {
   std::optional<std::chrono::steady_clock::time_point> broken_since;
   std::chrono::steady_clock::time_point next_note{};  ///< of whom it waits for
   std::set<int> seen_departed;
+  bool has_met_stranger = false;
   std::shared_ptr<Task> self;  ///< of a call that was started and may be dropped
 };
 

@@ -123,7 +123,8 @@ std::string Peers::describe(int peer) const {
 
 Meeting meet(Bootstrap& bootstrap, Card card, const Environment& environment,
              const bootstrap::SharedSecret* shared, const launch::LauncherClaim& claim, Log& log,
-             Deadline deadline) {
+             Deadline deadline,
+             const std::function<void(const Peers&, const bootstrap::JobSecret&)>& before_barrier) {
   const auto secret = bootstrap::JobSecret::share(bootstrap, deadline, shared);
   // Compared like any setting, so that all ranks say who has another one.
   card.settings["TUTTI_SECRET_FILE or TUTTI_SECRET"] =
@@ -152,6 +153,7 @@ Meeting meet(Bootstrap& bootstrap, Card card, const Environment& environment,
       !text.empty()) {
     log.warning(text);
   }
+  if (before_barrier) before_barrier(peers, secret);
   bootstrap.barrier(deadline);
   return {
       std::move(peers),

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -68,9 +69,11 @@ struct Meeting {
 /// cards, and passes a barrier, so that no rank is left inside the bootstrap's progress when
 /// another stops to drive it.
 /// `card` is this rank's, but for the addresses; `shared` is null where the ranks have been given
-/// no secret.
-[[nodiscard]] Meeting meet(Bootstrap& bootstrap, Card card, const Environment& environment,
-                           const bootstrap::SharedSecret* shared,
-                           const launch::LauncherClaim& claim, Log& log, Deadline deadline);
+/// no secret. `before_barrier` is called once the peers are known.
+[[nodiscard]] Meeting meet(
+    Bootstrap& bootstrap, Card card, const Environment& environment,
+    const bootstrap::SharedSecret* shared, const launch::LauncherClaim& claim, Log& log,
+    Deadline deadline,
+    const std::function<void(const Peers&, const bootstrap::JobSecret&)>& before_barrier = nullptr);
 
 }  // namespace tutti::rendezvous

@@ -51,6 +51,8 @@ class Links {
   /// nothing is moved any more.
   virtual void abandon() {}
 
+  /// Whether something that was posted has still to leave. From any thread.
+  [[nodiscard]] virtual bool has_unsent() const { return false; }
   /// Whether progress() may spin for a moment before it sleeps: not where the program computes
   /// meanwhile and needs the core.
   virtual void allow_spinning(bool) {}

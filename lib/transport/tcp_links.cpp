@@ -45,10 +45,7 @@ void avoid_bbr(int fd) {
   }
 }
 
-void tune(int fd, const std::string& congestion) {
-  if (congestion.empty()) avoid_bbr(fd);
-  const int on = 1;
-  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+void set_congestion(int fd, const std::string& congestion) {
   if (!congestion.empty() && ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, congestion.data(),
                                           static_cast<socklen_t>(congestion.size())) != 0) {
     const int number = errno;
@@ -58,6 +55,20 @@ void tune(int fd, const std::string& congestion) {
   }
 }
 
+void tune(int fd, const std::string& congestion) {
+  if (congestion.empty()) avoid_bbr(fd);
+  const int on = 1;
+  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  set_congestion(fd, congestion);
+}
+
+/// Before a link is made, which may be late or never.
+void require_congestion(const std::string& congestion) {
+  if (congestion.empty()) return;
+  const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (socket) set_congestion(socket.get(), congestion);
+}
+
 }  // namespace
 
 TcpLinks::TcpLinks(control::Plane& plane, CallInspector& inspector, Settings settings)
@@ -65,6 +76,7 @@ TcpLinks::TcpLinks(control::Plane& plane, CallInspector& inspector, Settings set
       inspector_(inspector),
       settings_(std::move(settings)),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
+  require_congestion(settings_.congestion);
   if (!epoll_) throw system_error("can't make an epoll instance", errno);
   epoll_event event{};
   event.events = EPOLLIN;
@@ -123,6 +135,15 @@ OutgoingHalf& TcpLinks::outgoing(int peer) {
   return found->second;
 }
 
+void TcpLinks::note_unsent(const OutgoingHalf& half, int peer) {
+  if (half.is_flushed() || half.is_over()) {
+    unsent_.erase(peer);
+  } else {
+    unsent_.insert(peer);
+  }
+  has_unsent_.store(!unsent_.empty(), std::memory_order_release);
+}
+
 IncomingHalf& TcpLinks::incoming(int peer) {
   const auto [found, is_new] = incoming_.try_emplace(peer, peer, settings_.eager_bytes, inspector_);
   if (is_new && settings_.faults != nullptr) {
@@ -135,6 +156,7 @@ void TcpLinks::post(SendRequest& request) {
   auto& half = outgoing(request.peer);
   half.post(request);
   half.write();
+  note_unsent(half, request.peer);
   update_watch(half, request.peer, true);
 }
 
@@ -148,6 +170,7 @@ void TcpLinks::announce(int peer, const CallContext& call) {
   auto& half = outgoing(peer);
   half.announce(call);
   half.write();
+  note_unsent(half, peer);
   update_watch(half, peer, true);
 }
 
@@ -217,6 +240,7 @@ void TcpLinks::take_connections() {
     watch(fd, peer, arrival.dialed_here);
     if (arrival.dialed_here) {
       outgoing(peer).write();
+      note_unsent(outgoing(peer), peer);
       update_watch(outgoing(peer), peer, true);
     } else {
       update_watch(incoming(peer), peer, false);
@@ -250,6 +274,7 @@ bool TcpLinks::handle_ready(std::chrono::nanoseconds limit) {
     };
     if ((event.data.u64 & 1U) != 0) {
       serve(outgoing(peer), true);
+      note_unsent(outgoing(peer), peer);
     } else {
       serve(incoming(peer), false);
     }

@@ -1,0 +1,93 @@
+#include "communicator/shared_path.hpp"
+
+#include <sched.h>
+
+#include <chrono>
+
+#include "base/shape.hpp"
+
+namespace tutti {
+namespace {
+
+// Measured: a wake-up across cores takes 40 to 60 µs, so spinning that long is never much worse
+// than sleeping at once. Where ranks share cores, the one that is waited for may need this core.
+constexpr int most_spins = 2000;
+constexpr std::chrono::microseconds longest_yielding{200};
+
+void pause_briefly() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+std::vector<int> local_ranks_of(const control::Plane& plane, const control::Group& group) {
+  std::vector<int> result;
+  for (const int rank : group.world) result.push_back(plane.peers().place_of(rank).local_rank);
+  return result;
+}
+
+int spins_for(const rendezvous::Peers& peers) {
+  const auto& place = peers.place();
+  const bool shares_cores =
+      static_cast<std::uint32_t>(place.local_size) > peers.card(place.rank).cores;
+  return shares_cores ? 0 : most_spins;
+}
+
+}  // namespace
+
+SharedPath::SharedPath(control::Plane& plane, std::shared_ptr<transport::Arena> arena,
+                       std::size_t room, const control::Group& group)
+    : plane_(plane),
+      room_(std::move(arena), room, group.id, local_ranks_of(plane, group), group.rank),
+      spins_(spins_for(plane.peers())) {}
+
+engine::SharedCall SharedPath::begin(const CheckedCollective& call, std::uint64_t fingerprint) {
+  engine::SharedProblem problem{.operation = call.operation,
+                                .root = call.root,
+                                .input = static_cast<const std::byte*>(call.send),
+                                .output = static_cast<std::byte*>(call.recv),
+                                .count = call.count,
+                                .element_bytes = size_of(call.type),
+                                .type = call.type,
+                                .fingerprint = fingerprint};
+  const auto& shape = shape_of(call.operation);
+  if (shape.send == Extent::none) problem.input = problem.output;
+  if (shape.reduces) {
+    problem.reduce = engine::reduce_function(call.type, call.op);
+    if (call.type == Type::f16 || call.type == Type::bf16) {
+      problem.combine = engine::combine_function(call.type, call.op);
+    }
+    problem.divides = call.op == Operator::average && !engine::divides_itself(call.type);
+  }
+  return engine::SharedCall(room_, problem);
+}
+
+bool SharedPath::run(engine::SharedCall& call) const {
+  if (!call.may_run()) return false;
+  using Clock = std::chrono::steady_clock;
+  int idle = 0;
+  Clock::time_point yielding_since;
+  while (true) {
+    const auto progress = call.advance();
+    if (progress == engine::SharedCall::Progress::done) return true;
+    if (progress == engine::SharedCall::Progress::moved) {
+      idle = 0;
+      continue;
+    }
+    if (call.stranger() >= 0 || plane_.failed()) return false;
+    if (idle < spins_) {
+      pause_briefly();
+    } else {
+      const auto now = Clock::now();
+      if (idle == spins_) yielding_since = now;
+      // A yield may take long: where others compute, sleeping is as good.
+      if (now - yielding_since > longest_yielding) return false;
+      ::sched_yield();
+    }
+    ++idle;
+  }
+}
+
+}  // namespace tutti

@@ -1,0 +1,400 @@
+#include "engine/shared_call.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tutti::engine {
+namespace {
+
+using transport::rounds_in_flight;
+
+constexpr std::size_t line = 64;
+// Up to here each rank combines everything by itself: one meeting of the ranks instead of two, for
+// more bytes that each of them reads.
+constexpr std::size_t combined_by_all_bytes = std::size_t{16} << 10;
+// Rounds that advance() moves at most before it looks around.
+constexpr int rounds_at_once = 32;
+
+void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
+  if (bytes != 0) std::memcpy(to, from, bytes);
+}
+
+}  // namespace
+
+bool shareable(Operation operation) noexcept {
+  switch (operation) {
+    case Operation::barrier:
+    case Operation::broadcast:
+    case Operation::fan_out:
+    case Operation::all_reduce:
+    case Operation::reduce:
+    case Operation::all_gather:
+    case Operation::gather:
+    case Operation::scatter:
+    case Operation::reduce_scatter:
+    case Operation::all_to_all:
+      return true;
+    default:
+      return false;
+  }
+}
+
+SharedCall::SharedCall(transport::Room& room, const SharedProblem& problem)
+    : room_(&room), problem_(problem), first_(room.next_round) {
+  plan();
+  room.next_round += rounds_;
+  if (put_ == Put::nothing) put_rounds_ = rounds_;
+  if (combine_ == Combine::nothing) combined_rounds_ = rounds_;
+  if (get_ == Get::nothing) got_rounds_ = rounds_;
+  member_ = next(room.rank());
+}
+
+void SharedCall::plan() {
+  const auto size = static_cast<std::size_t>(room_->size());
+  unit_bytes_ = problem_.count * problem_.element_bytes;
+  width_ = room_->round_bytes();
+  const auto blocks_width = width_ / size / line * line;
+  std::size_t contributions = 1;
+  switch (problem_.operation) {
+    case Operation::broadcast:
+    case Operation::fan_out:
+      put_ = is_root() ? Put::whole : Put::nothing;
+      get_ = is_root() ? Get::nothing : Get::root_whole;
+      break;
+    case Operation::all_reduce:
+      if (unit_bytes_ * size <= 2 * combined_by_all_bytes && unit_bytes_ <= width_) {
+        put_ = Put::whole;
+        combine_ = Combine::whole;
+      } else {
+        put_ = Put::slices;
+        combine_ = Combine::slice;
+        get_ = Get::slices;
+      }
+      break;
+    case Operation::reduce:
+      put_ = is_root() ? Put::nothing : Put::whole;
+      combine_ = is_root() ? Combine::whole : Combine::nothing;
+      break;
+    case Operation::reduce_scatter:
+      put_ = Put::blocks;
+      combine_ = Combine::block;
+      break;
+    case Operation::all_gather:
+      put_ = Put::whole;
+      get_ = Get::all_whole;
+      break;
+    case Operation::gather:
+      put_ = is_root() ? Put::nothing : Put::whole;
+      get_ = is_root() ? Get::all_whole : Get::nothing;
+      break;
+    case Operation::scatter:
+      put_ = is_root() ? Put::blocks : Put::nothing;
+      get_ = is_root() ? Get::nothing : Get::root_block;
+      contributions = size;
+      break;
+    case Operation::all_to_all:
+      put_ = Put::blocks;
+      get_ = Get::all_blocks;
+      break;
+    default:  // a barrier
+      put_ = Put::signal;
+      combine_ = Combine::await;
+      rounds_ = 1;
+      return;
+  }
+  const bool has_blocks = problem_.operation == Operation::scatter ||
+                          problem_.operation == Operation::all_to_all ||
+                          problem_.operation == Operation::reduce_scatter;
+  if (has_blocks) {
+    width_ = blocks_width;
+    contributions = size;
+  }
+  rounds_ = unit_bytes_ <= width_ ? (unit_bytes_ != 0 ? 1 : 0) : (unit_bytes_ - 1) / width_ + 1;
+  stride_ = std::min(unit_bytes_, width_);
+  fits_cell_ = unit_bytes_ * contributions <= transport::inline_bytes;
+}
+
+std::size_t SharedCall::length_of(std::uint64_t round) const {
+  return std::min(width_, unit_bytes_ - begin_of(round));
+}
+
+SharedCall::Slice SharedCall::slice_of(int member, std::size_t length) const {
+  const auto size = static_cast<std::size_t>(room_->size());
+  const auto each = ((length + size - 1) / size + line - 1) / line * line;
+  const auto begin = std::min(static_cast<std::size_t>(member) * each, length);
+  return {begin, std::min(each, length - begin)};
+}
+
+std::byte* SharedCall::slot(int member, std::uint64_t round) const {
+  auto& owner = room_->member(member);
+  const auto index = (first_ + round) % rounds_in_flight;
+  return fits_cell_ ? owner.part->cells[index].content : owner.bytes + index * room_->round_bytes();
+}
+
+std::byte* SharedCall::result_slot(int member, std::uint64_t round) const {
+  return room_->member(member).results +
+         (first_ + round) % rounds_in_flight * (room_->round_bytes() / 2);
+}
+
+bool SharedCall::has_put(int member, std::uint64_t round) {
+  auto& owner = room_->member(member);
+  const auto number = first_ + round;
+  const auto& cell = owner.part->cells[number % rounds_in_flight];
+  const auto stamp = cell.stamp.load(std::memory_order_acquire);
+  if (stamp < number + 1) return false;
+  if (stamp > number + 1 || cell.fingerprint != problem_.fingerprint) {
+    stranger_ = member;
+    return false;
+  }
+  // Who has come to this call is through with all before.
+  owner.read = std::max(owner.read, first_);
+  return true;
+}
+
+bool SharedCall::all_have_put(std::uint64_t round) {
+  for (; put_seen_ < room_->size(); ++put_seen_) {
+    if (put_seen_ != room_->rank() && !has_put(put_seen_, round)) return false;
+  }
+  put_seen_ = 0;
+  return true;
+}
+
+/// Whether a round's slot is free: what was in it before has been read by all.
+bool SharedCall::all_have_read(std::uint64_t round) {
+  const auto number = first_ + round;
+  for (int m = 0; m < room_->size(); ++m) {
+    auto& member = room_->member(m);
+    if (m == room_->rank() || number < member.read + rounds_in_flight) continue;
+    member.read = member.part->read.value.load(std::memory_order_acquire);
+    if (number >= member.read + rounds_in_flight) return false;
+  }
+  return true;
+}
+
+void SharedCall::put_content(std::uint64_t round, std::byte* to) const {
+  const auto begin = begin_of(round);
+  switch (put_) {
+    case Put::whole:
+      // A root's buffer of a broadcast is its output.
+      copy_bytes(to, problem_.input + begin, length_of(round));
+      break;
+    case Put::blocks:
+      for (int m = 0; m < room_->size(); ++m) {
+        if (m == room_->rank()) continue;
+        const auto block = static_cast<std::size_t>(m);
+        copy_bytes(to + block * stride_, problem_.input + block * unit_bytes_ + begin,
+                   length_of(round));
+      }
+      break;
+    case Put::slices: {
+      const auto length = length_of(round);
+      const auto own = slice_of(room_->rank(), length);
+      const auto behind = own.begin + own.length;
+      copy_bytes(to, problem_.input + begin, own.begin);
+      copy_bytes(to + behind, problem_.input + begin + behind, length - behind);
+      break;
+    }
+    default:
+      break;
+  }
+}
+
+bool SharedCall::try_put() {
+  if (!all_have_read(put_rounds_)) return false;
+  const auto number = first_ + put_rounds_;
+  put_content(put_rounds_, slot(room_->rank(), put_rounds_));
+  auto& cell = room_->self().part->cells[number % rounds_in_flight];
+  cell.fingerprint = problem_.fingerprint;
+  cell.stamp.store(number + 1, std::memory_order_release);
+  room_->ring();
+  ++put_rounds_;
+  return true;
+}
+
+void SharedCall::combine_some(std::byte* to, const std::byte* own, std::size_t offset,
+                              std::size_t length, std::uint64_t round) const {
+  const int size = room_->size();
+  const auto part = [&](int member) -> const std::byte* {
+    return member == room_->rank() ? own : slot(member, round) + offset;
+  };
+  const auto elements = length / problem_.element_bytes;
+  auto* const scratch = room_->scratch();
+  if (problem_.combine != nullptr) {
+    for (int m = 0; m < size; ++m) {
+      copy_bytes(scratch + static_cast<std::size_t>(m) * transport::Room::scratch_bytes, part(m),
+                 length);
+    }
+    problem_.combine(to, scratch, transport::Room::scratch_bytes, static_cast<std::size_t>(size),
+                     elements);
+  } else if (size == 2) {
+    problem_.reduce(to, part(0), part(1), elements);
+  } else {
+    // `to` may be the own contribution: it is written last.
+    problem_.reduce(scratch, part(0), part(1), elements);
+    for (int m = 2; m < size - 1; ++m) problem_.reduce(scratch, scratch, part(m), elements);
+    problem_.reduce(to, scratch, part(size - 1), elements);
+  }
+  if (problem_.divides) divide(to, elements, problem_.type, size);
+}
+
+void SharedCall::combine_parts(std::byte* to, const std::byte* own, std::size_t offset,
+                               std::size_t length, std::uint64_t round) const {
+  const bool at_once = room_->size() == 2 && problem_.combine == nullptr;
+  const auto most = at_once ? length : transport::Room::scratch_bytes;
+  for (std::size_t done = 0; done < length; done += most) {
+    combine_some(to + done, own + done, offset + done, std::min(most, length - done), round);
+  }
+}
+
+bool SharedCall::try_combine() {
+  const auto round = combined_rounds_;
+  if (!all_have_put(round)) return false;
+  const auto begin = begin_of(round);
+  switch (combine_) {
+    case Combine::whole:
+      combine_parts(problem_.output + begin, problem_.input + begin, 0, length_of(round), round);
+      break;
+    case Combine::block: {
+      const auto block = static_cast<std::size_t>(room_->rank());
+      combine_parts(problem_.output + begin, problem_.input + block * unit_bytes_ + begin,
+                    block * stride_, length_of(round), round);
+      break;
+    }
+    case Combine::slice: {
+      const auto slice = slice_of(room_->rank(), length_of(round));
+      auto* const to = problem_.output + begin + slice.begin;
+      combine_parts(to, problem_.input + begin + slice.begin, slice.begin, slice.length, round);
+      copy_bytes(result_slot(room_->rank(), round), to, slice.length);
+      room_->self().part->reduced.value.store(first_ + round + 1, std::memory_order_release);
+      room_->ring();
+      break;
+    }
+    default:
+      break;
+  }
+  ++combined_rounds_;
+  if (get_ == Get::nothing) say_read(combined_rounds_);
+  return true;
+}
+
+/// False where the member's part of the round is not there yet.
+bool SharedCall::get_from(int member) {
+  const auto round = got_rounds_;
+  const auto begin = begin_of(round);
+  const auto length = length_of(round);
+  const auto block = static_cast<std::size_t>(member);
+  const auto own_block = static_cast<std::size_t>(room_->rank());
+  if (get_ == Get::slices) {
+    const auto reduced = room_->member(member).part->reduced.value.load(std::memory_order_acquire);
+    if (reduced < first_ + round + 1) return false;
+    const auto slice = slice_of(member, length);
+    copy_bytes(problem_.output + begin + slice.begin, result_slot(member, round), slice.length);
+    return true;
+  }
+  if (!has_put(member, round)) return false;
+  const auto* const from = slot(member, round);
+  switch (get_) {
+    case Get::root_whole:
+      copy_bytes(problem_.output + begin, from, length);
+      break;
+    case Get::root_block:
+      copy_bytes(problem_.output + begin, from + own_block * stride_, length);
+      break;
+    case Get::all_whole:
+      copy_bytes(problem_.output + block * unit_bytes_ + begin, from, length);
+      break;
+    case Get::all_blocks:
+      copy_bytes(problem_.output + block * unit_bytes_ + begin, from + own_block * stride_, length);
+      break;
+    default:
+      break;
+  }
+  return true;
+}
+
+bool SharedCall::try_get() {
+  if (get_ == Get::root_whole || get_ == Get::root_block) {
+    if (!get_from(problem_.root)) return false;
+  } else {
+    for (; member_ != room_->rank(); member_ = next(member_)) {
+      if (!get_from(member_)) return false;
+    }
+    member_ = next(room_->rank());
+  }
+  ++got_rounds_;
+  say_read(got_rounds_);
+  return true;
+}
+
+void SharedCall::say_read(std::uint64_t rounds) {
+  room_->self().part->read.value.store(first_ + rounds, std::memory_order_release);
+  room_->ring();
+}
+
+void SharedCall::copy_own_block() const {
+  const auto own = static_cast<std::size_t>(room_->rank()) * unit_bytes_;
+  const auto move = [&](std::byte* to, const std::byte* from) {
+    if (to != from) copy_bytes(to, from, unit_bytes_);
+  };
+  if (get_ == Get::all_whole) {
+    move(problem_.output + own, problem_.input);
+  } else if (get_ == Get::all_blocks) {
+    move(problem_.output + own, problem_.input + own);
+  } else if (problem_.operation == Operation::scatter && is_root()) {
+    move(problem_.output, problem_.input + own);
+  }
+}
+
+void SharedCall::begin() {
+  begun_ = true;
+  // Who reads nothing says so now: the others wait for it before they use a slot again.
+  if (get_ == Get::nothing && combine_ == Combine::nothing && rounds_ != 0) say_read(rounds_);
+}
+
+void SharedCall::finish() {
+  copy_own_block();
+  room_->finished_rounds.store(first_ + rounds_, std::memory_order_release);
+}
+
+SharedCall::Progress SharedCall::advance() {
+  if (!begun_) begin();
+  bool moved = false;
+  for (int i = 0; i < rounds_at_once; ++i) {
+    bool now = false;
+    // The oldest data first: it leaves the cache soonest.
+    if (got_rounds_ < std::min(put_rounds_, combined_rounds_)) now |= try_get();
+    if (combined_rounds_ < put_rounds_) now |= try_combine();
+    if (put_rounds_ < rounds_) now |= try_put();
+    if (put_rounds_ == rounds_ && combined_rounds_ == rounds_ && got_rounds_ == rounds_) {
+      finish();
+      return Progress::done;
+    }
+    if (!now) return moved ? Progress::moved : Progress::blocked;
+    moved = true;
+  }
+  return Progress::moved;
+}
+
+std::vector<int> SharedCall::awaited() {
+  std::vector<int> result;
+  const auto puts_wait = put_rounds_ < rounds_;
+  for (int m = 0; m < room_->size(); ++m) {
+    if (m == room_->rank()) continue;
+    const auto& part = *room_->member(m).part;
+    const auto read = part.read.value.load(std::memory_order_acquire);
+    bool waits = puts_wait && first_ + put_rounds_ >= read + rounds_in_flight;
+    if (combined_rounds_ < put_rounds_) waits |= !has_put(m, combined_rounds_);
+    if (got_rounds_ < std::min(put_rounds_, combined_rounds_)) {
+      const bool from_root = get_ == Get::root_whole || get_ == Get::root_block;
+      if (get_ == Get::slices) {
+        waits |= part.reduced.value.load(std::memory_order_acquire) < first_ + got_rounds_ + 1;
+      } else if (!from_root || m == problem_.root) {
+        waits |= !has_put(m, got_rounds_);
+      }
+    }
+    if (waits) result.push_back(m);
+  }
+  return result;
+}
+
+}  // namespace tutti::engine

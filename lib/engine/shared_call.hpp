@@ -1,0 +1,122 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "engine/reduce.hpp"
+#include "transport/arena.hpp"
+#include "tutti/operation.hpp"
+#include "tutti/types.hpp"
+
+namespace tutti::engine {
+
+/// What a call through shared memory does on one rank; `input` and `output` as in
+/// CheckedCollective.
+struct SharedProblem {
+  Operation operation = Operation::barrier;
+  int root = -1;
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  std::size_t count = 0;  ///< elements of the whole buffer, or of one block
+  std::size_t element_bytes = 1;
+  Type type = Type::u8;
+  transport::ReduceFunction reduce = nullptr;
+  /// Where all contributions must be combined at once: 16-bit floats.
+  CombineFunction combine = nullptr;
+  bool divides = false;           ///< by the number of ranks, after the sum
+  std::uint64_t fingerprint = 0;  ///< of the call, and all before it
+};
+
+/// Whether an operation can go through shared memory.
+[[nodiscard]] bool shareable(Operation operation) noexcept;
+
+/// A collective call among ranks of one host, by way of a room in their shared memory.
+///
+///     put      each rank copies what others need of its data into its part of the room, round by
+///              round, and stamps the round's cell
+///     combine  once all have put a round, a rank combines its slice of all contributions, in the
+///              order of ranks
+///     get      a rank copies what it is due out of the others' parts
+///
+/// An operation has some of the three. A round moves what fits in a part's slot for it; up to
+/// rounds_in_flight rounds are on their way, so that ranks need not keep step. Contributions of a
+/// few bytes travel in the cell itself.
+///
+/// Calls of one room come one after the other: it runs when `may_run()`.
+class SharedCall {
+ public:
+  enum class Progress : std::uint8_t { blocked, moved, done };
+
+  /// Takes the room's next rounds.
+  SharedCall(transport::Room& room, const SharedProblem& problem);
+
+  [[nodiscard]] bool may_run() const {
+    return room_->finished_rounds.load(std::memory_order_acquire) == first_;
+  }
+  /// Does what can be done now without waiting, for a while at most.
+  [[nodiscard]] Progress advance();
+  /// A member whose call is another one, as far as has been seen; else -1.
+  [[nodiscard]] int stranger() const { return stranger_; }
+  /// Members that the call waits for now.
+  [[nodiscard]] std::vector<int> awaited();
+
+ private:
+  enum class Put : std::uint8_t { nothing, signal, whole, blocks, slices };
+  enum class Combine : std::uint8_t { nothing, await, whole, block, slice };
+  enum class Get : std::uint8_t { nothing, root_whole, root_block, all_whole, all_blocks, slices };
+
+  void plan();
+  [[nodiscard]] bool is_root() const { return problem_.root == room_->rank(); }
+  [[nodiscard]] int next(int member) const { return member + 1 == room_->size() ? 0 : member + 1; }
+  /// Bytes of the unit that a round moves.
+  [[nodiscard]] std::size_t begin_of(std::uint64_t round) const { return round * width_; }
+  [[nodiscard]] std::size_t length_of(std::uint64_t round) const;
+  /// A member's slice of a round of `length` bytes.
+  struct Slice {
+    std::size_t begin;
+    std::size_t length;
+  };
+  [[nodiscard]] Slice slice_of(int member, std::size_t length) const;
+  [[nodiscard]] std::byte* slot(int member, std::uint64_t round) const;
+  [[nodiscard]] std::byte* result_slot(int member, std::uint64_t round) const;
+
+  [[nodiscard]] bool has_put(int member, std::uint64_t round);
+  [[nodiscard]] bool all_have_put(std::uint64_t round);
+  [[nodiscard]] bool all_have_read(std::uint64_t round);
+  [[nodiscard]] bool try_put();
+  [[nodiscard]] bool try_combine();
+  [[nodiscard]] bool try_get();
+  [[nodiscard]] bool get_from(int member);
+  void put_content(std::uint64_t round, std::byte* to) const;
+  void copy_own_block() const;
+  void combine_parts(std::byte* to, const std::byte* own, std::size_t offset, std::size_t length,
+                     std::uint64_t round) const;
+  void combine_some(std::byte* to, const std::byte* own, std::size_t offset, std::size_t length,
+                    std::uint64_t round) const;
+  void say_read(std::uint64_t rounds);
+  void begin();
+  void finish();
+
+  transport::Room* room_;
+  SharedProblem problem_;
+  Put put_ = Put::nothing;
+  Combine combine_ = Combine::nothing;
+  Get get_ = Get::nothing;
+  bool begun_ = false;
+  bool fits_cell_ = false;
+  std::size_t unit_bytes_ = 0;
+  std::size_t width_ = 0;   ///< of the unit, that a round moves
+  std::size_t stride_ = 0;  ///< between blocks in a slot
+  std::uint64_t first_ = 0;
+  std::uint64_t rounds_ = 0;
+  // Rounds of this call that are through each stage.
+  std::uint64_t put_rounds_ = 0;
+  std::uint64_t combined_rounds_ = 0;
+  std::uint64_t got_rounds_ = 0;
+  int member_ = 0;    ///< next to be got from
+  int put_seen_ = 0;  ///< members before this have put the round to be combined
+  int stranger_ = -1;
+};
+
+}  // namespace tutti::engine

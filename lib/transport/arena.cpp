@@ -1,0 +1,238 @@
+#include "transport/arena.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+
+#include "base/system_error.hpp"
+#include "bootstrap/job_secret.hpp"
+
+namespace tutti::transport {
+namespace {
+
+constexpr std::size_t page_bytes = 4096;
+// The first room is the whole job's. Both are measured: what is put must still be in the second
+// cache when it is read, by a reader that is some rounds behind.
+constexpr std::size_t first_room_round_bytes = std::size_t{64} << 10;
+constexpr std::size_t other_room_round_bytes = std::size_t{16} << 10;
+static_assert(sizeof(Part) <= page_bytes);
+
+constexpr std::size_t round_bytes_of(std::size_t room) {
+  return room == 0 ? first_room_round_bytes : other_room_round_bytes;
+}
+
+/// A rank's part: its cells, its bytes, its results.
+constexpr std::size_t part_bytes(std::size_t room) {
+  const auto bytes = rounds_in_flight * round_bytes_of(room);
+  return page_bytes + bytes + bytes / 2;
+}
+
+constexpr std::size_t rank_bytes() {
+  std::size_t total = 0;
+  for (std::size_t room = 0; room < room_count; ++room) total += part_bytes(room);
+  return total;
+}
+
+std::size_t header_bytes(int ranks) {
+  const auto bytes =
+      sizeof(HostLine) + static_cast<std::size_t>(ranks) * (sizeof(Bell) + sizeof(NoncePlace));
+  return (bytes + page_bytes - 1) / page_bytes * page_bytes;
+}
+
+std::size_t rank_offset(int ranks, int local_rank) {
+  return header_bytes(ranks) + static_cast<std::size_t>(local_rank) * rank_bytes();
+}
+
+long membarrier(int command) {
+  return ::syscall(SYS_membarrier, command, 0, 0);
+}
+
+void futex_wake(std::atomic<std::uint32_t>& word) {
+  ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAKE, INT_MAX, nullptr,
+            nullptr, 0);
+}
+
+void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t value,
+                std::chrono::nanoseconds limit) {
+  timespec time{};
+  time.tv_sec = static_cast<time_t>(limit.count() / 1'000'000'000);
+  time.tv_nsec = static_cast<long>(limit.count() % 1'000'000'000);
+  ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAIT, value, &time, nullptr,
+            0);
+}
+
+}  // namespace
+
+std::size_t Arena::bytes_for(int ranks) {
+  return rank_offset(ranks, ranks);
+}
+
+Descriptor Arena::make_file(int ranks) {
+  const auto bytes = bytes_for(ranks);
+  // Past this limit the kernel would end the process.
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes) {
+    throw system_error(fmt::format("no shared memory of {} bytes", bytes), EFBIG);
+  }
+  Descriptor file(::memfd_create("tutti", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!file) throw system_error("can't make shared memory", errno);
+  if (::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) {
+    throw system_error(fmt::format("no shared memory of {} bytes", bytes), errno);
+  }
+  if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    throw system_error("can't seal shared memory", errno);
+  }
+  return file;
+}
+
+Arena::Arena(const Descriptor& file, int local_rank, int ranks)
+    : local_rank_(local_rank), ranks_(ranks), uses_(room_count) {
+  const int seals = ::fcntl(file.get(), F_GET_SEALS);
+  const auto bytes = bytes_for(ranks);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 ||
+      ::lseek(file.get(), 0, SEEK_END) != static_cast<off_t>(bytes)) {
+    throw system_error("what came is not the shared memory of this job", EINVAL);
+  }
+  take_memory(file);
+  void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  if (base == MAP_FAILED) throw system_error("can't map shared memory", errno);
+  base_ = static_cast<std::byte*>(base);
+  // Whoever goes to sleep lets the kernel do the fence for all, so that those who wake need none.
+  fences_ = membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) != 0;
+}
+
+/// Now, so that a lack of memory is an error here and not a signal later.
+void Arena::take_memory(const Descriptor& file) const {
+  const auto take = [&](std::size_t offset, std::size_t bytes) {
+    while (::fallocate(file.get(), 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) != 0) {
+      if (errno == EINTR) continue;
+      throw system_error(fmt::format("no memory for {} shared bytes", bytes), errno);
+    }
+  };
+  take(rank_offset(ranks_, local_rank_), rank_bytes());
+  if (local_rank_ == 0) take(0, header_bytes(ranks_));
+}
+
+Arena::~Arena() {
+  ::munmap(base_, bytes_for(ranks_));
+}
+
+HostLine& Arena::host() const {
+  return *reinterpret_cast<HostLine*>(base_);
+}
+
+Bell& Arena::bell(int local_rank) const {
+  return reinterpret_cast<Bell*>(base_ + sizeof(HostLine))[local_rank];
+}
+
+const NoncePlace& Arena::nonce_of(int local_rank) const {
+  const auto* const bells = base_ + sizeof(HostLine);
+  const auto* const places = bells + static_cast<std::size_t>(ranks_) * sizeof(Bell);
+  return reinterpret_cast<const NoncePlace*>(places)[local_rank];
+}
+
+void Arena::publish_nonce() {
+  bootstrap::draw_random(nonce_);
+  auto& place = const_cast<NoncePlace&>(nonce_of(local_rank_));
+  place.at = reinterpret_cast<std::uint64_t>(nonce_.data());
+  place.nonce = nonce_;
+}
+
+std::uint32_t Arena::free_rooms() const {
+  const std::lock_guard lock(mutex_);
+  std::uint32_t free = 0;
+  // Room 0 is the whole job's.
+  for (std::size_t room = 1; room < room_count; ++room) {
+    const auto& use = uses_[room];
+    if (use.in_use) continue;
+    // Numbers of communicators grow: one that has left a later one has left this one.
+    const bool all_left = std::all_of(use.members.begin(), use.members.end(), [&](int member) {
+      return bell(member).left[room].load(std::memory_order_acquire) >= use.communicator;
+    });
+    if (!use.used || all_left) free |= std::uint32_t{1} << room;
+  }
+  return free;
+}
+
+void Arena::wake(Bell& bell) const {
+  bell.rings.fetch_add(1, std::memory_order_acq_rel);
+  futex_wake(bell.rings);
+}
+
+void Arena::ring_self() {
+  wake(bell(local_rank_));
+}
+
+Sleep::Sleep(Arena& arena) : arena_(arena) {
+  auto& own = arena.bell(arena.local_rank_);
+  ticket_ = own.rings.load(std::memory_order_acquire);
+  own.sleepers.fetch_add(1);
+  arena.host().sleepers.fetch_add(1);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (!arena.fences_) membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
+}
+
+Sleep::~Sleep() {
+  arena_.host().sleepers.fetch_sub(1);
+  arena_.bell(arena_.local_rank_).sleepers.fetch_sub(1);
+}
+
+void Sleep::until_rung(std::chrono::nanoseconds limit) const {
+  futex_wait(arena_.bell(arena_.local_rank_).rings, ticket_, limit);
+}
+
+Room::Room(std::shared_ptr<Arena> arena, std::size_t number, std::uint32_t communicator,
+           std::span<const int> local_ranks, int rank)
+    : arena_(std::move(arena)),
+      number_(number),
+      communicator_(communicator),
+      rank_(rank),
+      round_bytes_(round_bytes_of(number)),
+      scratch_(new std::byte[local_ranks.size() * scratch_bytes]) {
+  // Rounds of two communicators that have a room one after the other never have the same number.
+  constexpr int rounds_bits = 40;
+  next_round = static_cast<std::uint64_t>(communicator) << rounds_bits;
+  finished_rounds.store(next_round, std::memory_order_relaxed);
+  std::size_t offset_in_rank = 0;
+  for (std::size_t room = 0; room < number; ++room) offset_in_rank += part_bytes(room);
+  for (const int local_rank : local_ranks) {
+    auto* const part = arena_->base_ + rank_offset(arena_->ranks_, local_rank) + offset_in_rank;
+    members_.push_back({.part = reinterpret_cast<Part*>(part),
+                        .bytes = part + page_bytes,
+                        .results = part + page_bytes + rounds_in_flight * round_bytes_,
+                        .bell = &arena_->bell(local_rank),
+                        .read = next_round,
+                        .pid = arena_->pid(local_rank)});
+  }
+  const std::lock_guard lock(arena_->mutex_);
+  arena_->uses_[number_] = {.communicator = communicator,
+                            .in_use = true,
+                            .used = true,
+                            .members = {local_ranks.begin(), local_ranks.end()}};
+}
+
+Room::~Room() {
+  const std::lock_guard lock(arena_->mutex_);
+  arena_->uses_[number_].in_use = false;
+  self().bell->left[number_].store(communicator_, std::memory_order_release);
+}
+
+void Room::ring() {
+  if (arena_->fences_) std::atomic_thread_fence(std::memory_order_seq_cst);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  if (arena_->host().sleepers.load(std::memory_order_relaxed) == 0) return;
+  for (const auto& member : members_) {
+    if (member.bell->sleepers.load(std::memory_order_relaxed) != 0) arena_->wake(*member.bell);
+  }
+}
+
+}  // namespace tutti::transport

@@ -1,0 +1,194 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/descriptor.hpp"
+
+/// Memory that the ranks of one host share: one sealed segment a host, mapped by all of them.
+///
+/// It has a few *rooms*, each for one communicator, and in each room every rank of the host has a
+/// part that it alone writes: cells by which it tells the others how far it is, and the bytes that
+/// it has for them.
+namespace tutti::transport {
+
+/// How many rounds of a communicator's calls are on their way at once.
+inline constexpr std::size_t rounds_in_flight = 8;
+inline constexpr std::size_t room_count = 8;
+/// Two lines: processors fetch lines in pairs, and a writer must not disturb those who wait for the
+/// cell before.
+inline constexpr std::size_t cell_bytes = 128;
+inline constexpr std::size_t inline_bytes = 104;
+
+/// What a rank has put for one round.
+struct alignas(cell_bytes) Cell {
+  std::atomic<std::uint64_t> stamp;  ///< written last: the round's number + 1
+  std::uint64_t fingerprint;         ///< of the call, and all before it
+  std::byte content[inline_bytes];   ///< where it fits in here, else in the part's bytes
+};
+static_assert(sizeof(Cell) == cell_bytes);
+
+struct alignas(cell_bytes) Counter {
+  std::atomic<std::uint64_t> value;
+};
+
+/// One rank's part of a room. All but `cells` count rounds: the number of those that are over.
+struct Part {
+  Cell cells[rounds_in_flight];
+  Counter reduced;  ///< the own slice is in the results
+  Counter read;     ///< the rank looks no more at what others have put
+};
+
+/// By which ranks of the host wake each other.
+struct alignas(cell_bytes) Bell {
+  std::atomic<std::uint32_t> rings;
+  std::atomic<std::uint32_t> sleepers;  ///< threads of this rank that sleep
+  /// The latest communicator that the rank has left, for each room.
+  std::atomic<std::uint32_t> left[room_count];
+};
+
+using Nonce = std::array<std::byte, 16>;
+
+/// A random number, and where a rank's own copy of it lies in its memory: who reads it there reads
+/// the right process.
+struct alignas(cell_bytes) NoncePlace {
+  std::uint64_t at;
+  Nonce nonce;
+};
+
+struct alignas(cell_bytes) HostLine {
+  std::atomic<std::uint32_t> sleepers;  ///< of all ranks
+};
+
+class Arena;
+
+/// One communicator's room, as one of its members sees it.
+class Room {
+ public:
+  struct Member {
+    Part* part = nullptr;
+    std::byte* bytes = nullptr;    ///< rounds_in_flight times round_bytes()
+    std::byte* results = nullptr;  ///< half of that
+    Bell* bell = nullptr;
+    /// Rounds that this member is known to have read.
+    std::uint64_t read = 0;
+    std::uint32_t pid = 0;
+  };
+  /// `local_ranks` are the members' places on this host, in the order of their ranks.
+  Room(std::shared_ptr<Arena> arena, std::size_t number, std::uint32_t communicator,
+       std::span<const int> local_ranks, int rank);
+  Room(const Room&) = delete;
+  Room& operator=(const Room&) = delete;
+  ~Room();
+
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int size() const { return static_cast<int>(members_.size()); }
+  [[nodiscard]] std::size_t round_bytes() const { return round_bytes_; }
+  [[nodiscard]] Member& member(int rank) { return members_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] Member& self() { return member(rank_); }
+  [[nodiscard]] std::size_t number() const { return number_; }
+  [[nodiscard]] Arena& arena() { return *arena_; }
+
+  /// What a rank has just written, the others are to see: wakes those that sleep.
+  void ring();
+
+  /// Where the next call begins, and how far the calls of this rank have come.
+  std::uint64_t next_round = 0;
+  std::atomic<std::uint64_t> finished_rounds{0};
+  /// For those who combine many parts at once: `size()` times scratch_bytes.
+  static constexpr std::size_t scratch_bytes = 4096;
+  [[nodiscard]] std::byte* scratch() { return scratch_.get(); }
+
+ private:
+  std::shared_ptr<Arena> arena_;
+  std::size_t number_;
+  std::uint32_t communicator_;
+  int rank_;
+  std::size_t round_bytes_;
+  std::vector<Member> members_;
+  std::unique_ptr<std::byte[]> scratch_;
+};
+
+/// The segment as this process maps it.
+class Arena {
+ public:
+  /// Takes the shared file, which is to have bytes_for(ranks) bytes and to be sealed against
+  /// shrinking, maps it, and takes memory for this rank's part. Throws Error{system}.
+  Arena(const Descriptor& file, int local_rank, int ranks);
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+  ~Arena();
+
+  /// A new file of the right size, sealed. Throws Error{system}.
+  [[nodiscard]] static Descriptor make_file(int ranks);
+  [[nodiscard]] static std::size_t bytes_for(int ranks);
+
+  [[nodiscard]] int local_rank() const { return local_rank_; }
+  [[nodiscard]] int ranks() const { return ranks_; }
+  /// Of the job's rank at that place; for single copies.
+  void set_pids(std::vector<std::uint32_t> pids) { pids_ = std::move(pids); }
+  [[nodiscard]] std::uint32_t pid(int local_rank) const {
+    return pids_.empty() ? 0 : pids_[static_cast<std::size_t>(local_rank)];
+  }
+  void publish_nonce();
+  [[nodiscard]] const NoncePlace& nonce_of(int local_rank) const;
+  /// Whether ranks read each other's memory directly.
+  [[nodiscard]] bool single_copy() const { return single_copy_; }
+  void allow_single_copy() { single_copy_ = true; }
+
+  /// Bit r: room r is free here and every member of its latest communicator has left it.
+  [[nodiscard]] std::uint32_t free_rooms() const;
+
+  /// Wakes the threads of this rank that sleep.
+  void ring_self();
+
+ private:
+  friend class Room;
+  friend class Sleep;
+  [[nodiscard]] HostLine& host() const;
+  [[nodiscard]] Bell& bell(int local_rank) const;
+  void take_memory(const Descriptor& file) const;
+  void wake(Bell& bell) const;
+
+  int local_rank_;
+  int ranks_;
+  std::byte* base_ = nullptr;
+  bool fences_ = true;
+  bool single_copy_ = false;
+  Nonce nonce_{};
+  std::vector<std::uint32_t> pids_;
+  struct Use {
+    std::uint32_t communicator = 0;
+    bool in_use = false;
+    bool used = false;
+    std::vector<int> members;  ///< local ranks
+  };
+  mutable std::mutex mutex_;
+  std::vector<Use> uses_;
+};
+
+/// A thread that is about to sleep says so by making one, then looks once more for what it waits
+/// for.
+class Sleep {
+ public:
+  explicit Sleep(Arena& arena);
+  Sleep(const Sleep&) = delete;
+  Sleep& operator=(const Sleep&) = delete;
+  ~Sleep();
+  /// Returns when somebody has rung since this was made, or after `limit`.
+  void until_rung(std::chrono::nanoseconds limit) const;
+
+ private:
+  Arena& arena_;
+  std::uint32_t ticket_;
+};
+
+}  // namespace tutti::transport

@@ -1,0 +1,187 @@
+#include "transport/arena_setup.hpp"
+
+#include <fmt/format.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "transport/descriptor_passing.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti::transport {
+namespace {
+
+// Handing the segment round takes less than a millisecond; who has not come by then is in trouble.
+constexpr std::chrono::seconds leading_limit{2};
+// Somebody who connects and says nothing holds up the others for no longer.
+constexpr std::chrono::milliseconds stranger_limit{100};
+constexpr std::chrono::milliseconds look_around{5};
+
+bool says_yes(Received received, const Note& note) {
+  return received == Received::note && note.kind == NoteKind::yes;
+}
+
+}  // namespace
+
+ArenaSetup::ArenaSetup(const rendezvous::Peers& peers, const bootstrap::JobSecret& secret)
+    : secret_(secret), self_(peers.rank()) {
+  for (int rank = 0; rank < peers.size(); ++rank) {
+    if (peers.on_this_host(rank)) local_.push_back(rank);
+  }
+  if (local_.size() < 2 || !leads()) return;
+  try {
+    socket_ = listen_for_notes(secret_, self_);
+  } catch (const Error& error) {
+    trouble_ = error.sentence();
+  }
+}
+
+ArenaSetup::Outcome ArenaSetup::finish(const rendezvous::Peers& peers, Deadline deadline,
+                                       const Cancelled& cancelled) {
+  if (local_.size() < 2) return {};
+  if (!leads()) return follow(peers, deadline, cancelled);
+  // The others wait for the decision until the deadline.
+  const auto limit = std::min<std::chrono::nanoseconds>(leading_limit, deadline.remaining() / 2);
+  auto outcome = lead(peers, Deadline::after(limit), cancelled);
+  socket_.reset();
+  followers_.clear();
+  return outcome;
+}
+
+std::shared_ptr<Arena> ArenaSetup::map(const Descriptor& file) const {
+  const auto here = std::find(local_.begin(), local_.end(), self_) - local_.begin();
+  auto arena =
+      std::make_shared<Arena>(file, static_cast<int>(here), static_cast<int>(local_.size()));
+  arena->publish_nonce();
+  return arena;
+}
+
+/// Whether the memory of every other rank can be read under the pid that its card names: the nonce
+/// proves that it is that rank's.
+bool ArenaSetup::reads_all(const rendezvous::Peers& peers, Arena& arena) const {
+  std::vector<std::uint32_t> pids;
+  for (std::size_t place = 0; place < local_.size(); ++place) {
+    const int rank = local_[place];
+    if (!peers.sees_pid_of(rank)) return false;
+    const auto pid = peers.card(rank).pid;
+    pids.push_back(pid);
+    const auto& word = arena.nonce_of(static_cast<int>(place));
+    Nonce found{};
+    iovec here{.iov_base = found.data(), .iov_len = found.size()};
+    iovec there{.iov_base = reinterpret_cast<void*>(word.at), .iov_len = found.size()};
+    const auto read = ::process_vm_readv(static_cast<pid_t>(pid), &here, 1, &there, 1, 0);
+    if (read != static_cast<ssize_t>(found.size()) || found != word.nonce) return false;
+  }
+  arena.set_pids(std::move(pids));
+  return true;
+}
+
+/// Until all others have come; else says who has not.
+std::string ArenaSetup::gather(const rendezvous::Peers& peers, Deadline limit,
+                               const Cancelled& cancelled) {
+  if (!trouble_.empty()) return trouble_;
+  followers_.resize(local_.size() - 1);
+  while (true) {
+    const auto missing = std::find_if(followers_.begin(), followers_.end(),
+                                      [](const Descriptor& follower) { return !follower; });
+    if (missing == followers_.end()) return {};
+    if (limit.expired() || cancelled()) {
+      const auto place = static_cast<std::size_t>(missing - followers_.begin()) + 1;
+      return fmt::format("{} has not come for it", peers.describe(local_[place]));
+    }
+    auto connection = accept_notes(socket_, look_around);
+    if (!connection) continue;
+    Note note;
+    const auto soon = limit.within(stranger_limit);
+    if (receive_note(connection, note, soon, cancelled) != Received::note) continue;
+    const auto found = std::find(local_.begin() + 1, local_.end(), note.rank);
+    if (found == local_.end() || !note.proves_membership(secret_, self_)) continue;
+    followers_[static_cast<std::size_t>(found - local_.begin()) - 1] = std::move(connection);
+  }
+}
+
+ArenaSetup::Outcome ArenaSetup::lead(const rendezvous::Peers& peers, Deadline limit,
+                                     const Cancelled& cancelled) {
+  const auto tell = [&](const Note& note, int file = -1) {
+    for (const auto& follower : followers_) {
+      if (follower) send_note(follower, note, file);
+    }
+  };
+  Outcome outcome{.arena = nullptr, .trouble = gather(peers, limit, cancelled)};
+  try {
+    if (outcome.trouble.empty()) {
+      const auto file = Arena::make_file(static_cast<int>(local_.size()));
+      tell(Note::yes(), file.get());
+      outcome.arena = map(file);
+    }
+  } catch (const Error& error) {
+    outcome.trouble = error.sentence();
+  }
+  if (outcome.arena) {
+    for (std::size_t i = 0; i < followers_.size(); ++i) {
+      Note note;
+      const auto received = receive_note(followers_[i], note, limit, cancelled);
+      if (says_yes(received, note) || !outcome.trouble.empty()) continue;
+      outcome.trouble = received == Received::note
+                            ? note.text()
+                            : fmt::format("{} does not answer", peers.describe(local_[i + 1]));
+    }
+  }
+  if (!outcome.trouble.empty()) {
+    tell(Note::no(outcome.trouble));
+    outcome.arena.reset();
+    return outcome;
+  }
+  tell(Note::yes());
+  bool single_copy = reads_all(peers, *outcome.arena);
+  for (const auto& follower : followers_) {
+    Note note;
+    single_copy &= says_yes(receive_note(follower, note, limit, cancelled), note);
+  }
+  tell(single_copy ? Note::yes() : Note::no({}));
+  if (single_copy) outcome.arena->allow_single_copy();
+  return outcome;
+}
+
+ArenaSetup::Outcome ArenaSetup::follow(const rendezvous::Peers& peers, Deadline deadline,
+                                       const Cancelled& cancelled) {
+  const int leader = local_.front();
+  Descriptor connection;
+  try {
+    connection = connect_for_notes(secret_, leader);
+  } catch (const Error&) {
+    return {};  // the first rank misses this one, and decides so
+  }
+  const auto hear = [&](Note& note) {
+    const auto received = receive_note(connection, note, deadline, cancelled);
+    if (received == Received::late) {
+      throw Error(ErrorCode::timeout,
+                  fmt::format("set-up timed out: {} does not say whether its host's ranks share "
+                              "memory; look at its messages, or give more time by TUTTI_TIMEOUT",
+                              peers.describe(leader)))
+          .with_culprits({leader})
+          .speaking(self_ == local_[1])
+          .at(self_, peers.card(self_).host.name);
+    }
+    return says_yes(received, note);
+  };
+  Note offer;
+  if (!send_note(connection, Note::request(secret_, self_, leader)) || !hear(offer)) return {};
+  Outcome outcome;
+  auto answer = Note::yes();
+  try {
+    outcome.arena = map(offer.file);
+  } catch (const Error& error) {
+    answer = Note::no(error.sentence());
+  }
+  send_note(connection, answer);
+  Note decision;
+  if (!hear(decision) || !outcome.arena) return {};
+  const bool reads = reads_all(peers, *outcome.arena);
+  send_note(connection, reads ? Note::yes() : Note::no({}));
+  if (hear(decision)) outcome.arena->allow_single_copy();
+  return outcome;
+}
+
+}  // namespace tutti::transport

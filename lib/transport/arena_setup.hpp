@@ -1,0 +1,56 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/descriptor.hpp"
+#include "bootstrap/job_secret.hpp"
+#include "rendezvous/peers.hpp"
+#include "transport/arena.hpp"
+#include "tutti/deadline.hpp"
+
+namespace tutti::transport {
+
+/// How the ranks of one host come to share memory. The first of them makes the segment and hands it
+/// to the others by descriptor, over a socket whose name only members of the job can know, to those
+/// who prove that they are members. It also decides, so that all ranks of a host share memory or
+/// none does.
+class ArenaSetup {
+ public:
+  /// What comes of it: no arena where this rank is alone on its host.
+  struct Outcome {
+    std::shared_ptr<Arena> arena;
+    std::string trouble;  ///< why not; on the deciding rank only
+  };
+  /// True where there is no more use in waiting.
+  using Cancelled = std::function<bool()>;
+
+  /// Opens the socket. All ranks of the host must have come past here before any calls finish().
+  ArenaSetup(const rendezvous::Peers& peers, const bootstrap::JobSecret& secret);
+  ArenaSetup(const ArenaSetup&) = delete;
+  ArenaSetup& operator=(const ArenaSetup&) = delete;
+
+  /// Collective over this host's ranks. Throws Error{timeout} where the first of them does not
+  /// answer.
+  [[nodiscard]] Outcome finish(const rendezvous::Peers& peers, Deadline deadline,
+                               const Cancelled& cancelled);
+
+ private:
+  [[nodiscard]] bool leads() const { return self_ == local_.front(); }
+  Outcome lead(const rendezvous::Peers& peers, Deadline limit, const Cancelled& cancelled);
+  Outcome follow(const rendezvous::Peers& peers, Deadline deadline, const Cancelled& cancelled);
+  std::string gather(const rendezvous::Peers& peers, Deadline limit, const Cancelled& cancelled);
+  [[nodiscard]] std::shared_ptr<Arena> map(const Descriptor& file) const;
+  [[nodiscard]] bool reads_all(const rendezvous::Peers& peers, Arena& arena) const;
+
+  bootstrap::JobSecret secret_;
+  int self_;
+  std::vector<int> local_;
+  std::string trouble_;
+  Descriptor socket_;
+  std::vector<Descriptor> followers_;  ///< in the order of local_, without the first
+};
+
+}  // namespace tutti::transport

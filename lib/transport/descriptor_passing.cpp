@@ -1,0 +1,190 @@
+#include "transport/descriptor_passing.hpp"
+
+#include <fmt/format.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <span>
+#include <string_view>
+
+#include "base/bytes.hpp"
+#include "base/system_error.hpp"
+
+namespace tutti::transport {
+namespace {
+
+constexpr std::chrono::milliseconds look_around{5};
+
+using Mac = std::array<std::byte, 32>;
+
+Mac mac_of(const bootstrap::JobSecret& secret, std::string_view purpose, int from, int to) {
+  ByteWriter message;
+  message.put(std::as_bytes(std::span(purpose)))
+      .put(std::span<const std::byte>(secret.id()))
+      .put(static_cast<std::uint32_t>(from))
+      .put(static_cast<std::uint32_t>(to));
+  Mac mac{};
+  unsigned int length = 0;
+  const auto& bytes = message.bytes();
+  if (HMAC(EVP_sha256(), secret.secret().data(), static_cast<int>(secret.secret().size()),
+           reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
+           reinterpret_cast<unsigned char*>(mac.data()), &length) == nullptr) {
+    throw Error(ErrorCode::system, "libcrypto offers no HMAC-SHA256");
+  }
+  return mac;
+}
+
+struct Address {
+  sockaddr_un address{};
+  socklen_t length = 0;
+
+  [[nodiscard]] const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
+};
+
+Address address_of(const bootstrap::JobSecret& secret, int owner) {
+  std::string name = "tutti-";
+  const auto mac = mac_of(secret, "tutti notes name", owner, owner);
+  for (std::size_t i = 0; i < mac.size() / 2; ++i) {
+    name += fmt::format("{:02x}", static_cast<unsigned>(mac[i]));
+  }
+  Address result;
+  result.address.sun_family = AF_UNIX;
+  std::memcpy(result.address.sun_path + 1, name.data(), name.size());
+  result.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  return result;
+}
+
+Descriptor make_socket() {
+  Descriptor result(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!result) throw system_error("can't make a socket", errno);
+  return result;
+}
+
+/// What of a note travels.
+struct Wire {
+  std::uint8_t kind;
+  std::int32_t rank;
+  std::array<std::byte, 32> proof;
+  std::array<char, 160> reason;
+};
+
+/// Room for the control message that carries one descriptor.
+union Control {
+  cmsghdr header;
+  char bytes[CMSG_SPACE(sizeof(int))];
+};
+
+}  // namespace
+
+Note Note::no(const std::string& reason) {
+  Note note;
+  const auto length = std::min(reason.size(), note.reason.size() - 1);
+  std::copy_n(reason.begin(), length, note.reason.begin());
+  return note;
+}
+
+Note Note::request(const bootstrap::JobSecret& secret, int from, int to) {
+  return {.kind = NoteKind::request,
+          .rank = from,
+          .proof = mac_of(secret, "tutti notes proof", from, to)};
+}
+
+bool Note::proves_membership(const bootstrap::JobSecret& secret, int to) const {
+  const auto due = mac_of(secret, "tutti notes proof", rank, to);
+  return kind == NoteKind::request && CRYPTO_memcmp(due.data(), proof.data(), due.size()) == 0;
+}
+
+Descriptor listen_for_notes(const bootstrap::JobSecret& secret, int owner) {
+  auto socket = make_socket();
+  const auto address = address_of(secret, owner);
+  if (::bind(socket.get(), address.get(), address.length) != 0 ||
+      ::listen(socket.get(), SOMAXCONN) != 0) {
+    throw system_error("can't open a socket to pass shared memory", errno);
+  }
+  return socket;
+}
+
+Descriptor accept_notes(const Descriptor& socket, std::chrono::milliseconds limit) {
+  pollfd waiting{.fd = socket.get(), .events = POLLIN, .revents = 0};
+  if (::poll(&waiting, 1, static_cast<int>(limit.count())) <= 0) return Descriptor();
+  return Descriptor(::accept4(socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+}
+
+Descriptor connect_for_notes(const bootstrap::JobSecret& secret, int owner) {
+  auto socket = make_socket();
+  const auto address = address_of(secret, owner);
+  while (::connect(socket.get(), address.get(), address.length) != 0) {
+    if (errno != EINTR) {
+      throw system_error("can't reach the rank that passes shared memory", errno);
+    }
+  }
+  return socket;
+}
+
+bool send_note(const Descriptor& connection, const Note& note, int file) {
+  Wire wire{static_cast<std::uint8_t>(note.kind), note.rank, note.proof, note.reason};
+  iovec content{.iov_base = &wire, .iov_len = sizeof wire};
+  Control control{};
+  msghdr message{};
+  message.msg_iov = &content;
+  message.msg_iovlen = 1;
+  if (file >= 0) {
+    message.msg_control = control.bytes;
+    message.msg_controllen = sizeof control.bytes;
+    auto* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(header), &file, sizeof file);
+  }
+  ssize_t sent = -1;
+  do {
+    sent = ::sendmsg(connection.get(), &message, MSG_NOSIGNAL);
+  } while (sent < 0 && errno == EINTR);
+  return sent == sizeof wire;
+}
+
+Received receive_note(const Descriptor& connection, Note& note, Deadline limit,
+                      const std::function<bool()>& cancelled) {
+  Wire wire{};
+  iovec content{.iov_base = &wire, .iov_len = sizeof wire};
+  while (true) {
+    Control control{};
+    msghdr message{};
+    message.msg_iov = &content;
+    message.msg_iovlen = 1;
+    message.msg_control = control.bytes;
+    message.msg_controllen = sizeof control.bytes;
+    const auto received = ::recvmsg(connection.get(), &message, MSG_CMSG_CLOEXEC);
+    if (received < 0 && (errno == EAGAIN || errno == EINTR)) {
+      if (cancelled()) return Received::cancelled;
+      if (limit.expired()) return Received::late;
+      pollfd waiting{.fd = connection.get(), .events = POLLIN, .revents = 0};
+      ::poll(&waiting, 1, static_cast<int>(look_around.count()));
+      continue;
+    }
+    const auto* const header = CMSG_FIRSTHDR(&message);
+    if (header != nullptr && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
+        header->cmsg_len == CMSG_LEN(sizeof(int))) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
+      note.file = Descriptor(fd);
+    }
+    if (received != sizeof wire) return Received::closed;
+    note.kind = static_cast<NoteKind>(wire.kind);
+    note.rank = wire.rank;
+    note.proof = wire.proof;
+    note.reason = wire.reason;
+    note.reason.back() = 0;
+    return Received::note;
+  }
+}
+
+}  // namespace tutti::transport

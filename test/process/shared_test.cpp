@@ -1,0 +1,215 @@
+// Calls through the memory that the ranks of a host share, beside the same calls over links.
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <cstring>
+#include <numeric>
+
+#include "algorithm/choice.hpp"
+#include "base/shape.hpp"
+#include "support/catch.hpp"
+#include "support/fork_ranks.hpp"
+
+namespace tutti::test {
+namespace {
+
+constexpr std::array<Operation, 9> operations{
+    Operation::broadcast, Operation::fan_out,        Operation::all_reduce,
+    Operation::reduce,    Operation::reduce_scatter, Operation::all_gather,
+    Operation::gather,    Operation::scatter,        Operation::all_to_all};
+
+/// Small whole numbers, so that sums are exact in every type and order.
+void fill(std::vector<std::byte>& buffer, Type type, int rank) {
+  const auto bytes = size_of(type);
+  for (std::size_t i = 0; i < buffer.size() / bytes; ++i) {
+    const auto value = static_cast<int>((i * 7 + static_cast<std::size_t>(rank) * 3) % 5);
+    auto* const at = buffer.data() + i * bytes;
+    if (type == Type::f32) {
+      const auto exact = static_cast<float>(value);
+      std::memcpy(at, &exact, sizeof exact);
+    } else if (type == Type::bf16) {
+      const auto exact = static_cast<float>(value);
+      std::memcpy(at, reinterpret_cast<const std::byte*>(&exact) + 2, 2);
+    } else {
+      std::memset(at, 0, bytes);
+      std::memcpy(at, &value, std::min(bytes, sizeof value));
+    }
+  }
+}
+
+struct Case {
+  Operation operation;
+  Type type;
+  Operator op;
+  std::size_t count;
+  int root;
+  bool in_place;
+};
+
+std::string describe(const Case& one) {
+  return fmt::format("{} of {} {} by {}, root {}{}", name(one.operation), one.count, name(one.type),
+                     name(one.op), one.root, one.in_place ? ", in place" : "");
+}
+
+/// What the receive buffer holds afterwards.
+std::vector<std::byte> result_of(Communicator& communicator, const Case& one,
+                                 const std::string& algorithm) {
+  const auto& shape = shape_of(one.operation);
+  const int rank = communicator.rank();
+  const auto blocks = static_cast<std::size_t>(communicator.size());
+  const auto elements = [&](Extent extent) {
+    return extent == Extent::all ? one.count * blocks : extent == Extent::one ? one.count : 0;
+  };
+  const bool is_root = rank == one.root;
+  const bool sends = !shape.send_at_root_only || is_root;
+  const bool receives = !shape.recv_at_root_only || is_root;
+  // Where only the root has the larger buffer, the others can't be in place.
+  const bool in_place = one.in_place && shape.send != Extent::none &&
+                        (is_root || (!shape.send_at_root_only && !shape.recv_at_root_only) ||
+                         one.operation == Operation::reduce);
+  const auto larger = std::max(elements(shape.send), elements(shape.recv));
+  const auto bytes = size_of(one.type);
+  std::vector<std::byte> send((sends ? elements(shape.send) : 0) * bytes);
+  std::vector<std::byte> recv((in_place ? larger : receives ? elements(shape.recv) : 0) * bytes);
+  fill(send, one.type, rank);
+  fill(recv, one.type, rank);
+  communicator.run(Collective{.operation = one.operation,
+                              .type = one.type,
+                              .op = one.op,
+                              .root = shape.rooted ? one.root : -1,
+                              .send = in_place ? nullptr : send.data(),
+                              .send_count = in_place ? 0 : send.size() / bytes,
+                              .recv = recv.data(),
+                              .recv_count = recv.size() / bytes,
+                              .in_place = in_place},
+                   {.algorithm = algorithm});
+  return recv;
+}
+
+void compare(Communicator& communicator, const Case& one) {
+  const auto shared = result_of(communicator, one, "shared");
+  const bool in_rank_order = one.type == Type::bf16 && shape_of(one.operation).reduces;
+  const auto links = algorithm::algorithms_of(one.operation, in_rank_order);
+  const auto expected = result_of(communicator, one, std::string(links.front()));
+  expect(shared == expected, "DIFFERS: " + describe(one));
+}
+
+void all_reduce_once(Communicator& communicator, std::size_t count) {
+  std::vector<int> data(count, communicator.rank() + 1);
+  communicator.all_reduce(in_place, std::span(data), sum);
+  const int size = communicator.size();
+  for (const int value : data) expect(value == size * (size + 1) / 2, "WRONG SUM");
+}
+
+}  // namespace
+
+TEST_CASE("calls through shared memory give what they give over links") {
+  for (const int size : {2, 3, 4, 8}) {
+    CAPTURE(size);
+    const auto reports = run_ranks(
+        size,
+        [size](Rank& rank) -> std::string {
+          auto& communicator = rank.communicator({.timeout = 20s});
+          int root = 0;
+          for (const auto operation : operations) {
+            for (const auto type : {Type::u8, Type::bf16, Type::f32, Type::i64}) {
+              for (const auto op : {sum, average}) {
+                if (op == average && !shape_of(operation).reduces) continue;
+                for (const std::size_t count : {0, 1, 5, 13, 777, 20011, 150001}) {
+                  if (count > 100000 && type != Type::f32) continue;
+                  root = (root + 1) % size;
+                  for (const bool in_place : {false, true}) {
+                    compare(communicator, {operation, type, op, count, root, in_place});
+                  }
+                }
+              }
+            }
+          }
+          communicator.finalize();
+          return "done";
+        },
+        60s);
+    CHECK(trouble(reports) == "");
+  }
+}
+
+TEST_CASE("ranks without memory to share, or told not to, talk over links") {
+  for (const bool told : {true, false}) {
+    CAPTURE(told);
+    const auto reports = run_ranks(3, [told](Rank& rank) -> std::string {
+      int warnings = 0;
+      if (told) {
+        ::setenv("TUTTI_SHARED_MEMORY", "0", 1);
+      } else {
+        const rlimit small{4096, 4096};
+        ::setrlimit(RLIMIT_FSIZE, &small);
+      }
+      auto& communicator =
+          rank.communicator({.timeout = 10s, .log = [&](LogLevel level, const std::string&) {
+                               if (level == LogLevel::warning) ++warnings;
+                             }});
+      expect(warnings == (told || rank.rank() != 0 ? 0 : 1), fmt::format("{} WARNINGS", warnings));
+      all_reduce_once(communicator, 1000);
+      expect(communicator.latest_algorithm() != "shared", "SHARED");
+      return "done";
+    });
+    CHECK(trouble(reports) == "");
+  }
+}
+
+TEST_CASE("more communicators than rooms in shared memory, and rooms used again") {
+  const auto reports = run_ranks(4, [](Rank& rank) -> std::string {
+    auto& whole = rank.communicator({.timeout = 10s});
+    for (int turn = 0; turn < 3; ++turn) {
+      std::vector<Communicator> many;
+      for (int i = 0; i < 12; ++i) {
+        if (i % 3 == 2) {
+          many.push_back(std::move(*whole.split(whole.rank() % 2, -whole.rank())));
+        } else {
+          many.push_back(whole.duplicate());
+        }
+        for (auto& one : many) all_reduce_once(one, i % 2 == 0 ? 3 : 30000);
+      }
+      int shared = 0;
+      for (const auto& one : many) shared += one.latest_algorithm() == "shared" ? 1 : 0;
+      expect(shared == 7, fmt::format("{} SHARE in turn {}", shared, turn));
+      // In different order on different ranks.
+      while (!many.empty()) many.erase(whole.rank() % 2 == 0 ? many.begin() : many.end() - 1);
+      all_reduce_once(whole, 10);
+    }
+    whole.finalize();
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("calls that block and calls that don't share memory in their order") {
+  const auto reports = run_ranks(4, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator({.timeout = 20s});
+    const int size = communicator.size();
+    for (int turn = 0; turn < 20; ++turn) {
+      std::vector<std::vector<int>> data;
+      std::vector<Work> works;
+      for (std::size_t i = 0; i < 6; ++i) {
+        data.emplace_back(i % 2 == 0 ? 5 : 70000, rank.rank() + static_cast<int>(i));
+      }
+      for (std::size_t i = 0; i < 6; ++i) {
+        // Whether a rank waits is its own affair.
+        if ((static_cast<std::size_t>(rank.rank() + turn) + i) % 3 == 0) {
+          communicator.all_reduce(in_place, std::span(data[i]), sum);
+        } else {
+          works.push_back(communicator.all_reduce_async(in_place, std::span(data[i]), sum));
+        }
+      }
+      for (auto& work : works) work.wait();
+      for (std::size_t i = 0; i < 6; ++i) {
+        const int due = size * (size - 1) / 2 + size * static_cast<int>(i);
+        for (const int value : data[i]) expect(value == due, "WRONG SUM");
+      }
+    }
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+}  // namespace tutti::test
