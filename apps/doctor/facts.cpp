@@ -44,11 +44,9 @@ Bytes encode(const Facts& facts) {
   const auto card = facts.card.encode();
   ByteWriter writer;
   writer.put(static_cast<std::uint32_t>(card.size()));
-  auto bytes = std::move(writer).bytes();
-  bytes.insert(bytes.end(), card.begin(), card.end());
-  const auto* const begin = reinterpret_cast<const std::byte*>(text.data());
-  bytes.insert(bytes.end(), begin, begin + text.size());
-  return bytes;
+  writer.put(std::span<const std::byte>(card));
+  writer.put(std::as_bytes(std::span(text)));
+  return std::move(writer).bytes();
 }
 
 std::optional<Facts> decode(const Bytes& bytes) {

@@ -127,7 +127,10 @@ Job::Job(Bootstrap& bootstrap, const Options& options, const EnvironmentMap& map
   auto card = rendezvous::make_card(environment);
   std::optional<transport::ArenaSetup> arena_setup;
   const auto open_arena = [&](const rendezvous::Peers& peers, const bootstrap::JobSecret& secret) {
-    if (environment.shared_memory) arena_setup.emplace(peers, secret);
+    if (!environment.shared_memory) return;
+    arena_setup.emplace(peers, secret,
+                        transport::ArenaSetup::Refusals{faults.refuses_shared_memory(),
+                                                        faults.refuses_single_copy()});
   };
   devices->describe(card);
   auto meeting =
@@ -249,7 +252,8 @@ Communicator::State::State(std::shared_ptr<Job> the_job, const State& before)
     info.device_uuid = old_info.device_uuid;
   }
   ranks = job->ranks;
-  host = make_host(*job, control::Group::whole_job(peers.rank(), peers.size()));
+  // The survivors share no memory anew: what is left of the old segment is the old job's.
+  host = make_host(*job, control::Group::whole_job(peers.rank(), peers.size()), std::nullopt);
 }
 
 Communicator::State::State(const State& parent, control::Group group)

@@ -24,8 +24,9 @@ bool says_yes(Received received, const Note& note) {
 
 }  // namespace
 
-ArenaSetup::ArenaSetup(const rendezvous::Peers& peers, const bootstrap::JobSecret& secret)
-    : secret_(secret), self_(peers.rank()) {
+ArenaSetup::ArenaSetup(const rendezvous::Peers& peers, const bootstrap::JobSecret& secret,
+                       Refusals refusals)
+    : secret_(secret), refusals_(refusals), self_(peers.rank()) {
   for (int rank = 0; rank < peers.size(); ++rank) {
     if (peers.on_this_host(rank)) local_.push_back(rank);
   }
@@ -50,6 +51,7 @@ ArenaSetup::Outcome ArenaSetup::finish(const rendezvous::Peers& peers, Deadline 
 }
 
 std::shared_ptr<Arena> ArenaSetup::map(const Descriptor& file) const {
+  if (refusals_.memory) throw Error(ErrorCode::system, "TUTTI_FAULT refuses shared memory");
   const auto here = std::find(local_.begin(), local_.end(), self_) - local_.begin();
   auto arena =
       std::make_shared<Arena>(file, static_cast<int>(here), static_cast<int>(local_.size()));
@@ -60,6 +62,7 @@ std::shared_ptr<Arena> ArenaSetup::map(const Descriptor& file) const {
 /// Whether the memory of every other rank can be read under the pid that its card names: the nonce
 /// proves that it is that rank's.
 bool ArenaSetup::reads_all(const rendezvous::Peers& peers, Arena& arena) const {
+  if (refusals_.single_copy) return false;
   std::vector<std::uint32_t> pids;
   for (std::size_t place = 0; place < local_.size(); ++place) {
     const int rank = local_[place];

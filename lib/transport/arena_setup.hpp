@@ -27,8 +27,14 @@ class ArenaSetup {
   /// True where there is no more use in waiting.
   using Cancelled = std::function<bool()>;
 
+  /// What this rank is to do without, on purpose.
+  struct Refusals {
+    bool memory = false;
+    bool single_copy = false;
+  };
+
   /// Opens the socket. All ranks of the host must have come past here before any calls finish().
-  ArenaSetup(const rendezvous::Peers& peers, const bootstrap::JobSecret& secret);
+  ArenaSetup(const rendezvous::Peers& peers, const bootstrap::JobSecret& secret, Refusals refusals);
   ArenaSetup(const ArenaSetup&) = delete;
   ArenaSetup& operator=(const ArenaSetup&) = delete;
 
@@ -46,6 +52,7 @@ class ArenaSetup {
   [[nodiscard]] bool reads_all(const rendezvous::Peers& peers, Arena& arena) const;
 
   bootstrap::JobSecret secret_;
+  Refusals refusals_;
   int self_;
   std::vector<int> local_;
   std::string trouble_;
