@@ -1,5 +1,6 @@
 #include "doctor/facts.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace tutti::app::doctor {
@@ -10,6 +11,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkFact, name, address, prefix_bits, speed_m
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ReachFact, host, address, failure, beside)
 
 namespace {
+
+constexpr std::size_t head = sizeof(std::uint32_t);  // how long the card is
 
 /// One place that names each field, for both directions.
 template <class F, class Visit>
@@ -52,7 +55,6 @@ Bytes encode(const Facts& facts) {
 std::optional<Facts> decode(const Bytes& bytes) {
   ByteReader reader(bytes);
   const auto card_bytes = reader.get<std::uint32_t>();
-  constexpr std::size_t head = sizeof(std::uint32_t);
   if (!reader.ok() || card_bytes > bytes.size() - head) return std::nullopt;
   const auto card_end = bytes.begin() + head + card_bytes;
   auto card = rendezvous::Card::decode(Bytes(bytes.begin() + head, card_end));
