@@ -42,7 +42,7 @@ Finding unreachable(const Patient& patient, std::size_t from, std::size_t to,
                             "open TCP {} between the hosts, or name another network by "
                             "TUTTI_SOCKET_IFNAME",
                             range.empty() ? "ports, a few by TUTTI_PORT_RANGE=40000-40015,"
-                                          : "ports " + range)
+                                          : fmt::format("ports {} (TUTTI_PORT_RANGE)", range))
               : "look at the route between the hosts and at their firewalls, or name another "
                 "network by TUTTI_SOCKET_IFNAME"};
 }

@@ -63,9 +63,11 @@ void CallHistory::end(std::uint64_t ticket) {
   const std::lock_guard lock(mutex_);
   const auto time = now();
   if (ticket == 0) {
-    const auto oldest = ticket_ - std::min<std::uint64_t>(unfinished_, ticket_);
-    for (auto at = ticket_; at > oldest && ticket_ - at < recorded; --at) {
-      if (slots_[at % recorded].end == 0) ticket = at;
+    auto unfinished = unfinished_;
+    for (auto at = ticket_; unfinished > 0 && at > 0 && ticket_ - at < recorded; --at) {
+      if (slots_[at % recorded].end != 0) continue;
+      ticket = at;
+      --unfinished;
     }
   }
   auto& slot = slots_[ticket % recorded];

@@ -54,7 +54,7 @@ std::vector<Variant> operations() {
        {Operation::broadcast, Operation::fan_out, Operation::all_reduce, Operation::reduce,
         Operation::all_gather, Operation::gather, Operation::scatter, Operation::reduce_scatter,
         Operation::all_to_all, Operation::barrier}) {
-    all.push_back({.name = name(operation), .operation = operation});
+    all.push_back({.name = std::string(name(operation)), .operation = operation});
   }
   return all;
 }

@@ -4,6 +4,7 @@
 #include "rendezvous/address.hpp"
 #include "rendezvous/card.hpp"
 #include "rendezvous/handshake.hpp"
+#include "rendezvous/interfaces.hpp"
 #include "support/secret.hpp"
 #include "targets.hpp"
 #include "tutti/error.hpp"
@@ -93,7 +94,12 @@ void card(Input input) {
 void interfaces(Input input) {
   auto text = text_of(input);
   const auto line_end = std::min(text.find('\n'), text.size());
-  const rendezvous::InterfaceFilter filter(text.substr(0, line_end));
+  rendezvous::InterfaceFilter filter;
+  try {
+    filter = rendezvous::InterfaceFilter(text.substr(0, line_end), "TUTTI_SOCKET_IFNAME");
+  } catch (const Error&) {
+    return;
+  }
   text.erase(0, line_end);
   bool allows_all = true;
   while (!text.empty()) {

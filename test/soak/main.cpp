@@ -41,7 +41,7 @@ int main(int argc, char** argv) {
   add("shrink", "a kill, or two, then shrink() and 100 verified all_reduces",
       [&] { return shrink(settings); });
   app.add_subcommand("cost", "what fingerprints and the recorder cost a call")->callback([&] {
-    status = cost();
+    status = tutti::soak::cost();
   });
   try {
     app.parse(argc, argv);

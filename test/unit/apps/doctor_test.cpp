@@ -445,7 +445,7 @@ TEST_CASE("who answers at an address is found out") {
   CHECK(results[0].failure.empty());
   CHECK(results[0].address == right.text());
   CHECK(results[1].failure == "somebody else answers there");
-  CHECK(results[2].failure == "Connection refused");
+  CHECK(results[2].failure.find("Connection refused") == 0);
   CHECK(results[3].failure == "it takes connections, but stays silent");
 }
 

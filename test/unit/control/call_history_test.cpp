@@ -186,6 +186,7 @@ TEST_CASE("a difference older than what this rank remembers is found in part of 
   const auto sent = pair.theirs.latest(16);  // 29 to 44
   for (std::uint64_t i = 0; i < CallHistory::kept - 10; ++i) {
     pair.mine.begin_collective(all_reduce(8));
+    pair.mine.end();  // else it would be kept for as long as it is in flight
   }
   REQUIRE(!pair.mine.find(34));
   REQUIRE(pair.mine.find(35));

@@ -80,7 +80,8 @@ TEST_CASE("a finding with a value out of range is none") {
   CHECK(with(lost_at, 2));
   CHECK(!with(lost_at, 8));
   CHECK(with(lost_at + 4, 2));
-  CHECK(!with(lost_at + 4, 3));
+  CHECK(with(lost_at + 4, 3));
+  CHECK(!with(lost_at + 4, 4));
   CHECK(!with(culprit_count_at, 9));
   CHECK(!with(culprit_count_at + 2, 1));
   CHECK(with(culprits_at, 7));
@@ -126,8 +127,9 @@ TEST_CASE("deaths outweigh all else, and of the rest the first stays") {
 TEST_CASE("the lowest rank that can speak for the job does") {
   CHECK(speaker(deaths({{1, LossReason::process_ended}})) == 0);
   CHECK(speaker(deaths({{0, LossReason::process_ended}, {1, LossReason::process_ended}})) == 2);
-  CHECK(speaker(trouble(ErrorCode::timeout, {0, 2})) == 1);   // it may be stopped
-  CHECK(speaker(trouble(ErrorCode::mismatch, {0, 1})) == 0);  // both live
+  CHECK(speaker(trouble(ErrorCode::timeout, {0, 2}, 1)) == 1);  // it may be stopped
+  CHECK(speaker(trouble(ErrorCode::timeout, {0, 2}, 2)) == 0);  // a circle: all of them wait
+  CHECK(speaker(trouble(ErrorCode::mismatch, {0, 1})) == 0);    // both live
   CHECK(speaker(trouble(ErrorCode::aborted, {0})) == 0);
 }
 
