@@ -15,6 +15,15 @@ constexpr std::size_t combined_by_all_bytes = std::size_t{16} << 10;
 // Rounds that advance() moves at most before it looks around.
 constexpr int rounds_at_once = 32;
 
+// Rounds of a large call are large, so that ranks which share a core change places less often;
+// those of a smaller one small, so that ranks work at the same time.
+constexpr std::size_t smallest_width = std::size_t{64} << 10;
+
+std::size_t round_width(std::size_t unit_bytes, std::size_t most) {
+  const auto wanted = unit_bytes / rounds_in_flight / smallest_width * smallest_width;
+  return std::min(std::max(wanted, smallest_width), most);
+}
+
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (bytes != 0) std::memcpy(to, from, bytes);
 }
@@ -52,7 +61,7 @@ SharedCall::SharedCall(transport::Room& room, const SharedProblem& problem)
 void SharedCall::plan() {
   const auto size = static_cast<std::size_t>(room_->size());
   unit_bytes_ = problem_.count * problem_.element_bytes;
-  width_ = room_->round_bytes();
+  width_ = round_width(unit_bytes_, room_->round_bytes());
   const auto blocks_width = width_ / size / line * line;
   std::size_t contributions = 1;
   switch (problem_.operation) {

@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t page_bytes = 4096;
 // The first room is the whole job's. Both are measured: what is put must still be in the second
 // cache when it is read, by a reader that is some rounds behind.
-constexpr std::size_t first_room_round_bytes = std::size_t{64} << 10;
+constexpr std::size_t first_room_round_bytes = std::size_t{256} << 10;
 constexpr std::size_t other_room_round_bytes = std::size_t{16} << 10;
 static_assert(sizeof(Part) <= page_bytes);
 
