@@ -49,10 +49,6 @@ missing_packages() {
   has_command python3 || echo python3
   has_command cmake || echo cmake
   has_command ip || echo iproute2
-  has_command nft || echo nftables
-  # Launchers that tests start: torchrun, and srun of a Slurm of their own.
-  python3 -c 'import torch' 2>/dev/null || /usr/bin/python3 -c 'import torch' 2>/dev/null || echo python3-torch
-  if ! has_command slurmctld || ! has_command munged; then echo slurm-wlm munge; fi
   if ! has_header catch2/catch.hpp && ! has_header catch2/catch_all.hpp; then echo catch2; fi
 }
 
@@ -68,6 +64,24 @@ install_packages() {
   # shellcheck disable=SC2086  # a list of words
   step "install packages" "${as_root[@]}" sh -c \
     "apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing"
+}
+
+# What some tests need besides: without it they are skipped, with the reason.
+optional_packages() {
+  has_command nft || echo nftables
+  # Launchers that tests start: torchrun, and srun of a Slurm of their own.
+  python3 -c 'import torch' 2>/dev/null || /usr/bin/python3 -c 'import torch' 2>/dev/null || echo python3-torch
+  if ! has_command slurmctld || ! has_command munged; then echo slurm-wlm munge; fi
+}
+
+install_optional_packages() {
+  local wanted
+  wanted=$(optional_packages | tr '\n' ' ')
+  if [ -z "${wanted// /}" ] || [ "$(id -u)" -ne 0 ] || ! has_command apt-get; then return 0; fi
+  # shellcheck disable=SC2086  # a list of words
+  (step "install for more tests" timeout 240 sh -c \
+    "apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $wanted") >/dev/null 2>&1 ||
+    printf 'not installed, so some tests are skipped: %s\n' "$wanted"
 }
 
 # configure [OPTION…]: makes the build folder; a folder that was made before gets options that differ.
