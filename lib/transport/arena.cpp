@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/futex.h>
-#include <linux/membarrier.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -50,10 +49,6 @@ std::size_t header_bytes(int ranks) {
 
 std::size_t rank_offset(int ranks, int local_rank) {
   return header_bytes(ranks) + static_cast<std::size_t>(local_rank) * rank_bytes();
-}
-
-long membarrier(int command) {
-  return ::syscall(SYS_membarrier, command, 0, 0);
 }
 
 void futex_wake(std::atomic<std::uint32_t>& word) {
@@ -106,8 +101,6 @@ Arena::Arena(const Descriptor& file, int local_rank, int ranks)
   void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   if (base == MAP_FAILED) throw system_error("can't map shared memory", errno);
   base_ = static_cast<std::byte*>(base);
-  // Whoever goes to sleep lets the kernel do the fence for all, so that those who wake need none.
-  fences_ = membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) != 0;
 }
 
 /// Now, so that a lack of memory is an error here and not a signal later.
@@ -178,7 +171,6 @@ Sleep::Sleep(Arena& arena) : arena_(arena) {
   own.sleepers.fetch_add(1);
   arena.host().sleepers.fetch_add(1);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (!arena.fences_) membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
 }
 
 Sleep::~Sleep() {
@@ -227,8 +219,9 @@ Room::~Room() {
 }
 
 void Room::ring() {
-  if (arena_->fences_) std::atomic_thread_fence(std::memory_order_seq_cst);
-  std::atomic_signal_fence(std::memory_order_seq_cst);
+  // What was written before the look at who sleeps; the sleeper does the opposite. (The kernel
+  // could do both for the sleeper, by membarrier, but to register for it takes 25 ms of set-up.)
+  std::atomic_thread_fence(std::memory_order_seq_cst);
   if (arena_->host().sleepers.load(std::memory_order_relaxed) == 0) return;
   for (const auto& member : members_) {
     if (member.bell->sleepers.load(std::memory_order_relaxed) != 0) arena_->wake(*member.bell);

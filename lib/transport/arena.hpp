@@ -161,7 +161,6 @@ class Arena {
   int local_rank_;
   int ranks_;
   std::byte* base_ = nullptr;
-  bool fences_ = true;
   bool single_copy_ = false;
   Nonce nonce_{};
   std::vector<std::uint32_t> pids_;
