@@ -78,7 +78,7 @@ bool OutgoingHalf::write() {
 
 bool OutgoingHalf::start_next_frame() {
   if (!announcements_.empty()) {
-    current_.emplace();
+    current_.emplace(Current{});
     current_->header = encode({.kind = FrameKind::want, .call = announcements_.front()});
     announcements_.pop_front();
     return true;
@@ -112,7 +112,7 @@ bool OutgoingHalf::start_frame(Stream& stream) {
   if (allowed == 0) {
     if (stream.asked || stream.sent > eager_bytes_) return false;
     stream.asked = true;
-    current_.emplace();
+    current_.emplace(Current{});
     current_->header =
         encode({.kind = FrameKind::want, .position = stream.sent, .call = stream.call});
     return true;
@@ -122,7 +122,7 @@ bool OutgoingHalf::start_frame(Stream& stream) {
   if (frame.kind == FrameKind::eager) credit_ -= payload;
   stream.sent += payload;
   last_served_ = stream.call.key;
-  current_.emplace();
+  current_.emplace(Current{});
   current_->header = encode(frame);
   current_->stream = &stream;
   current_->payload_left = static_cast<std::size_t>(payload);
