@@ -112,7 +112,7 @@ TEST_CASE("a slower link is worth shorter chunks") {
   const auto chunk = [&](const CostModel& costs) {
     return choose_chunk(Operation::broadcast, "chain", problem, {.costs = costs});
   };
-  CHECK(chunk({.link_rate = 1e8}) == 64 << 10);
+  CHECK(chunk({.link_rate = 1e8}) == 128 << 10);
   CHECK(chunk({.link_rate = 1e11, .copy_rate = 1e11, .message_cost = 1e-4}) == 1 << 20);
   problem.host = {};
   CHECK(chunk({}) == 256 << 10);
