@@ -25,6 +25,8 @@ MIB = 1 << 20
 
 
 class OnTwoHosts(unittest.TestCase):
+    mpi_network = "eth0"
+
     def setUp(self):
         if reason := why_not():
             self.skipTest(reason)
@@ -37,7 +39,7 @@ class OnTwoHosts(unittest.TestCase):
 
     def run_tutti(self, *words, settings=(), options=(), timeout=40):
         forwarded = [word for setting in settings for word in ("-x", setting)]
-        return self.cluster.run("--mca", "oob_tcp_if_include", "eth0", "--mca", "btl_tcp_if_include", "eth0", *options, *forwarded,
+        return self.cluster.run("--mca", "oob_tcp_if_include", self.mpi_network, "--mca", "btl_tcp_if_include", self.mpi_network, *options, *forwarded,
                                 "-np", "4", "tutti", *(words or ("fan-out", "--size", "1MiB")), timeout=timeout)
 
     def works(self, **options):
@@ -46,7 +48,7 @@ class OnTwoHosts(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(done.stdout.count(", verified"), 3, done.stdout)
         self.assertNotIn("[tutti", done.stderr)
-        self.assertLess(time.monotonic() - begin, 9, "5 s for tutti, the rest for mpirun on a machine that is busy")
+        self.assertLess(time.monotonic() - begin, 20, "5 s for tutti, the rest for mpirun on a machine that is busy")
 
     def fails(self, status, *sentences, **options):
         done = self.run_tutti(**options)
@@ -62,11 +64,25 @@ class OnTwoHosts(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return re.findall(r"  (\S+:\d+)  ", done.stdout)
 
+    def add_interface(self, host, name, address):
+        """Up, with an address, and nobody at its other end."""
+        self.ip(host, "link", "add", name, "type", "veth", "peer", "name", name + "p")
+        self.ip(host, "address", "add", address, "dev", name)
+        self.ip(host, "link", "set", name, "up")
+        self.ip(host, "link", "set", name + "p", "up")
+
+    def wire(self, name, address):
+        """A network of its own between the two hosts."""
+        subprocess.run(["ip", "-n", f"{self.cluster.name}-node1", "link", "add", name, "type", "veth", "peer", "name", name,
+                        "netns", f"{self.cluster.name}-node2"], check=True)
+        for number in (1, 2):
+            self.ip(f"node{number}", "address", "add", address.format(number), "dev", name)
+            self.ip(f"node{number}", "link", "set", name, "up")
+
     def only(self, number, v4=True, v6=True):
-        """Gives a host's eth0 the address families that are wanted, and mpirun its link-local ones."""
+        """Gives a host's eth0 the address families that are wanted."""
         host = f"node{number}"
         self.ip(host, "address", "flush", "dev", "eth0")
-        self.ip(host, "address", "add", f"169.254.77.{number}/16", "dev", "eth0")
         if v4:
             self.ip(host, "address", "add", f"10.77.0.{number}/24", "dev", "eth0")
         if v6:
@@ -74,6 +90,12 @@ class OnTwoHosts(unittest.TestCase):
 
 
 class Families(OnTwoHosts):
+    mpi_network = "mpi0"
+
+    def setUp(self):
+        super().setUp()
+        self.wire("mpi0", "169.254.77.{}/16")
+
     def test_ipv6_only(self):
         self.only(1, v4=False)
         self.only(2, v4=False)
@@ -131,21 +153,13 @@ class Names(OnTwoHosts):
 
 
 class SeveralNetworks(OnTwoHosts):
-    def second_network(self, name="fast0"):
-        """A wire of its own between the two hosts."""
-        subprocess.run(["ip", "-n", f"{self.cluster.name}-node1", "link", "add", name, "type", "veth", "peer", "name", name,
-                        "netns", f"{self.cluster.name}-node2"], check=True)
-        for number in (1, 2):
-            self.ip(f"node{number}", "address", "add", f"192.168.5.{number}/24", "dev", name)
-            self.ip(f"node{number}", "link", "set", name, "up")
-
     def sent(self, name):
         return [int(self.cluster.exec(host, "cat", f"/sys/class/net/{name}/statistics/tx_bytes", check=True).stdout)
                 for host in ("node1", "node2")]
 
     def test_the_named_network_carries_all_both_ways(self):
         # The hosts' names lead to eth0.
-        self.second_network()
+        self.wire("fast0", "192.168.5.{}/24")
         for setting, used, idle in (("TUTTI_SOCKET_IFNAME=fast0", "fast0", "eth0"), ("TUTTI_SOCKET_IFNAME=192.168.0.0/16", "fast0", "eth0"),
                                     ("TUTTI_SOCKET_IFNAME=^eth", "fast0", "eth0"), ("NCCL_SOCKET_IFNAME=eth0", "eth0", "fast0")):
             with self.subTest(setting):
@@ -163,17 +177,13 @@ class SeveralNetworks(OnTwoHosts):
 
     def test_nothing_left_on_the_second_host_only(self):
         # Rank 0 alone would find nothing wrong: what rank 2 met is told by all.
-        subprocess.run(["ip", "-n", f"{self.cluster.name}-node1", "link", "add", "only1", "type", "dummy"], check=True)
-        self.ip("node1", "address", "add", "10.77.5.1/24", "dev", "only1")
-        self.ip("node1", "link", "set", "only1", "up")
+        self.add_interface("node1", "only1", "10.77.5.1/24")
         self.fails(2, r"rank 2 \(node2, pid \d+\): TUTTI_SOCKET_IFNAME=only1 leaves no usable network interface; this host has .*eth0",
                    settings=["TUTTI_SOCKET_IFNAME=only1"])
 
     def test_one_host_with_twenty_interfaces(self):
         for number in range(20):
-            self.ip("node1", "link", "add", f"net{number}", "type", "dummy")
-            self.ip("node1", "address", "add", f"192.168.{100 + number}.1/24", "dev", f"net{number}")
-            self.ip("node1", "link", "set", f"net{number}", "up")
+            self.add_interface("node1", f"net{number}", f"192.168.{100 + number}.1/24")
         done = self.run_tutti("info", "--verbose", options=["-H", "node1:4"])
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(len(re.findall(r"  127\.0\.0\.1:\d+  ", done.stdout)), 4, done.stdout)
@@ -187,7 +197,8 @@ class Firewall(OnTwoHosts):
     RULES = """table inet wall {{
       chain in {{ type filter hook input priority 0; policy drop;
         iif lo accept; meta l4proto ipv6-icmp accept
-        tcp dport {{ {ports} }} accept; tcp sport {{ {ports} }} accept }} }}"""
+        tcp dport {{ {ports} }} accept; tcp sport {{ {ports} }} accept; }}
+    }}"""
 
     def wall(self, *ports):
         for host in ("node1", "node2"):
@@ -204,8 +215,9 @@ class Firewall(OnTwoHosts):
 
     def test_without_the_range_the_sentence_names_addresses(self):
         self.wall("40000-40015", "41000-41115")
-        self.fails(1, r"no control link with rank \d \(node[12].*10\.77\.0\.[12]:\d+: no answer",
-                   settings=["TUTTI_TIMEOUT=3s"], options=self.MPI_DOOR)
+        done = self.run_tutti(settings=["TUTTI_TIMEOUT=3s"], options=self.MPI_DOOR)
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertRegex(done.stderr, r"tutti: .*can't reach rank \d \(node[12].*10\.77\.0\.[12]:\d+: no answer")
 
     def test_range_that_is_exhausted(self):
         self.fails(1, r"rank \d \(node[12], pid \d+\): TUTTI_PORT_RANGE=40000-40000 is exhausted on this host: .*10\.77\.0\.[12]",
@@ -259,10 +271,7 @@ class Doctor(OnTwoHosts):
         self.ip("node2", "link", "set", "eth0", "mtu", "1400")
         for number in (1, 2):
             host = f"node{number}"
-            self.ip(host, "link", "add", "net9", "type", "veth", "peer", "name", "net9p")
-            self.ip(host, "address", "add", f"192.168.9.{number}/24", "dev", "net9")
-            self.ip(host, "link", "set", "net9", "up")
-            self.ip(host, "link", "set", "net9p", "up")
+            self.add_interface(host, "net9", f"192.168.9.{number}/24")
         with tempfile.NamedTemporaryFile("w", suffix=".hosts") as file:
             file.write("127.0.0.1 localhost\n127.0.1.1 node2\n10.77.0.1 node1\n")
             file.flush()
