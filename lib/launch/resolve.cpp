@@ -203,7 +203,12 @@ InitChoice choose_init(const EnvironmentMap& environment, const Words& words) {
   // Slurm, and no trace of anything that MPI could use: a batch script, or srun without PMI.
   const auto& size = claims.front().size;
   if (!size || size_in(*size) == 1) return {.init = Init::alone};
-  return of_map(environment, "MASTER_ADDR") ? store : InitChoice{.init = Init::mpi};
+  if (of_map(environment, "MASTER_ADDR")) return store;
+  fail(
+      fmt::format("{}, but MPI would find 1 rank: srun has started this process without PMI; use "
+                  "srun --mpi=pmix (or --mpi=pmi2), or set MASTER_ADDR and MASTER_PORT for a job "
+                  "without MPI",
+                  shown(*size)));
 }
 
 Resolved resolve(const EnvironmentMap& environment, const Words& words, const InitChoice& choice) {

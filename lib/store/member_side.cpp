@@ -51,8 +51,7 @@ void MemberSide::connect(const std::vector<rendezvous::SocketAddress>& candidate
       reactor_, std::move(made->socket), most,
       [this](Message message) {
         ++messages_;
-        // A failure may overtake nothing, but it counts more than what came before it.
-        if (!answer_ || message.kind == Kind::failure) answer_ = std::move(message);
+        answers_.push_back(std::move(message));
       },
       [this](const std::string& reason) { closed_because_ = reason; });
 }
@@ -68,25 +67,25 @@ void MemberSide::send(Kind kind, Exchange exchange, Bytes payload, Deadline dead
 
 Bytes MemberSide::await_result(Exchange exchange, Deadline deadline) {
   const auto last = deadline.is_never() ? deadline : Deadline::after(deadline.remaining() + grace);
-  while (!answer_ && closed_because_.empty() && !last.expired()) {
+  while (answers_.empty() && closed_because_.empty() && !last.expired()) {
     reactor_.run_once(last.remaining());
   }
-  if (!answer_ && !closed_because_.empty()) {
+  if (answers_.empty() && !closed_because_.empty()) {
     throw Error(
         ErrorCode::peer_lost,
         fmt::format("rank 0 has gone while the job was set up ({}): look at its own message",
                     closed_because_))
         .with_culprits({0});
   }
-  if (!answer_) {
+  if (answers_.empty()) {
     throw Error(ErrorCode::timeout,
                 fmt::format("set-up timed out: rank 0 at {} does not answer: it is stopped, or its "
                             "host is overloaded",
                             where_))
         .with_culprits({0});
   }
-  const auto answer = std::move(*answer_);
-  answer_.reset();
+  const auto answer = std::move(answers_.front());
+  answers_.pop_front();
   if (answer.kind == Kind::failure) throw decode_error(answer.payload);
   if (answer.kind != Kind::result || answer.exchange != exchange || answer.round != round_) {
     throw Error(ErrorCode::mismatch,

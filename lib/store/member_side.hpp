@@ -1,6 +1,6 @@
 #pragma once
 
-#include <optional>
+#include <deque>
 
 #include "base/reactor.hpp"
 #include "rendezvous/dialer.hpp"
@@ -31,7 +31,8 @@ class MemberSide final : public Side {
   std::string source_;
   Reactor reactor_;
   std::unique_ptr<Channel> channel_;
-  std::optional<Message> answer_;
+  // Rank 0 needs nobody for a broadcast of its own: that may come right behind what is awaited.
+  std::deque<Message> answers_;
   std::string closed_because_;
   std::uint32_t round_ = 0;
 };

@@ -261,7 +261,7 @@ class Meets(Checks):
         port = free_port()
         ranks = [Process(TUTTI, "barrier", "--timeout", "20s", env=variables(rank, size, port)) for rank, size in ((0, 3), (1, 3), (2, 4))]
         self.fails([rank.finish() for rank in ranks][:1], "rank 2", "4 ranks", "3", status=1)
-        self.assertTrue(all(rank.seconds < 10 for rank in ranks))
+        self.assertLess(ranks[0].seconds, 10)
 
     def test_port_in_use(self):
         with socket.create_server(("127.0.0.1", 0)) as taken:
