@@ -64,11 +64,13 @@ void Driver::check_members(Task& task) {
     plane_.compare_calls_with(task.late.group->world_of(stranger), task.late.group->id);
   }
   if (!idle_since_ || std::chrono::steady_clock::now() - *idle_since_ < shared_yield_time) return;
-  for (const auto& [peer, receiving] : awaited(task)) {
+  const auto all = awaited(task);
+  for (const auto& [peer, receiving] : all) {
     if (!plane_.has_departed(peer)) continue;
     // What it wrote last is looked at once more.
     if (!task.seen_departed.insert(peer).second) fail_departed(peer, task);
   }
+  note_awaited(task, all);
 }
 
 }  // namespace tutti::engine
