@@ -25,7 +25,10 @@ void keep_alive(int fd, std::chrono::seconds limit) {
   set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, third);
   set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, third);
   set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 2);
-  set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(limit.count()) * 1000);
+  // For what was sent and not acknowledged. The kernel looks at this limit only when it sends
+  // again, up to a second late.
+  const int limit_ms = static_cast<int>(limit.count()) * 1000;
+  set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, std::max(limit_ms / 2, limit_ms - 1000));
   set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
 }
 
@@ -82,7 +85,7 @@ void ControlLink::read() {
     at += length_bytes + length;
   }
   incoming_.erase(incoming_.begin(), incoming_.begin() + static_cast<std::ptrdiff_t>(at));
-  if (open_ && end >= 0) close(end);
+  if (open_ && end >= 0) close(end == 0 ? broken_by_ : end);
 }
 
 void ControlLink::write() {
@@ -93,7 +96,9 @@ void ControlLink::write() {
     if (done >= 0) {
       sent += static_cast<std::size_t>(done);
     } else if (errno != EINTR) {
-      break;  // full, or broken: reading will find out
+      // Full, or broken, which reading will find out; but the kernel tells a reason only once.
+      if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EPIPE) broken_by_ = errno;
+      break;
     }
   }
   outgoing_.erase(outgoing_.begin(), outgoing_.begin() + static_cast<std::ptrdiff_t>(sent));

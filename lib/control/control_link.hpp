@@ -44,6 +44,7 @@ class ControlLink {
   Bytes incoming_;
   Bytes outgoing_;
   bool open_ = true;
+  int broken_by_ = 0;  ///< the errno of a send
 };
 
 }  // namespace tutti::control

@@ -456,7 +456,7 @@ class Failures(Checks):
         with tempfile.TemporaryDirectory() as folder:
             job = subprocess.Popen(["mpirun", "-np", "3", "--oversubscribe", "--bind-to", "none", "sh", "-c",
                                     f'echo $$ > {folder}/$OMPI_COMM_WORLD_RANK; exec "$@"', "sh", str(TUTTI), "all-reduce",
-                                    "--repeat", "100000000", "--size", "4KiB"],
+                                    "--repeat", "1000000", "--size", "1MiB"],
                                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                    start_new_session=True)
             try:
@@ -464,6 +464,7 @@ class Failures(Checks):
                 self.assertTrue(eventually(lambda: all(path.exists() and path.read_text() for path in paths), 20))
                 time.sleep(1)
                 pids = [int(path.read_text()) for path in paths]
+                self.assertTrue(all(map(alive, pids)), "the ranks ended by themselves")
                 job.kill()
                 job.wait()
                 since = time.monotonic()
