@@ -270,6 +270,7 @@ engine::SharedCall HostBackend::begin_shared(const CheckedCollective& call) {
 /// For the driver.
 void HostBackend::prepare_shared(engine::Task& task, const CallSettings& settings) {
   const auto latest = history_->latest(1).front();
+  task.ticket = latest.ticket;
   task.late.call = latest.call;
   task.late.sequence = latest.sequence;
   task.late.timeout = settings.timeout;
