@@ -106,12 +106,13 @@ void check_memory(const Patient& patient, Findings& findings) {
     for (const auto rank : patient.ranks_of[host]) {
       const auto& failure = patient.facts[rank].single_copy_failure;
       if (failure.empty()) continue;
-      findings.push_back({Severity::slows, "single copy",
-                          fmt::format("{} may not read the memory of its neighbours ({}): inside "
-                                      "the host, data is copied twice",
-                                      patient.rank(rank), failure),
-                          "sysctl kernel.yama.ptrace_scope=0, or for a container --cap-add "
-                          "SYS_PTRACE"});
+      findings.push_back(
+          {Severity::note, "single copy",
+           fmt::format("{} may not read the memory of its neighbours ({}): tutti does "
+                       "without, but MPI may use it",
+                       patient.rank(rank), failure),
+           "sysctl kernel.yama.ptrace_scope=0, or for a container --cap-add "
+           "SYS_PTRACE"});
       break;
     }
   }

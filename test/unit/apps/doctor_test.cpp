@@ -175,7 +175,7 @@ const std::vector<Fault>& faults() {
          job[2].rdma = {"mlx5_0"};
        }},
       {"memory of neighbours refused",
-       Severity::slows,
+       Severity::note,
        "single copy",
        {"rank 2 (node2)", "Operation not permitted"},
        "ptrace_scope",
