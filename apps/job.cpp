@@ -74,7 +74,9 @@ void print_error(const std::string& sentence) {
 /// for a rank that never came, which may be rank 0, and for what only one process can have wrong.
 bool speaks_of_setup(const JobOptions& options, const Error& error, bool started) {
   const auto& culprits = error.culprits();
-  const bool lacks_rank_0 = std::find(culprits.begin(), culprits.end(), 0) != culprits.end();
+  // Whoever is only told to have set something else lives.
+  const bool lacks_rank_0 = error.code() == ErrorCode::peer_lost &&
+                            std::find(culprits.begin(), culprits.end(), 0) != culprits.end();
   if (error.rank() >= 0 || error.code() == ErrorCode::timeout || lacks_rank_0) {
     return error.speaks_for_job();
   }

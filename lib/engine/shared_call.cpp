@@ -362,7 +362,8 @@ void SharedCall::begin() {
 
 void SharedCall::finish() {
   copy_own_block();
-  room_->finished_rounds.store(first_ + rounds_, std::memory_order_release);
+  // Later calls may be over by now where this one had no rounds.
+  if (rounds_ != 0) room_->finished_rounds.store(first_ + rounds_, std::memory_order_release);
 }
 
 SharedCall::Progress SharedCall::advance() {

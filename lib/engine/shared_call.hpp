@@ -51,8 +51,10 @@ class SharedCall {
   /// Takes the room's next rounds.
   SharedCall(transport::Room& room, const SharedProblem& problem);
 
+  /// A call without rounds (of no elements) waits for those before it only, and others don't wait
+  /// for it.
   [[nodiscard]] bool may_run() const {
-    return room_->finished_rounds.load(std::memory_order_acquire) == first_;
+    return room_->finished_rounds.load(std::memory_order_acquire) >= first_;
   }
   /// Does what can be done now without waiting, for a while at most.
   [[nodiscard]] Progress advance();
