@@ -187,7 +187,7 @@ class SeveralNetworks(OnTwoHosts):
         done = self.run_tutti("info", "--verbose", options=["-H", "node1:4"])
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(len(re.findall(r"  127\.0\.0\.1:\d+  ", done.stdout)), 4, done.stdout)
-        cards, links = map(float, re.search(r"cards ([\d.]+) ms, control links ([\d.]+) ms", done.stdout).groups())
+        cards, links = map(float, re.search(r"cards ([\d.]+) ms,.* control links ([\d.]+) ms", done.stdout).groups())
         self.assertLess(cards + links, 2000)
 
 
@@ -213,11 +213,11 @@ class Firewall(OnTwoHosts):
         for address in self.addresses(settings=["TUTTI_PORT_RANGE=40000-40015"], options=self.MPI_DOOR):
             self.assertRegex(address, r":400(0\d|1[0-5])$")
 
-    def test_without_the_range_the_sentence_names_addresses(self):
+    def test_without_the_range_the_sentence_names_who_is_out_of_reach(self):
         self.wall("40000-40015", "41000-41115")
         done = self.run_tutti(settings=["TUTTI_TIMEOUT=3s"], options=self.MPI_DOOR)
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
-        self.assertRegex(done.stderr, r"tutti: .*can't reach rank \d \(node[12].*10\.77\.0\.[12]:\d+: no answer")
+        self.assertRegex(done.stderr, r"tutti: .*(can't reach rank|no control link with rank) \d \(node[12]")
 
     def test_range_that_is_exhausted(self):
         self.fails(1, r"rank \d \(node[12], pid \d+\): TUTTI_PORT_RANGE=40000-40000 is exhausted on this host: .*10\.77\.0\.[12]",
