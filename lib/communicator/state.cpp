@@ -203,10 +203,13 @@ std::unique_ptr<HostBackend> make_host(const Job& job, control::Group group,
       std::move(shared));
 }
 
+// A block for each rank has to fit into a round.
+constexpr int most_sharing_ranks = 256;
+
 /// All ranks of the group come to the same.
 bool may_share(const Job& job, const control::Group& group) {
   const auto& peers = job.plane->peers();
-  return job.arena && group.size() > 1 &&
+  return job.arena && group.size() > 1 && group.size() <= most_sharing_ranks &&
          std::all_of(group.world.begin(), group.world.end(),
                      [&](int rank) { return peers.on_this_host(rank); });
 }

@@ -361,12 +361,14 @@ void SharedCall::begin() {
 }
 
 void SharedCall::finish() {
+  done_ = true;
   copy_own_block();
   // Later calls may be over by now where this one had no rounds.
   if (rounds_ != 0) room_->finished_rounds.store(first_ + rounds_, std::memory_order_release);
 }
 
 SharedCall::Progress SharedCall::advance() {
+  if (done_) return Progress::done;
   if (!begun_) begin();
   bool moved = false;
   for (int i = 0; i < rounds_at_once; ++i) {

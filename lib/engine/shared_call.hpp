@@ -106,6 +106,7 @@ class SharedCall {
   Combine combine_ = Combine::nothing;
   Get get_ = Get::nothing;
   bool begun_ = false;
+  bool done_ = false;
   bool fits_cell_ = false;
   std::size_t unit_bytes_ = 0;
   std::size_t width_ = 0;   ///< of the unit, that a round moves
