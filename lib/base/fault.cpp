@@ -25,7 +25,7 @@ struct Form {
   std::string_view example;
 };
 
-constexpr std::array<Form, 7> forms{{
+constexpr std::array<Form, 6> forms{{
     {"kill", FaultKind::kill, true, " call ", "", "kill:rank=2,call=100"},
     {"stop", FaultKind::stop, true, " call ", "", "stop:rank=2,call=100"},
     {"delay", FaultKind::delay, true, " call time ", "time", "delay:rank=1,call=5,time=50ms"},
@@ -34,8 +34,6 @@ constexpr std::array<Form, 7> forms{{
     {"short-writes", FaultKind::short_writes, false, " bytes ", "", "short-writes:rank=0,bytes=7"},
     {"refuse-shared-memory", FaultKind::refuse_shared_memory, false, " ", "",
      "refuse-shared-memory:rank=0"},
-    {"refuse-single-copy", FaultKind::refuse_single_copy, false, " ", "",
-     "refuse-single-copy:rank=0"},
 }};
 
 [[noreturn]] void refuse(std::string_view part, const std::string& why, std::string_view example) {
@@ -148,9 +146,6 @@ Faults::Faults(const std::vector<Fault>& all, int rank, int size) {
         break;
       case FaultKind::refuse_shared_memory:
         refuses_shared_memory_ = true;
-        break;
-      case FaultKind::refuse_single_copy:
-        refuses_single_copy_ = true;
         break;
       default:
         timed_.push_back(fault);

@@ -18,7 +18,6 @@ enum class FaultKind : std::uint8_t {
   drop_link,             ///< shuts the data connections with a peer
   short_writes,          ///< hands the kernel only a few bytes at a time
   refuse_shared_memory,  ///< as if the system gave none
-  refuse_single_copy,    ///< as if the system did not let ranks read each other's memory
 };
 
 struct Fault {
@@ -51,7 +50,6 @@ class Faults {
   /// How many bytes a write may have; 0: as many as there are.
   [[nodiscard]] std::size_t most_written_bytes() const { return most_written_bytes_; }
   [[nodiscard]] bool refuses_shared_memory() const { return refuses_shared_memory_; }
-  [[nodiscard]] bool refuses_single_copy() const { return refuses_single_copy_; }
 
  private:
   void count_call();
@@ -62,7 +60,6 @@ class Faults {
   std::atomic<int> link_to_drop_{-1};
   std::size_t most_written_bytes_ = 0;
   bool refuses_shared_memory_ = false;
-  bool refuses_single_copy_ = false;
 };
 
 }  // namespace tutti

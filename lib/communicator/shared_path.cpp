@@ -61,7 +61,7 @@ engine::SharedCall SharedPath::begin(const CheckedCollective& call, std::uint64_
     }
     problem.divides = call.op == Operator::average && !engine::divides_itself(call.type);
   }
-  return engine::SharedCall(room_, problem);
+  return engine::SharedCall(room_, problem, copies_);
 }
 
 bool SharedPath::run(engine::SharedCall& call) const {

@@ -28,6 +28,7 @@ class SharedPath {
  private:
   control::Plane& plane_;
   transport::Room room_;
+  engine::CopyChoice copies_;
   int spins_;
 };
 

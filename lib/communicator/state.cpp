@@ -128,9 +128,7 @@ Job::Job(Bootstrap& bootstrap, const Options& options, const EnvironmentMap& map
   std::optional<transport::ArenaSetup> arena_setup;
   const auto open_arena = [&](const rendezvous::Peers& peers, const bootstrap::JobSecret& secret) {
     if (!environment.shared_memory) return;
-    arena_setup.emplace(peers, secret,
-                        transport::ArenaSetup::Refusals{faults.refuses_shared_memory(),
-                                                        faults.refuses_single_copy()});
+    arena_setup.emplace(peers, secret, faults.refuses_shared_memory());
   };
   devices->describe(card);
   auto meeting =

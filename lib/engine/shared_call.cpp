@@ -1,11 +1,14 @@
 #include "engine/shared_call.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <utility>
+
+#include "engine/copy.hpp"
 
 namespace tutti::engine {
 namespace {
 
+using transport::cells_in_flight;
 using transport::rounds_in_flight;
 
 constexpr std::size_t line = 64;
@@ -14,19 +17,6 @@ constexpr std::size_t line = 64;
 constexpr std::size_t combined_by_all_bytes = std::size_t{16} << 10;
 // Rounds that advance() moves at most before it looks around.
 constexpr int rounds_at_once = 32;
-
-// Rounds of a large call are large, so that ranks which share a core change places less often;
-// those of a smaller one small, so that ranks work at the same time.
-constexpr std::size_t smallest_width = std::size_t{64} << 10;
-
-std::size_t round_width(std::size_t unit_bytes, std::size_t most) {
-  const auto wanted = unit_bytes / rounds_in_flight / smallest_width * smallest_width;
-  return std::min(std::max(wanted, smallest_width), most);
-}
-
-void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
-  if (bytes != 0) std::memcpy(to, from, bytes);
-}
 
 }  // namespace
 
@@ -48,9 +38,11 @@ bool shareable(Operation operation) noexcept {
   }
 }
 
-SharedCall::SharedCall(transport::Room& room, const SharedProblem& problem)
-    : room_(&room), problem_(problem), first_(room.next_round) {
+SharedCall::SharedCall(transport::Room& room, const SharedProblem& problem, CopyChoice& copies)
+    : room_(&room), problem_(problem), copies_(&copies), first_(room.next_round) {
   plan();
+  if (unit_bytes_ >= CopyChoice::least_bytes)
+    streaming_ = copies.next(problem.operation, unit_bytes_);
   room.next_round += rounds_;
   if (put_ == Put::nothing) put_rounds_ = rounds_;
   if (combine_ == Combine::nothing) combined_rounds_ = rounds_;
@@ -61,7 +53,7 @@ SharedCall::SharedCall(transport::Room& room, const SharedProblem& problem)
 void SharedCall::plan() {
   const auto size = static_cast<std::size_t>(room_->size());
   unit_bytes_ = problem_.count * problem_.element_bytes;
-  width_ = round_width(unit_bytes_, room_->round_bytes());
+  width_ = room_->round_bytes();
   const auto blocks_width = width_ / size / line * line;
   std::size_t contributions = 1;
   switch (problem_.operation) {
@@ -109,6 +101,7 @@ void SharedCall::plan() {
       put_ = Put::signal;
       combine_ = Combine::await;
       rounds_ = 1;
+      fits_cell_ = true;
       return;
   }
   const bool has_blocks = problem_.operation == Operation::scatter ||
@@ -136,8 +129,9 @@ SharedCall::Slice SharedCall::slice_of(int member, std::size_t length) const {
 
 std::byte* SharedCall::slot(int member, std::uint64_t round) const {
   auto& owner = room_->member(member);
-  const auto index = (first_ + round) % rounds_in_flight;
-  return fits_cell_ ? owner.part->cells[index].content : owner.bytes + index * room_->round_bytes();
+  const auto number = first_ + round;
+  if (fits_cell_) return owner.part->cells[number % cells_in_flight].content;
+  return owner.bytes + number % rounds_in_flight * room_->round_bytes();
 }
 
 std::byte* SharedCall::result_slot(int member, std::uint64_t round) const {
@@ -148,7 +142,7 @@ std::byte* SharedCall::result_slot(int member, std::uint64_t round) const {
 bool SharedCall::has_put(int member, std::uint64_t round) {
   auto& owner = room_->member(member);
   const auto number = first_ + round;
-  const auto& cell = owner.part->cells[number % rounds_in_flight];
+  const auto& cell = owner.part->cells[number % cells_in_flight];
   const auto stamp = cell.stamp.load(std::memory_order_acquire);
   if (stamp < number + 1) return false;
   if (stamp > number + 1 || cell.fingerprint != problem_.fingerprint) {
@@ -173,11 +167,27 @@ bool SharedCall::all_have_read(std::uint64_t round) {
   const auto number = first_ + round;
   for (int m = 0; m < room_->size(); ++m) {
     auto& member = room_->member(m);
-    if (m == room_->rank() || number < member.read + rounds_in_flight) continue;
+    if (m == room_->rank() || number < member.read + most_ahead()) continue;
     member.read = member.part->read.value.load(std::memory_order_acquire);
-    if (number >= member.read + rounds_in_flight) return false;
+    if (number >= member.read + most_ahead()) return false;
   }
   return true;
+}
+
+void SharedCall::copy_in(std::byte* to, const std::byte* from, std::size_t bytes) const {
+  if (streaming_ == Streaming::both) {
+    stream_bytes(to, from, bytes);
+  } else {
+    copy_bytes(to, from, bytes);
+  }
+}
+
+void SharedCall::copy_out(std::byte* to, const std::byte* from, std::size_t bytes) const {
+  if (streaming_ != Streaming::none) {
+    stream_bytes(to, from, bytes);
+  } else {
+    copy_bytes(to, from, bytes);
+  }
 }
 
 void SharedCall::put_content(std::uint64_t round, std::byte* to) const {
@@ -185,22 +195,22 @@ void SharedCall::put_content(std::uint64_t round, std::byte* to) const {
   switch (put_) {
     case Put::whole:
       // A root's buffer of a broadcast is its output.
-      copy_bytes(to, problem_.input + begin, length_of(round));
+      copy_in(to, problem_.input + begin, length_of(round));
       break;
     case Put::blocks:
       for (int m = 0; m < room_->size(); ++m) {
         if (m == room_->rank()) continue;
         const auto block = static_cast<std::size_t>(m);
-        copy_bytes(to + block * stride_, problem_.input + block * unit_bytes_ + begin,
-                   length_of(round));
+        copy_in(to + block * stride_, problem_.input + block * unit_bytes_ + begin,
+                length_of(round));
       }
       break;
     case Put::slices: {
       const auto length = length_of(round);
       const auto own = slice_of(room_->rank(), length);
       const auto behind = own.begin + own.length;
-      copy_bytes(to, problem_.input + begin, own.begin);
-      copy_bytes(to + behind, problem_.input + begin + behind, length - behind);
+      copy_in(to, problem_.input + begin, own.begin);
+      copy_in(to + behind, problem_.input + begin + behind, length - behind);
       break;
     }
     default:
@@ -212,46 +222,47 @@ bool SharedCall::try_put() {
   if (!all_have_read(put_rounds_)) return false;
   const auto number = first_ + put_rounds_;
   put_content(put_rounds_, slot(room_->rank(), put_rounds_));
-  auto& cell = room_->self().part->cells[number % rounds_in_flight];
+  auto& cell = room_->self().part->cells[number % cells_in_flight];
   cell.fingerprint = problem_.fingerprint;
   cell.stamp.store(number + 1, std::memory_order_release);
-  room_->ring();
+  ring();
   ++put_rounds_;
   return true;
 }
 
-void SharedCall::combine_some(std::byte* to, const std::byte* own, std::size_t offset,
-                              std::size_t length, std::uint64_t round) const {
+/// One piece of all contributions, of scratch_bytes at most.
+void SharedCall::combine_piece(std::byte* to, const std::byte* own, std::size_t offset,
+                               std::size_t length, std::uint64_t round) const {
   const int size = room_->size();
   const auto part = [&](int member) -> const std::byte* {
     return member == room_->rank() ? own : slot(member, round) + offset;
   };
   const auto elements = length / problem_.element_bytes;
-  auto* const scratch = room_->scratch();
   if (problem_.combine != nullptr) {
+    auto* const scratch = room_->scratch();
     for (int m = 0; m < size; ++m) {
       copy_bytes(scratch + static_cast<std::size_t>(m) * transport::Room::scratch_bytes, part(m),
                  length);
     }
     problem_.combine(to, scratch, transport::Room::scratch_bytes, static_cast<std::size_t>(size),
                      elements);
-  } else if (size == 2) {
-    problem_.reduce(to, part(0), part(1), elements);
   } else {
-    // `to` may be the own contribution: it is written last.
-    problem_.reduce(scratch, part(0), part(1), elements);
-    for (int m = 2; m < size - 1; ++m) problem_.reduce(scratch, scratch, part(m), elements);
-    problem_.reduce(to, scratch, part(size - 1), elements);
+    problem_.reduce(to, part(0), part(1), elements);
+    for (int m = 2; m < size; ++m) problem_.reduce(to, to, part(m), elements);
   }
   if (problem_.divides) divide(to, elements, problem_.type, size);
 }
 
-void SharedCall::combine_parts(std::byte* to, const std::byte* own, std::size_t offset,
-                               std::size_t length, std::uint64_t round) const {
-  const bool at_once = room_->size() == 2 && problem_.combine == nullptr;
-  const auto most = at_once ? length : transport::Room::scratch_bytes;
+/// `to` may be the own contribution; `second`, if there is one, gets the same.
+void SharedCall::combine_parts(std::byte* to, std::byte* second, const std::byte* own,
+                               std::size_t offset, std::size_t length, std::uint64_t round) const {
+  auto* const piece = room_->scratch();
+  constexpr std::size_t most = transport::Room::scratch_bytes;
   for (std::size_t done = 0; done < length; done += most) {
-    combine_some(to + done, own + done, offset + done, std::min(most, length - done), round);
+    const auto bytes = std::min(most, length - done);
+    combine_piece(piece, own + done, offset + done, bytes, round);
+    copy_out(to + done, piece, bytes);
+    if (second != nullptr) copy_in(second + done, piece, bytes);
   }
 }
 
@@ -261,21 +272,22 @@ bool SharedCall::try_combine() {
   const auto begin = begin_of(round);
   switch (combine_) {
     case Combine::whole:
-      combine_parts(problem_.output + begin, problem_.input + begin, 0, length_of(round), round);
+      combine_parts(problem_.output + begin, nullptr, problem_.input + begin, 0, length_of(round),
+                    round);
       break;
     case Combine::block: {
       const auto block = static_cast<std::size_t>(room_->rank());
-      combine_parts(problem_.output + begin, problem_.input + block * unit_bytes_ + begin,
+      combine_parts(problem_.output + begin, nullptr, problem_.input + block * unit_bytes_ + begin,
                     block * stride_, length_of(round), round);
       break;
     }
     case Combine::slice: {
       const auto slice = slice_of(room_->rank(), length_of(round));
       auto* const to = problem_.output + begin + slice.begin;
-      combine_parts(to, problem_.input + begin + slice.begin, slice.begin, slice.length, round);
-      copy_bytes(result_slot(room_->rank(), round), to, slice.length);
+      combine_parts(to, result_slot(room_->rank(), round), problem_.input + begin + slice.begin,
+                    slice.begin, slice.length, round);
       room_->self().part->reduced.value.store(first_ + round + 1, std::memory_order_release);
-      room_->ring();
+      ring();
       break;
     }
     default:
@@ -297,23 +309,23 @@ bool SharedCall::get_from(int member) {
     const auto reduced = room_->member(member).part->reduced.value.load(std::memory_order_acquire);
     if (reduced < first_ + round + 1) return false;
     const auto slice = slice_of(member, length);
-    copy_bytes(problem_.output + begin + slice.begin, result_slot(member, round), slice.length);
+    copy_out(problem_.output + begin + slice.begin, result_slot(member, round), slice.length);
     return true;
   }
   if (!has_put(member, round)) return false;
   const auto* const from = slot(member, round);
   switch (get_) {
     case Get::root_whole:
-      copy_bytes(problem_.output + begin, from, length);
+      copy_out(problem_.output + begin, from, length);
       break;
     case Get::root_block:
-      copy_bytes(problem_.output + begin, from + own_block * stride_, length);
+      copy_out(problem_.output + begin, from + own_block * stride_, length);
       break;
     case Get::all_whole:
-      copy_bytes(problem_.output + block * unit_bytes_ + begin, from, length);
+      copy_out(problem_.output + block * unit_bytes_ + begin, from, length);
       break;
     case Get::all_blocks:
-      copy_bytes(problem_.output + block * unit_bytes_ + begin, from + own_block * stride_, length);
+      copy_out(problem_.output + block * unit_bytes_ + begin, from + own_block * stride_, length);
       break;
     default:
       break;
@@ -337,25 +349,33 @@ bool SharedCall::try_get() {
 
 void SharedCall::say_read(std::uint64_t rounds) {
   room_->self().part->read.value.store(first_ + rounds, std::memory_order_release);
-  room_->ring();
+  ring();
+}
+
+/// A small call rings once, at the end of what it can do now: to ring waits until what was written
+/// is seen by others, and their answer may be here before that.
+void SharedCall::ring() {
+  if (!fits_cell_) return room_->ring();
+  ring_is_due_ = true;
 }
 
 void SharedCall::copy_own_block() const {
   const auto own = static_cast<std::size_t>(room_->rank()) * unit_bytes_;
-  const auto move = [&](std::byte* to, const std::byte* from) {
-    if (to != from) copy_bytes(to, from, unit_bytes_);
+  const auto copy = [&](std::byte* to, const std::byte* from) {
+    if (to != from) copy_out(to, from, unit_bytes_);
   };
   if (get_ == Get::all_whole) {
-    move(problem_.output + own, problem_.input);
+    copy(problem_.output + own, problem_.input);
   } else if (get_ == Get::all_blocks) {
-    move(problem_.output + own, problem_.input + own);
+    copy(problem_.output + own, problem_.input + own);
   } else if (problem_.operation == Operation::scatter && is_root()) {
-    move(problem_.output, problem_.input + own);
+    copy(problem_.output, problem_.input + own);
   }
 }
 
 void SharedCall::begin() {
   begun_ = true;
+  if (unit_bytes_ >= CopyChoice::least_bytes) begun_at_ = std::chrono::steady_clock::now();
   // Who reads nothing says so now: the others wait for it before they use a slot again.
   if (get_ == Get::nothing && combine_ == Combine::nothing && rounds_ != 0) say_read(rounds_);
 }
@@ -363,11 +383,21 @@ void SharedCall::begin() {
 void SharedCall::finish() {
   done_ = true;
   copy_own_block();
+  if (unit_bytes_ >= CopyChoice::least_bytes) {
+    const auto time = std::chrono::steady_clock::now() - begun_at_;
+    copies_->took(problem_.operation, unit_bytes_, streaming_, time);
+  }
   // Later calls may be over by now where this one had no rounds.
   if (rounds_ != 0) room_->finished_rounds.store(first_ + rounds_, std::memory_order_release);
 }
 
 SharedCall::Progress SharedCall::advance() {
+  const auto progress = move_rounds();
+  if (std::exchange(ring_is_due_, false)) room_->ring();
+  return progress;
+}
+
+SharedCall::Progress SharedCall::move_rounds() {
   if (done_) return Progress::done;
   if (!begun_) begin();
   bool moved = false;
@@ -394,7 +424,7 @@ std::vector<int> SharedCall::awaited() {
     if (m == room_->rank()) continue;
     const auto& part = *room_->member(m).part;
     const auto read = part.read.value.load(std::memory_order_acquire);
-    bool waits = puts_wait && first_ + put_rounds_ >= read + rounds_in_flight;
+    bool waits = puts_wait && first_ + put_rounds_ >= read + most_ahead();
     if (combined_rounds_ < put_rounds_) waits |= !has_put(m, combined_rounds_);
     if (got_rounds_ < std::min(put_rounds_, combined_rounds_)) {
       const bool from_root = get_ == Get::root_whole || get_ == Get::root_block;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/copy_choice.hpp"
 #include "engine/reduce.hpp"
 #include "transport/arena.hpp"
 #include "tutti/operation.hpp"
@@ -49,7 +50,7 @@ class SharedCall {
   enum class Progress : std::uint8_t { blocked, moved, done };
 
   /// Takes the room's next rounds.
-  SharedCall(transport::Room& room, const SharedProblem& problem);
+  SharedCall(transport::Room& room, const SharedProblem& problem, CopyChoice& copies);
 
   /// A call without rounds (of no elements) waits for those before it only, and others don't wait
   /// for it.
@@ -83,6 +84,10 @@ class SharedCall {
   [[nodiscard]] std::byte* slot(int member, std::uint64_t round) const;
   [[nodiscard]] std::byte* result_slot(int member, std::uint64_t round) const;
 
+  /// Rounds that a rank may put before the others have read the first of them.
+  [[nodiscard]] std::uint64_t most_ahead() const {
+    return fits_cell_ ? transport::cells_in_flight : transport::rounds_in_flight;
+  }
   [[nodiscard]] bool has_put(int member, std::uint64_t round);
   [[nodiscard]] bool all_have_put(std::uint64_t round);
   [[nodiscard]] bool all_have_read(std::uint64_t round);
@@ -92,22 +97,30 @@ class SharedCall {
   [[nodiscard]] bool get_from(int member);
   void put_content(std::uint64_t round, std::byte* to) const;
   void copy_own_block() const;
-  void combine_parts(std::byte* to, const std::byte* own, std::size_t offset, std::size_t length,
+  void copy_in(std::byte* to, const std::byte* from, std::size_t bytes) const;
+  void copy_out(std::byte* to, const std::byte* from, std::size_t bytes) const;
+  void combine_parts(std::byte* to, std::byte* second, const std::byte* own, std::size_t offset,
+                     std::size_t length, std::uint64_t round) const;
+  void combine_piece(std::byte* to, const std::byte* own, std::size_t offset, std::size_t length,
                      std::uint64_t round) const;
-  void combine_some(std::byte* to, const std::byte* own, std::size_t offset, std::size_t length,
-                    std::uint64_t round) const;
   void say_read(std::uint64_t rounds);
+  void ring();
+  [[nodiscard]] Progress move_rounds();
   void begin();
   void finish();
 
   transport::Room* room_;
   SharedProblem problem_;
+  CopyChoice* copies_;
   Put put_ = Put::nothing;
   Combine combine_ = Combine::nothing;
   Get get_ = Get::nothing;
   bool begun_ = false;
   bool done_ = false;
   bool fits_cell_ = false;
+  bool ring_is_due_ = false;
+  Streaming streaming_ = Streaming::none;
+  std::chrono::steady_clock::time_point begun_at_{};
   std::size_t unit_bytes_ = 0;
   std::size_t width_ = 0;   ///< of the unit, that a round moves
   std::size_t stride_ = 0;  ///< between blocks in a slot

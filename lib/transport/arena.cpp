@@ -13,17 +13,16 @@
 #include <climits>
 
 #include "base/system_error.hpp"
-#include "bootstrap/job_secret.hpp"
 
 namespace tutti::transport {
 namespace {
 
 constexpr std::size_t page_bytes = 4096;
-// The first room is the whole job's. Both are measured: what is put must still be in the second
-// cache when it is read, by a reader that is some rounds behind.
-constexpr std::size_t first_room_round_bytes = std::size_t{256} << 10;
+// The first room is the whole job's. Measured: larger rounds are no faster, and memory that is
+// taken costs set-up some 0.4 ms a megabyte.
+constexpr std::size_t first_room_round_bytes = std::size_t{64} << 10;
 constexpr std::size_t other_room_round_bytes = std::size_t{16} << 10;
-static_assert(sizeof(Part) <= page_bytes);
+constexpr std::size_t part_pages_bytes = (sizeof(Part) + page_bytes - 1) / page_bytes * page_bytes;
 
 constexpr std::size_t round_bytes_of(std::size_t room) {
   return room == 0 ? first_room_round_bytes : other_room_round_bytes;
@@ -32,7 +31,7 @@ constexpr std::size_t round_bytes_of(std::size_t room) {
 /// A rank's part: its cells, its bytes, its results.
 constexpr std::size_t part_bytes(std::size_t room) {
   const auto bytes = rounds_in_flight * round_bytes_of(room);
-  return page_bytes + bytes + bytes / 2;
+  return part_pages_bytes + bytes + bytes / 2;
 }
 
 constexpr std::size_t rank_bytes() {
@@ -42,8 +41,7 @@ constexpr std::size_t rank_bytes() {
 }
 
 std::size_t header_bytes(int ranks) {
-  const auto bytes =
-      sizeof(HostLine) + static_cast<std::size_t>(ranks) * (sizeof(Bell) + sizeof(NoncePlace));
+  const auto bytes = sizeof(HostLine) + static_cast<std::size_t>(ranks) * sizeof(Bell);
   return (bytes + page_bytes - 1) / page_bytes * page_bytes;
 }
 
@@ -89,30 +87,27 @@ Descriptor Arena::make_file(int ranks) {
   return file;
 }
 
-Arena::Arena(const Descriptor& file, int local_rank, int ranks)
-    : local_rank_(local_rank), ranks_(ranks), uses_(room_count) {
-  const int seals = ::fcntl(file.get(), F_GET_SEALS);
+Arena::Arena(Descriptor file, int local_rank, int ranks)
+    : file_(std::move(file)), local_rank_(local_rank), ranks_(ranks), uses_(room_count) {
+  const int seals = ::fcntl(file_.get(), F_GET_SEALS);
   const auto bytes = bytes_for(ranks);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 ||
-      ::lseek(file.get(), 0, SEEK_END) != static_cast<off_t>(bytes)) {
+      ::lseek(file_.get(), 0, SEEK_END) != static_cast<off_t>(bytes)) {
     throw system_error("what came is not the shared memory of this job", EINVAL);
   }
-  take_memory(file);
-  void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  take_memory(rank_offset(ranks_, local_rank_), part_bytes(0));
+  if (local_rank_ == 0) take_memory(0, header_bytes(ranks_));
+  void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), 0);
   if (base == MAP_FAILED) throw system_error("can't map shared memory", errno);
   base_ = static_cast<std::byte*>(base);
 }
 
-/// Now, so that a lack of memory is an error here and not a signal later.
-void Arena::take_memory(const Descriptor& file) const {
-  const auto take = [&](std::size_t offset, std::size_t bytes) {
-    while (::fallocate(file.get(), 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) != 0) {
-      if (errno == EINTR) continue;
-      throw system_error(fmt::format("no memory for {} shared bytes", bytes), errno);
-    }
-  };
-  take(rank_offset(ranks_, local_rank_), rank_bytes());
-  if (local_rank_ == 0) take(0, header_bytes(ranks_));
+/// Ahead of its use, so that a lack of memory is an error here and not a signal later.
+void Arena::take_memory(std::size_t offset, std::size_t bytes) const {
+  while (::fallocate(file_.get(), 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) != 0) {
+    if (errno == EINTR) continue;
+    throw system_error(fmt::format("no memory for {} shared bytes", bytes), errno);
+  }
 }
 
 Arena::~Arena() {
@@ -127,21 +122,18 @@ Bell& Arena::bell(int local_rank) const {
   return reinterpret_cast<Bell*>(base_ + sizeof(HostLine))[local_rank];
 }
 
-const NoncePlace& Arena::nonce_of(int local_rank) const {
-  const auto* const bells = base_ + sizeof(HostLine);
-  const auto* const places = bells + static_cast<std::size_t>(ranks_) * sizeof(Bell);
-  return reinterpret_cast<const NoncePlace*>(places)[local_rank];
-}
-
-void Arena::publish_nonce() {
-  bootstrap::draw_random(nonce_);
-  auto& place = const_cast<NoncePlace&>(nonce_of(local_rank_));
-  place.at = reinterpret_cast<std::uint64_t>(nonce_.data());
-  place.nonce = nonce_;
-}
-
-std::uint32_t Arena::free_rooms() const {
+std::uint32_t Arena::free_rooms() {
   const std::lock_guard lock(mutex_);
+  if (other_rooms_ == Memory::not_asked_for) {
+    other_rooms_ = Memory::there;
+    try {
+      const auto first = part_bytes(0);
+      take_memory(rank_offset(ranks_, local_rank_) + first, rank_bytes() - first);
+    } catch (const Error&) {
+      other_rooms_ = Memory::refused;
+    }
+  }
+  if (other_rooms_ == Memory::refused) return 0;
   std::uint32_t free = 0;
   // Room 0 is the whole job's.
   for (std::size_t room = 1; room < room_count; ++room) {
@@ -199,11 +191,10 @@ Room::Room(std::shared_ptr<Arena> arena, std::size_t number, std::uint32_t commu
   for (const int local_rank : local_ranks) {
     auto* const part = arena_->base_ + rank_offset(arena_->ranks_, local_rank) + offset_in_rank;
     members_.push_back({.part = reinterpret_cast<Part*>(part),
-                        .bytes = part + page_bytes,
-                        .results = part + page_bytes + rounds_in_flight * round_bytes_,
+                        .bytes = part + part_pages_bytes,
+                        .results = part + part_pages_bytes + rounds_in_flight * round_bytes_,
                         .bell = &arena_->bell(local_rank),
-                        .read = next_round,
-                        .pid = arena_->pid(local_rank)});
+                        .read = next_round});
   }
   const std::lock_guard lock(arena_->mutex_);
   arena_->uses_[number_] = {.communicator = communicator,

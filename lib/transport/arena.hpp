@@ -20,8 +20,10 @@
 /// it has for them.
 namespace tutti::transport {
 
-/// How many rounds of a communicator's calls are on their way at once.
+/// How many rounds of a communicator's calls are on their way at once; of small ones, whose data is
+/// in the cells, more: each change of the process on a core is dear.
 inline constexpr std::size_t rounds_in_flight = 8;
+inline constexpr std::size_t cells_in_flight = 32;
 inline constexpr std::size_t room_count = 8;
 /// Two lines: processors fetch lines in pairs, and a writer must not disturb those who wait for the
 /// cell before.
@@ -42,7 +44,7 @@ struct alignas(cell_bytes) Counter {
 
 /// One rank's part of a room. All but `cells` count rounds: the number of those that are over.
 struct Part {
-  Cell cells[rounds_in_flight];
+  Cell cells[cells_in_flight];
   Counter reduced;  ///< the own slice is in the results
   Counter read;     ///< the rank looks no more at what others have put
 };
@@ -53,15 +55,6 @@ struct alignas(cell_bytes) Bell {
   std::atomic<std::uint32_t> sleepers;  ///< threads of this rank that sleep
   /// The latest communicator that the rank has left, for each room.
   std::atomic<std::uint32_t> left[room_count];
-};
-
-using Nonce = std::array<std::byte, 16>;
-
-/// A random number, and where a rank's own copy of it lies in its memory: who reads it there reads
-/// the right process.
-struct alignas(cell_bytes) NoncePlace {
-  std::uint64_t at;
-  Nonce nonce;
 };
 
 struct alignas(cell_bytes) HostLine {
@@ -80,7 +73,6 @@ class Room {
     Bell* bell = nullptr;
     /// Rounds that this member is known to have read.
     std::uint64_t read = 0;
-    std::uint32_t pid = 0;
   };
   /// `local_ranks` are the members' places on this host, in the order of their ranks.
   Room(std::shared_ptr<Arena> arena, std::size_t number, std::uint32_t communicator,
@@ -121,8 +113,9 @@ class Room {
 class Arena {
  public:
   /// Takes the shared file, which is to have bytes_for(ranks) bytes and to be sealed against
-  /// shrinking, maps it, and takes memory for this rank's part. Throws Error{system}.
-  Arena(const Descriptor& file, int local_rank, int ranks);
+  /// shrinking, maps it, and takes memory for this rank's part of the first room. Throws
+  /// Error{system}.
+  Arena(Descriptor file, int local_rank, int ranks);
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
   ~Arena();
@@ -133,19 +126,11 @@ class Arena {
 
   [[nodiscard]] int local_rank() const { return local_rank_; }
   [[nodiscard]] int ranks() const { return ranks_; }
-  /// Of the job's rank at that place; for single copies.
-  void set_pids(std::vector<std::uint32_t> pids) { pids_ = std::move(pids); }
-  [[nodiscard]] std::uint32_t pid(int local_rank) const {
-    return pids_.empty() ? 0 : pids_[static_cast<std::size_t>(local_rank)];
-  }
-  void publish_nonce();
-  [[nodiscard]] const NoncePlace& nonce_of(int local_rank) const;
-  /// Whether ranks read each other's memory directly.
-  [[nodiscard]] bool single_copy() const { return single_copy_; }
-  void allow_single_copy() { single_copy_ = true; }
 
-  /// Bit r: room r is free here and every member of its latest communicator has left it.
-  [[nodiscard]] std::uint32_t free_rooms() const;
+  /// Bit r: room r is free here and every member of its latest communicator has left it. Takes
+  /// memory for the rooms that are not the whole job's when first asked; without that, none is
+  /// free.
+  [[nodiscard]] std::uint32_t free_rooms();
 
   /// Wakes the threads of this rank that sleep.
   void ring_self();
@@ -155,23 +140,24 @@ class Arena {
   friend class Sleep;
   [[nodiscard]] HostLine& host() const;
   [[nodiscard]] Bell& bell(int local_rank) const;
-  void take_memory(const Descriptor& file) const;
+  void take_memory(std::size_t offset, std::size_t bytes) const;
   void wake(Bell& bell) const;
 
+  enum class Memory : std::uint8_t { not_asked_for, there, refused };
+
+  Descriptor file_;
   int local_rank_;
   int ranks_;
   std::byte* base_ = nullptr;
-  bool single_copy_ = false;
-  Nonce nonce_{};
-  std::vector<std::uint32_t> pids_;
   struct Use {
     std::uint32_t communicator = 0;
     bool in_use = false;
     bool used = false;
     std::vector<int> members;  ///< local ranks
   };
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::vector<Use> uses_;
+  Memory other_rooms_ = Memory::not_asked_for;
 };
 
 /// A thread that is about to sleep says so by making one, then looks once more for what it waits

@@ -1,10 +1,9 @@
 #include "transport/arena_setup.hpp"
 
 #include <fmt/format.h>
-#include <sys/uio.h>
 
 #include <algorithm>
-#include <cstring>
+#include <utility>
 
 #include "transport/descriptor_passing.hpp"
 #include "tutti/error.hpp"
@@ -25,8 +24,8 @@ bool says_yes(Received received, const Note& note) {
 }  // namespace
 
 ArenaSetup::ArenaSetup(const rendezvous::Peers& peers, const bootstrap::JobSecret& secret,
-                       Refusals refusals)
-    : secret_(secret), refusals_(refusals), self_(peers.rank()) {
+                       bool refuses)
+    : secret_(secret), refuses_(refuses), self_(peers.rank()) {
   for (int rank = 0; rank < peers.size(); ++rank) {
     if (peers.on_this_host(rank)) local_.push_back(rank);
   }
@@ -50,34 +49,11 @@ ArenaSetup::Outcome ArenaSetup::finish(const rendezvous::Peers& peers, Deadline 
   return outcome;
 }
 
-std::shared_ptr<Arena> ArenaSetup::map(const Descriptor& file) const {
-  if (refusals_.memory) throw Error(ErrorCode::system, "TUTTI_FAULT refuses shared memory");
+std::shared_ptr<Arena> ArenaSetup::map(Descriptor file) const {
+  if (refuses_) throw Error(ErrorCode::system, "TUTTI_FAULT refuses shared memory");
   const auto here = std::find(local_.begin(), local_.end(), self_) - local_.begin();
-  auto arena =
-      std::make_shared<Arena>(file, static_cast<int>(here), static_cast<int>(local_.size()));
-  arena->publish_nonce();
-  return arena;
-}
-
-/// Whether the memory of every other rank can be read under the pid that its card names: the nonce
-/// proves that it is that rank's.
-bool ArenaSetup::reads_all(const rendezvous::Peers& peers, Arena& arena) const {
-  if (refusals_.single_copy) return false;
-  std::vector<std::uint32_t> pids;
-  for (std::size_t place = 0; place < local_.size(); ++place) {
-    const int rank = local_[place];
-    if (!peers.sees_pid_of(rank)) return false;
-    const auto pid = peers.card(rank).pid;
-    pids.push_back(pid);
-    const auto& word = arena.nonce_of(static_cast<int>(place));
-    Nonce found{};
-    iovec here{.iov_base = found.data(), .iov_len = found.size()};
-    iovec there{.iov_base = reinterpret_cast<void*>(word.at), .iov_len = found.size()};
-    const auto read = ::process_vm_readv(static_cast<pid_t>(pid), &here, 1, &there, 1, 0);
-    if (read != static_cast<ssize_t>(found.size()) || found != word.nonce) return false;
-  }
-  arena.set_pids(std::move(pids));
-  return true;
+  return std::make_shared<Arena>(std::move(file), static_cast<int>(here),
+                                 static_cast<int>(local_.size()));
 }
 
 /// Until all others have come; else says who has not.
@@ -114,9 +90,9 @@ ArenaSetup::Outcome ArenaSetup::lead(const rendezvous::Peers& peers, Deadline li
   Outcome outcome{.arena = nullptr, .trouble = gather(peers, limit, cancelled)};
   try {
     if (outcome.trouble.empty()) {
-      const auto file = Arena::make_file(static_cast<int>(local_.size()));
+      auto file = Arena::make_file(static_cast<int>(local_.size()));
       tell(Note::yes(), file.get());
-      outcome.arena = map(file);
+      outcome.arena = map(std::move(file));
     }
   } catch (const Error& error) {
     outcome.trouble = error.sentence();
@@ -137,13 +113,6 @@ ArenaSetup::Outcome ArenaSetup::lead(const rendezvous::Peers& peers, Deadline li
     return outcome;
   }
   tell(Note::yes());
-  bool single_copy = reads_all(peers, *outcome.arena);
-  for (const auto& follower : followers_) {
-    Note note;
-    single_copy &= says_yes(receive_note(follower, note, limit, cancelled), note);
-  }
-  tell(single_copy ? Note::yes() : Note::no({}));
-  if (single_copy) outcome.arena->allow_single_copy();
   return outcome;
 }
 
@@ -174,16 +143,13 @@ ArenaSetup::Outcome ArenaSetup::follow(const rendezvous::Peers& peers, Deadline 
   Outcome outcome;
   auto answer = Note::yes();
   try {
-    outcome.arena = map(offer.file);
+    outcome.arena = map(std::move(offer.file));
   } catch (const Error& error) {
     answer = Note::no(error.sentence());
   }
   send_note(connection, answer);
   Note decision;
   if (!hear(decision) || !outcome.arena) return {};
-  const bool reads = reads_all(peers, *outcome.arena);
-  send_note(connection, reads ? Note::yes() : Note::no({}));
-  if (hear(decision)) outcome.arena->allow_single_copy();
   return outcome;
 }
 

@@ -27,14 +27,9 @@ class ArenaSetup {
   /// True where there is no more use in waiting.
   using Cancelled = std::function<bool()>;
 
-  /// What this rank is to do without, on purpose.
-  struct Refusals {
-    bool memory = false;
-    bool single_copy = false;
-  };
-
   /// Opens the socket. All ranks of the host must have come past here before any calls finish().
-  ArenaSetup(const rendezvous::Peers& peers, const bootstrap::JobSecret& secret, Refusals refusals);
+  /// `refuses`: this rank is to do without, on purpose.
+  ArenaSetup(const rendezvous::Peers& peers, const bootstrap::JobSecret& secret, bool refuses);
   ArenaSetup(const ArenaSetup&) = delete;
   ArenaSetup& operator=(const ArenaSetup&) = delete;
 
@@ -48,11 +43,10 @@ class ArenaSetup {
   Outcome lead(const rendezvous::Peers& peers, Deadline limit, const Cancelled& cancelled);
   Outcome follow(const rendezvous::Peers& peers, Deadline deadline, const Cancelled& cancelled);
   std::string gather(const rendezvous::Peers& peers, Deadline limit, const Cancelled& cancelled);
-  [[nodiscard]] std::shared_ptr<Arena> map(const Descriptor& file) const;
-  [[nodiscard]] bool reads_all(const rendezvous::Peers& peers, Arena& arena) const;
+  [[nodiscard]] std::shared_ptr<Arena> map(Descriptor file) const;
 
   bootstrap::JobSecret secret_;
-  Refusals refusals_;
+  bool refuses_;
   int self_;
   std::vector<int> local_;
   std::string trouble_;

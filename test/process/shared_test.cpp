@@ -133,6 +133,27 @@ TEST_CASE("calls through shared memory give what they give over links") {
   }
 }
 
+TEST_CASE("each kind of copy through shared memory gives the same") {
+  const auto reports = run_ranks(
+      3,
+      [](Rank& rank) -> std::string {
+        auto& communicator = rank.communicator({.timeout = 20s});
+        auto other = communicator.duplicate();  // whose room has smaller rounds
+        for (const auto operation : operations) {
+          // The kinds take turns in a communicator's first calls of an operation and size.
+          for (int call = 0; call < 12; ++call) {
+            const Case one{operation, Type::f32, sum, 150001, call % 3, call % 2 == 0};
+            compare(communicator, one);
+            compare(other, one);
+          }
+        }
+        communicator.finalize();
+        return "done";
+      },
+      60s);
+  CHECK(trouble(reports) == "");
+}
+
 TEST_CASE("ranks without memory to share, or told not to, talk over links") {
   for (const bool told : {true, false}) {
     CAPTURE(told);

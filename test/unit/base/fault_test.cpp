@@ -33,8 +33,8 @@ bool says(const std::string& sentence, const std::string& part) {
 TEST_CASE("faults are read") {
   const auto faults = parse_faults(
       "kill:rank=2,call=100;delay:rank=1,call=5,time=50ms;stop:rank=0;drop-link:rank=0,peer=3;"
-      "short-writes:bytes=7;refuse-shared-memory:rank=1;refuse-single-copy");
-  REQUIRE(faults.size() == 7);
+      "short-writes:bytes=7;refuse-shared-memory:rank=1");
+  REQUIRE(faults.size() == 6);
   CHECK(faults[0].kind == FaultKind::kill);
   CHECK(faults[0].rank == 2);
   CHECK(faults[0].call == 100);
@@ -49,7 +49,6 @@ TEST_CASE("faults are read") {
   CHECK(faults[4].bytes == 7);
   CHECK(!faults[4].rank);
   CHECK(faults[5].kind == FaultKind::refuse_shared_memory);
-  CHECK(faults[6].kind == FaultKind::refuse_single_copy);
   CHECK(parse_faults("").empty());
   CHECK(parse_faults(";;").empty());
 }
@@ -105,7 +104,7 @@ TEST_CASE("the environment brings them") {
 TEST_CASE("a fault meets the rank that it names, and no other") {
   const auto all = parse_faults(
       "delay:rank=1,call=2,time=30ms;drop-link:rank=1,peer=0,call=3;short-writes:rank=1,bytes=7;"
-      "refuse-shared-memory:rank=1;refuse-single-copy");
+      "refuse-shared-memory:rank=1");
   Faults other(all, 0, 2);
   for (int call = 0; call < 5; ++call) {
     other.before_call();
@@ -113,12 +112,10 @@ TEST_CASE("a fault meets the rank that it names, and no other") {
   }
   CHECK(other.most_written_bytes() == 0);
   CHECK(!other.refuses_shared_memory());
-  CHECK(other.refuses_single_copy());
 
   Faults named(all, 1, 2);
   CHECK(named.most_written_bytes() == 7);
   CHECK(named.refuses_shared_memory());
-  CHECK(named.refuses_single_copy());
   named.before_call();
   const auto begin = std::chrono::steady_clock::now();
   named.before_call();

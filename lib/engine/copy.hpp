@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstddef>
+
+namespace tutti::engine {
+
+/// As memcpy.
+void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes);
+
+/// As memcpy, but past the caches of the processor, where it can: for data that the cache would not
+/// keep until it is read. What was copied so is there for others before the next release store of
+/// this thread.
+void stream_bytes(std::byte* to, const std::byte* from, std::size_t bytes);
+
+}  // namespace tutti::engine

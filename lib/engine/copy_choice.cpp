@@ -1,0 +1,55 @@
+#include "engine/copy_choice.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+namespace tutti::engine {
+namespace {
+
+// A kind is tried twice in a row: the second call finds the data where the first has left it. So
+// often at first, and then once in so many calls.
+constexpr std::uint32_t tries = 2;
+constexpr std::uint32_t first_rounds = 2;
+constexpr std::uint32_t try_each = 100;
+
+}  // namespace
+
+void CopyChoice::Times::add(std::uint32_t time) {
+  ns[next % kept] = time;
+  ++next;
+}
+
+std::uint32_t CopyChoice::Times::shortest() const {
+  const auto count = std::min<std::size_t>(next, kept);
+  if (count == 0) return std::numeric_limits<std::uint32_t>::max();
+  return *std::min_element(ns.begin(), ns.begin() + static_cast<std::ptrdiff_t>(count));
+}
+
+CopyChoice::Case& CopyChoice::of(Operation operation, std::size_t bytes) {
+  const auto size = std::min<std::size_t>(std::bit_width(bytes / least_bytes), sizes - 1);
+  const auto index = static_cast<std::size_t>(operation) % operations;
+  return cases_[index * sizes + size];
+}
+
+Streaming CopyChoice::next(Operation operation, std::size_t bytes) {
+  auto& now = of(operation, bytes);
+  const auto call = now.calls++;
+  const auto turn = call / tries % kinds;
+  if (call < first_rounds * tries * kinds || call % try_each < tries * kinds) {
+    return static_cast<Streaming>(turn);
+  }
+  const auto shorter = [](const Times& a, const Times& b) { return a.shortest() < b.shortest(); };
+  const auto best = std::min_element(now.times.begin(), now.times.end(), shorter);
+  return static_cast<Streaming>(best - now.times.begin());
+}
+
+void CopyChoice::took(Operation operation, std::size_t bytes, Streaming streaming, Duration time) {
+  const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
+  constexpr auto most = std::numeric_limits<std::uint32_t>::max();
+  of(operation, bytes)
+      .times[static_cast<std::size_t>(streaming)]
+      .add(static_cast<std::uint32_t>(std::clamp<std::int64_t>(ns, 0, most)));
+}
+
+}  // namespace tutti::engine

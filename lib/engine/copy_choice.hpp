@@ -1,0 +1,59 @@
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+#include "tutti/operation.hpp"
+
+namespace tutti::engine {
+
+/// Which copies of a call through shared memory go past the caches of the processor.
+enum class Streaming : std::uint8_t {
+  none,
+  out,   ///< into the caller's memory, which is not read again soon
+  both,  ///< into shared memory, too
+};
+
+/// How calls through shared memory copy.
+///
+/// Caches carry data between cores that share one faster than memory, between others several times
+/// slower; and on a virtual machine that changes from second to second. So it is measured: for
+/// each operation and size, the best of the latest few calls of each kind counts, and now and then
+/// the other kinds are tried again. Each rank decides for itself, but all try in the same calls.
+class CopyChoice {
+ public:
+  using Duration = std::chrono::steady_clock::duration;
+
+  /// Calls that move fewer bytes always go through the caches.
+  static constexpr std::size_t least_bytes = std::size_t{32} << 10;
+
+  /// For the next call, of at least least_bytes.
+  [[nodiscard]] Streaming next(Operation operation, std::size_t bytes);
+  /// What a call took.
+  void took(Operation operation, std::size_t bytes, Streaming streaming, Duration time);
+
+ private:
+  static constexpr std::size_t kinds = 3;
+  static constexpr std::size_t kept = 4;
+  static constexpr std::size_t operations = 16;
+  static constexpr std::size_t sizes = 20;
+
+  /// The latest times of one kind. The shortest counts: what is longer waited for others.
+  struct Times {
+    std::array<std::uint32_t, kept> ns{};
+    std::uint32_t next = 0;
+    void add(std::uint32_t time);
+    [[nodiscard]] std::uint32_t shortest() const;
+  };
+  struct Case {
+    std::uint32_t calls = 0;
+    std::array<Times, kinds> times;
+  };
+
+  [[nodiscard]] Case& of(Operation operation, std::size_t bytes);
+  std::array<Case, operations * sizes> cases_{};
+};
+
+}  // namespace tutti::engine
