@@ -258,34 +258,35 @@ bool HostBackend::goes_shared(const CheckedCollective& call, const CallSettings&
   return std::find(known.begin(), known.end(), settings.preferred) == known.end();
 }
 
-engine::SharedCall HostBackend::begin_shared(const CheckedCollective& call) {
+HostBackend::BegunShared HostBackend::begin_shared(const CheckedCollective& call) {
   require_reducible(call);
   if (latest_algorithm_ != SharedPath::name) latest_algorithm_ = SharedPath::name;
   auto signature = signature_of(call);
   signature.algorithm = shared_id;
   if (plane_.failed()) require_no_verdict(signature);
-  return shared_->begin(call, history_->begin_collective(signature).fingerprint);
+  const auto past = history_->begin_collective(signature);
+  return {past, shared_->begin(call, past.fingerprint)};
 }
 
 /// For the driver.
-void HostBackend::prepare_shared(engine::Task& task, const CallSettings& settings) {
-  const auto latest = history_->latest(1).front();
-  task.ticket = latest.ticket;
-  task.late.call = latest.call;
-  task.late.sequence = latest.sequence;
+void HostBackend::prepare_shared(engine::Task& task, const control::PastCall& past,
+                                 const CallSettings& settings) const {
+  task.ticket = past.ticket;
+  task.late.call = past.call;
+  task.late.sequence = past.sequence;
   task.late.timeout = settings.timeout;
-  task.send_call = {.key = {.communicator = group().id, .sequence = latest.sequence},
-                    .signature = latest.call,
-                    .fingerprint = latest.before};
+  task.send_call = {.key = {.communicator = group().id, .sequence = past.sequence},
+                    .signature = past.call,
+                    .fingerprint = past.before};
   task.recv_call = task.send_call;
   task.deadline = Deadline::after(settings.timeout);
 }
 
 void HostBackend::run_shared(const CheckedCollective& call, const CallSettings& settings) {
-  auto shared = begin_shared(call);
-  if (!driver_.has_unsent() && shared_->run(shared)) return history_->end();
+  auto [past, shared] = begin_shared(call);
+  if (!driver_.has_unsent() && shared_->run(shared)) return history_->end(past.ticket);
   engine::Task task(history_);
-  prepare_shared(task, settings);
+  prepare_shared(task, past, settings);
   task.shared = &shared;
   driver_.run(task);
 }
@@ -355,8 +356,9 @@ std::unique_ptr<Pending> HostBackend::start(const CheckedCollective& call,
   driver_.make_helper();
   auto task = std::make_shared<engine::Task>(history_);
   if (goes_shared(call, settings)) {
-    task->shared = &task->own_shared.emplace(begin_shared(call));
-    prepare_shared(*task, settings);
+    auto [past, shared] = begin_shared(call);
+    task->shared = &task->own_shared.emplace(std::move(shared));
+    prepare_shared(*task, past, settings);
   } else {
     prepare(*task, call, settings, task->scratch);
   }

@@ -59,8 +59,13 @@ class HostBackend final : public Backend {
   void require_all_received(const CallSettings& settings);
   [[nodiscard]] bool in_rank_order(const CheckedCollective& call) const;
   [[nodiscard]] bool goes_shared(const CheckedCollective& call, const CallSettings& settings) const;
-  engine::SharedCall begin_shared(const CheckedCollective& call);
-  void prepare_shared(engine::Task& task, const CallSettings& settings);
+  struct BegunShared {
+    control::PastCall past;
+    engine::SharedCall call;
+  };
+  BegunShared begin_shared(const CheckedCollective& call);
+  void prepare_shared(engine::Task& task, const control::PastCall& past,
+                      const CallSettings& settings) const;
   void run_shared(const CheckedCollective& call, const CallSettings& settings);
   void require_no_verdict(const CallSignature& call) const;
   [[nodiscard]] transport::CallContext next_message(std::map<Peer, std::uint64_t>& sequences,

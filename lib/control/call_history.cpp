@@ -38,8 +38,9 @@ std::uint64_t CallHistory::begin(const CallSignature& call) {
 /// A call in flight must be found when a peer speaks of it.
 void CallHistory::grow() {
   std::vector<PastCall> larger(2 * ring_.size());
-  for (const auto& past : ring_) larger[past.sequence % larger.size()] = past;
+  for (const auto& past : ring_) larger[past.sequence & (larger.size() - 1)] = past;
   ring_ = std::move(larger);
+  mask_ = ring_.size() - 1;
 }
 
 PastCall CallHistory::begin_collective(const CallSignature& call) {
@@ -50,7 +51,7 @@ PastCall CallHistory::begin_collective(const CallSignature& call) {
   ++sequence_;
   PastCall past{sequence_, call, fingerprint_, before, 0};
   past.ticket = begin(call);
-  ring_[sequence_ % ring_.size()] = past;
+  entry(sequence_) = past;
   return past;
 }
 
@@ -103,9 +104,9 @@ Activity CallHistory::activity() const {
 
 std::optional<PastCall> CallHistory::find(std::uint64_t sequence) const {
   const std::lock_guard lock(mutex_);
-  const auto& entry = ring_[sequence % ring_.size()];
-  if (sequence == 0 || entry.sequence != sequence) return std::nullopt;
-  return entry;
+  const auto& found = entry(sequence);
+  if (sequence == 0 || found.sequence != sequence) return std::nullopt;
+  return found;
 }
 
 std::vector<PastCall> CallHistory::latest(std::size_t most) const {
@@ -113,7 +114,7 @@ std::vector<PastCall> CallHistory::latest(std::size_t most) const {
   const auto count = std::min<std::uint64_t>({most, ring_.size(), sequence_});
   std::vector<PastCall> result;
   for (auto sequence = sequence_ - count + 1; sequence <= sequence_; ++sequence) {
-    result.push_back(ring_[sequence % ring_.size()]);
+    result.push_back(entry(sequence));
   }
   return result;
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/brief_lock.hpp"
 #include "base/call_signature.hpp"
 #include "control/group.hpp"
 
@@ -81,8 +82,14 @@ class CallHistory {
   std::uint64_t begin(const CallSignature& call);
   void grow();
 
-  mutable std::mutex mutex_;
-  std::vector<PastCall> ring_{kept};
+  [[nodiscard]] PastCall& entry(std::uint64_t sequence) { return ring_[sequence & mask_]; }
+  [[nodiscard]] const PastCall& entry(std::uint64_t sequence) const {
+    return ring_[sequence & mask_];
+  }
+
+  mutable BriefLock mutex_;
+  std::vector<PastCall> ring_{kept};  ///< a power of two: a division would take as long as a lock
+  std::uint64_t mask_ = kept - 1;
   std::array<Slot, recorded> slots_{};
   std::uint64_t ticket_ = 0;
   std::uint64_t awaiting_ticket_ = 0;

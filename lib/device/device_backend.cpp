@@ -202,10 +202,10 @@ void DeviceBackend::synchronize(const CallSettings& settings) {
   }
   const auto ordinal = begun_;
   const auto deadline = Deadline::after(settings.timeout);
-  history_->begin_other(history_->activity().call);
+  const auto ticket = history_->begin_other(history_->activity().call);
   static_cast<void>(wait([&] { return context.cuda().query_stream(settings.stream); },
                          Deadline::never(), deadline, settings.timeout));
-  history_->end();
+  history_->end(ticket);
   finished(settings.stream, ordinal);
 }
 

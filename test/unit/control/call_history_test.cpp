@@ -1,6 +1,9 @@
 // What a rank remembers of its calls, and where two histories differ.
 #include "control/call_history.hpp"
 
+#include <algorithm>
+#include <thread>
+
 #include "support/catch.hpp"
 
 namespace tutti::control::test {
@@ -194,6 +197,31 @@ TEST_CASE("a difference older than what this rank remembers is found in part of 
   REQUIRE(difference);
   CHECK(difference->sequence == 34);
   CHECK(!difference->mine);
+}
+
+TEST_CASE("another thread reads whole calls while calls are made") {
+  CallHistory history;
+  constexpr std::uint64_t calls = 20'000;
+  std::thread caller([&] {
+    for (std::uint64_t i = 1; i <= calls; ++i) {
+      history.end(
+          history.begin_collective({Operation::barrier, Type::u8, Operator::sum, -1, i}).ticket);
+    }
+  });
+  std::size_t torn = 0;
+  std::uint64_t seen = 0;
+  while (seen < calls) {
+    for (const auto& past : history.latest(16)) {
+      torn += past.call.count != past.sequence || past.fingerprint == past.before ? 1 : 0;
+      seen = std::max(seen, past.sequence);
+    }
+    for (const auto& call : history.record()) torn += call.call.count != call.sequence ? 1 : 0;
+    const auto activity = history.activity();
+    torn += activity.call.count != activity.sequence ? 1 : 0;
+  }
+  caller.join();
+  CHECK(torn == 0);
+  CHECK(!history.activity().in_call);
 }
 
 }  // namespace tutti::control::test
