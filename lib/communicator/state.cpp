@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <thread>
 
 #include "algorithm/choice.hpp"
 #include "algorithm/cost_model.hpp"
@@ -104,6 +105,16 @@ void require_known_algorithm(const std::string& wanted) {
                                             fmt::join(all, ", ")));
 }
 
+/// A rank that has died in set-up comes for no memory either, and its death is what people must
+/// hear of: the verdict takes some tens of milliseconds.
+bool fails_soon(const control::Plane& plane) {
+  const auto limit = Deadline::after(std::chrono::milliseconds(60));
+  while (!plane.failed() && !limit.expired()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return plane.failed();
+}
+
 }  // namespace
 
 Job::Job(Bootstrap& bootstrap, const Options& options, const EnvironmentMap& map,
@@ -126,6 +137,7 @@ Job::Job(Bootstrap& bootstrap, const Options& options, const EnvironmentMap& map
                                                     bootstrap::hide_secret_of_environment());
   auto card = rendezvous::make_card(environment);
   std::optional<transport::ArenaSetup> arena_setup;
+  std::string no_arena_because;
   const auto open_arena = [&](const rendezvous::Peers& peers, const bootstrap::JobSecret& secret) {
     if (!environment.shared_memory) return;
     arena_setup.emplace(peers, secret, faults.refuses_shared_memory());
@@ -143,13 +155,14 @@ Job::Job(Bootstrap& bootstrap, const Options& options, const EnvironmentMap& map
     auto outcome =
         arena_setup->finish(plane->peers(), deadline, [this] { return plane->failed(); });
     arena = std::move(outcome.arena);
-    if (!outcome.trouble.empty() && !plane->failed()) {
-      log.warning(fmt::format("the ranks of {} share no memory, so their data goes over TCP: {}",
-                              plane->peers().card(bootstrap.rank()).host.name, outcome.trouble));
-    }
+    no_arena_because = std::move(outcome.trouble);
   }
   const auto sharing = Clock::now();
   plane->wait_until_linked(deadline);
+  if (!no_arena_because.empty() && !fails_soon(*plane)) {
+    log.warning(fmt::format("the ranks of {} share no memory, so their data goes over TCP: {}",
+                            plane->peers().card(bootstrap.rank()).host.name, no_arena_because));
+  }
   const auto linked = Clock::now();
   connect();
   phases = fmt::format("cards {:.1f} ms, shared memory {:.1f} ms, control links {:.1f} ms",

@@ -156,6 +156,8 @@ void Plane::Worker::add_link(rendezvous::Connection connection) {
                                 if (message) router_.on_message(peer, *message);
                               },
                           .closed = [this, peer](int number) { on_link_closed(peer, number); }});
+  // What was found before may not have had a way to the leader, or from it.
+  consensus_.remind();
   const std::lock_guard lock(plane_.mutex_);
   plane_.unlinked_.erase(peer);
   plane_.changed_.notify_all();
@@ -235,7 +237,9 @@ void Plane::Worker::on_message(const Message& message) {
       const bool has_committed = reader.get<std::uint8_t>() != 0;
       std::optional<Finding> committed;
       if (has_committed) committed = Finding::decode(reader, peers_.size());
-      if (reader.ok()) consensus_.on_acknowledgement(message.origin, round, committed);
+      // One that has committed what can't be read is no plain agreement.
+      if (!reader.ok() || has_committed != committed.has_value()) return;
+      consensus_.on_acknowledgement(message.origin, round, committed);
       return;
     }
     case MessageKind::commit:
