@@ -123,8 +123,9 @@ void require_local_rank(const Claim& claim, const Words& words, Resolved& resolv
                        shown(*claim.local_size), *resolved.local_size - 1));
     }
     if (*resolved.local_size > resolved.size) {
-      fail(fmt::format("{}, but {}: a host can't have more ranks than the job",
-                       shown(*claim.local_size), shown(*claim.size)));
+      fail(fmt::format(
+          "{}, but {}: a host can't have more ranks than the job", shown(*claim.local_size),
+          claim.size ? shown(*claim.size) : fmt::format("the job has {}", resolved.size)));
     }
   }
 }

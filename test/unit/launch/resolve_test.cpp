@@ -362,4 +362,11 @@ TEST_CASE("flags are 0 or 1") {
             "TUTTI_INSECURE=yes"));
 }
 
+TEST_CASE("a host with more ranks than the job, whose size only MPI says") {
+  const Map map{{"OMPI_COMM_WORLD_LOCAL_RANK", "0"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "9"}};
+  CHECK(world_error(map, 1, 4, {.local_rank = "0"}) ==
+        "OMPI_COMM_WORLD_LOCAL_SIZE=9, but the job has 4: a host can't have more ranks than the "
+        "job");
+}
+
 }  // namespace tutti::launch::test
