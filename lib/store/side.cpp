@@ -17,6 +17,21 @@ std::uint32_t patience_of(Deadline deadline) {
   return static_cast<std::uint32_t>(std::min(left, milliseconds(std::chrono::hours(1))).count());
 }
 
+std::optional<std::vector<Bytes>> split_gathered(const Bytes& table, int size) {
+  std::vector<Bytes> result;
+  std::span<const std::byte> rest(table);
+  for (int rank = 0; rank < size; ++rank) {
+    ByteReader reader(rest);
+    const auto length = reader.get<std::uint32_t>();
+    if (!reader.ok() || length > reader.left()) return std::nullopt;
+    rest = rest.last(reader.left());
+    result.emplace_back(rest.begin(), rest.begin() + length);
+    rest = rest.subspan(length);
+  }
+  if (!rest.empty()) return std::nullopt;
+  return result;
+}
+
 Bytes encode(const Error& error) {
   constexpr std::size_t most_culprits = 64;
   constexpr std::size_t most_text = 4096;

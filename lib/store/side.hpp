@@ -1,5 +1,8 @@
 #pragma once
 
+#include <optional>
+#include <vector>
+
 #include "store/channel.hpp"
 #include "tutti/deadline.hpp"
 #include "tutti/error.hpp"
@@ -34,6 +37,9 @@ inline constexpr std::size_t most_join = 1024;
 
 /// For the wire: at most an hour.
 [[nodiscard]] std::uint32_t patience_of(Deadline deadline);
+
+/// The contributions of an all-gather's result, one a rank; nothing where it is no such table.
+[[nodiscard]] std::optional<std::vector<Bytes>> split_gathered(const Bytes& table, int size);
 
 [[nodiscard]] Bytes encode(const Error& error);
 [[nodiscard]] Error decode_error(const Bytes& bytes);

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "base/bytes.hpp"
 #include "store/member_side.hpp"
 #include "store/root_side.hpp"
 
@@ -86,22 +85,13 @@ const Bytes& checked(const Bytes& mine) {
 std::vector<Bytes> TcpStore::all_gather(const Bytes& mine, Deadline deadline) {
   if (!side_) return {mine};
   const auto table = side_->exchange(Exchange::all_gather, checked(mine), 0, deadline);
-  std::vector<Bytes> result;
-  std::span<const std::byte> rest(table);
-  for (int rank = 0; rank < size_; ++rank) {
-    ByteReader reader(rest);
-    const auto length = reader.get<std::uint32_t>();
-    if (!reader.ok() || length > reader.left()) break;
-    rest = rest.last(reader.left());
-    result.emplace_back(rest.begin(), rest.begin() + length);
-    rest = rest.subspan(length);
-  }
-  if (result.size() != static_cast<std::size_t>(size_) || !rest.empty()) {
+  auto result = split_gathered(table, size_);
+  if (!result) {
     throw Error(ErrorCode::mismatch,
                 "what rank 0 gathered can't be read: it runs another version "
                 "of tutti");
   }
-  return result;
+  return *std::move(result);
 }
 
 Bytes TcpStore::broadcast(const Bytes& from_root, int root, Deadline deadline) {

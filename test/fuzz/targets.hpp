@@ -29,6 +29,8 @@ void incoming(Input input);
 void outgoing(Input input);
 void message(Input input);
 void control_link(Input input);
+void store(Input input);
+void endpoint(Input input);
 void values(Input input);
 void environment(Input input);
 void fault(Input input);
@@ -44,6 +46,7 @@ inline constexpr std::array targets{
     Target{"values", values},         Target{"environment", environment},
     Target{"fault", fault},           Target{"hostfile", hostfile},
     Target{"map_by", map_by},         Target{"secret", secret},
+    Target{"store", store},           Target{"endpoint", endpoint},
 };
 
 /// Ends the process, which is a finding, where `holds` is false.

@@ -7,6 +7,7 @@
 #include "launch/hostfile.hpp"
 #include "launch/place.hpp"
 #include "launch/placement.hpp"
+#include "launch/resolve.hpp"
 #include "targets.hpp"
 #include "tutti/error.hpp"
 
@@ -31,6 +32,46 @@ EnvironmentMap map_from(Input input) {
     text.erase(0, end + 1);
   }
   return map;
+}
+
+/// Who this process is, by variables and by options, which stand in the map by their own names.
+void check_launch(const EnvironmentMap& map) {
+  const auto word = [&](const char* name) {
+    const auto found = map.find(name);
+    return found == map.end() ? std::string() : found->second;
+  };
+  const launch::Words words{.init = word("--init"),
+                            .rank = word("--rank"),
+                            .size = word("--ranks"),
+                            .local_rank = word("--local-rank")};
+  const auto is_sentence = [](const Error& error) {
+    require(error.code() == ErrorCode::usage && error.sentence().size() > 10,
+            "bad input is a usage error with a sentence");
+  };
+  try {
+    const auto choice = launch::choose_init(map, words);
+    require((choice.init == launch::Init::store) == !choice.url.empty(), "a store has a place");
+    const auto resolved = launch::resolve(map, words, choice);
+    require(resolved.rank >= 0 && resolved.rank < resolved.size, "a rank is one of the ranks");
+    require(resolved.local_rank.value_or(0) >= 0 && resolved.local_size.value_or(1) >= 1,
+            "local ranks are no negative numbers");
+    require(!resolved.chosen || !resolved.text().empty(), "who says so can be told to people");
+  } catch (const Error& error) {
+    is_sentence(error);
+  }
+  try {
+    const auto resolved =
+        launch::require_agreement(map, words, {.rank = 1, .size = 4, .mpi = "an MPI"});
+    (void)resolved.shadow_text();
+  } catch (const Error& error) {
+    is_sentence(error);
+  }
+  try {
+    require(launch::claimed_rank(map, words).value_or(0) >= 0, "a rank is no negative number");
+    (void)launch::flag(map, "TUTTI_INSECURE");
+  } catch (const Error& error) {
+    is_sentence(error);
+  }
 }
 
 }  // namespace
@@ -65,7 +106,7 @@ void environment(Input input) {
   } catch (const Error& error) {
     require_good_sentence(error);
   }
-  (void)launch::started_by_mpi_launcher(map);
+  check_launch(map);
   try {
     const auto claim = launch::read_launcher(map);
     require(claim.local_rank.value_or(0) >= 0, "a local rank is no negative number");
