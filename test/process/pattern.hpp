@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -73,6 +74,14 @@ class Buffer {
   std::size_t begin_;
   std::vector<unsigned char> bytes_;
 };
+
+/// Ends the test where an all_reduce over `count` elements gives anything wrong.
+inline void require_sum(Communicator& communicator, std::size_t count = 1000) {
+  std::vector<std::int32_t> data(count, communicator.rank() + 1);
+  communicator.all_reduce(in_place, std::span(data), sum);
+  const int due = communicator.size() * (communicator.size() + 1) / 2;
+  for (const auto value : data) expect(value == due, "WRONG DATA in all_reduce");
+}
 
 inline constexpr int sizes[] = {1, 2, 3, 4, 5, 8};
 

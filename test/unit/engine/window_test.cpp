@@ -1,0 +1,169 @@
+// Which steps of a schedule are on their way together, over links that do nothing by themselves.
+#include "algorithm/algorithms.hpp"
+#include "engine/execution.hpp"
+#include "engine/reduce.hpp"
+#include "support/catch.hpp"
+
+namespace tutti::engine::test {
+
+namespace {
+
+/// One rank whose links never move anything: what it starts stays on its way.
+class StillLinks final : public transport::Links {
+ public:
+  std::vector<transport::SendRequest*> sends;
+  std::vector<transport::RecvRequest*> receives;
+
+  void post(transport::SendRequest& request) override { sends.push_back(&request); }
+  void post(transport::RecvRequest& request) override { receives.push_back(&request); }
+  void announce(int, const transport::CallContext&) override {}
+  void finish_collective(const transport::StreamKey&) override {}
+  void finish_sent(const transport::StreamKey&, int) override {}
+  void finish_received(const transport::StreamKey&, int) override {}
+  bool progress(std::chrono::nanoseconds) override { return false; }
+  [[nodiscard]] transport::LinkState state(int, bool) const override { return {}; }
+};
+
+using algorithm::Buffer;
+using algorithm::Region;
+using algorithm::StepKind;
+using algorithm::StepPattern;
+
+StepPattern step(StepKind kind, int peer, Region region, Buffer from = Buffer::output,
+                 std::int64_t from_shift = 0) {
+  return {.kind = kind,
+          .peer = peer,
+          .to = Buffer::output,
+          .from = from,
+          .offset = {region.begin, 0, 0},
+          .length = region.length(),
+          .end = {region.end, 0, 0},
+          .from_shift = {from_shift}};
+}
+
+struct OneRank {
+  algorithm::Schedule schedule;
+  std::vector<std::byte> input;
+  std::vector<std::byte> output;
+  transport::CallContext call{.key = {.sequence = 1}};
+  std::vector<int> world{0, 1, 2, 3, 4, 5, 6, 7};
+  StillLinks links;
+  Execution execution;
+
+  explicit OneRank(std::vector<StepPattern> steps, bool in_place = false)
+      : schedule{.algorithm = "by hand", .loops = {{.steps = std::move(steps)}}},
+        input(100, std::byte{1}),
+        output(100, std::byte{2}),
+        execution(schedule,
+                  Memory{.input = in_place ? output.data() : input.data(),
+                         .output = output.data(),
+                         .reduce = reduce_function(Type::u8, Operator::sum)},
+                  Execution::Names{call, call, world}, links) {
+    execution.advance();
+  }
+};
+
+void finish(transport::SendRequest& request) {
+  request.taken = request.from.size();
+}
+void finish(transport::RecvRequest& request) {
+  request.received = request.to.size();
+}
+
+}  // namespace
+
+TEST_CASE("steps that touch nothing in common are on their way together") {
+  OneRank rank({step(StepKind::recv, 1, {0, 10}), step(StepKind::send, 2, {10, 20}),
+                step(StepKind::recv, 3, {20, 30}), step(StepKind::send, 1, {30, 40})});
+  CHECK(rank.links.sends.size() == 2);
+  CHECK(rank.links.receives.size() == 2);
+}
+
+TEST_CASE("a step waits for the earlier one whose data it reads or overwrites") {
+  SECTION("read after write") {
+    OneRank rank({step(StepKind::recv, 1, {0, 10}), step(StepKind::send, 2, {9, 20})});
+    CHECK(rank.links.sends.empty());
+    finish(*rank.links.receives[0]);
+    CHECK(!rank.execution.advance());
+    CHECK(rank.links.sends.size() == 1);
+  }
+  SECTION("write after read") {
+    OneRank rank({step(StepKind::send, 1, {0, 10}), step(StepKind::recv, 2, {9, 20})});
+    CHECK(rank.links.receives.empty());
+    finish(*rank.links.sends[0]);
+    CHECK(!rank.execution.advance());
+    CHECK(rank.links.receives.size() == 1);
+  }
+  SECTION("write after write") {
+    OneRank rank({step(StepKind::recv, 1, {0, 10}), step(StepKind::recv, 2, {9, 20})});
+    CHECK(rank.links.receives.size() == 1);
+  }
+  SECTION("read after read needs no waiting") {
+    OneRank rank({step(StepKind::send, 1, {0, 10}), step(StepKind::send, 2, {0, 10})});
+    CHECK(rank.links.sends.size() == 2);
+  }
+  SECTION("a reduction reads both its sources") {
+    OneRank rank({step(StepKind::recv, 1, {0, 10}),
+                  step(StepKind::reduce, -1, {50, 60}, Buffer::output, -50)});
+    CHECK(rank.output[50] == std::byte{2});
+    finish(*rank.links.receives[0]);
+    CHECK(rank.execution.advance());
+    CHECK(rank.output[50] == std::byte{4});
+  }
+}
+
+TEST_CASE("input is another name of output in place, and other memory else") {
+  const std::vector<StepPattern> steps{step(StepKind::send, 1, {0, 10}, Buffer::input),
+                                       step(StepKind::recv, 2, {0, 10})};
+  OneRank elsewhere(steps, false);
+  CHECK(elsewhere.links.receives.size() == 1);
+  CHECK(elsewhere.links.sends[0]->from.data() == elsewhere.input.data());
+  OneRank in_place(steps, true);
+  CHECK(in_place.links.receives.empty());
+  CHECK(in_place.links.sends[0]->from.data() == in_place.output.data());
+}
+
+TEST_CASE("steps with one peer start in their order") {
+  // The second of three waits for data, so the third waits too.
+  OneRank rank({step(StepKind::recv, 2, {0, 10}), step(StepKind::send, 1, {0, 10}),
+                step(StepKind::send, 1, {50, 60}), step(StepKind::send, 3, {60, 70})});
+  REQUIRE(rank.links.sends.size() == 1);
+  CHECK(rank.links.sends[0]->peer == 3);
+  finish(*rank.links.receives[0]);
+  rank.execution.advance();
+  REQUIRE(rank.links.sends.size() == 3);
+  CHECK(rank.links.sends[1]->from.data() == rank.output.data());
+  CHECK(rank.links.sends[2]->from.data() == rank.output.data() + 50);
+}
+
+TEST_CASE("no more steps than the window are on their way") {
+  std::vector<StepPattern> steps;
+  for (int i = 0; i < 100; ++i) steps.push_back(step(StepKind::send, 1, {i, i + 1}));
+  OneRank rank(steps);
+  CHECK(rank.links.sends.size() == Execution::window);
+  finish(*rank.links.sends[1]);  // not the oldest
+  rank.execution.advance();
+  CHECK(rank.links.sends.size() == Execution::window);
+  finish(*rank.links.sends[0]);
+  rank.execution.advance();
+  CHECK(rank.links.sends.size() == Execution::window + 2);
+}
+
+TEST_CASE("whom a schedule waits for is known") {
+  OneRank rank({step(StepKind::recv, 1, {0, 10}), step(StepKind::send, 2, {5, 20}),
+                step(StepKind::send, 3, {30, 40})});
+  const auto awaited = rank.execution.awaited();
+  REQUIRE(awaited.size() == 2);  // rank 2 is not waited for: its step has not begun
+  CHECK(awaited[0].peer == 1);
+  CHECK(awaited[0].receiving);
+  CHECK(awaited[1].peer == 3);
+  CHECK(!awaited[1].receiving);
+}
+
+TEST_CASE("an empty schedule is done at once") {
+  OneRank rank({});
+  CHECK(rank.execution.advance());
+  CHECK(rank.execution.awaited().empty());
+}
+
+}  // namespace tutti::engine::test

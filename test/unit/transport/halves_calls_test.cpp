@@ -1,0 +1,217 @@
+// The two halves of a link: ends, and what each side learns of the other's calls.
+#include <netinet/in.h>
+#include <poll.h>
+
+#include <thread>
+
+#include "support/catch.hpp"
+#include "wire.hpp"
+
+namespace tutti::transport::test {
+
+TEST_CASE("what has arrived is read before the peer's end is reported") {
+  Wire wire(1 << 20);
+  Sending sending(collective(1), pattern(100'000));
+  Receiving receiving(collective(1), 100'000);
+  wire.out.post(sending.request);
+  wire.out.write();
+  REQUIRE(sending.request.done());
+  wire.out.shut_down();
+  wire.in.post(receiving.request);
+  for (int i = 0; i < 100; ++i) wire.in.read();
+  CHECK(receiving.request.done());
+  CHECK(receiving.bytes == sending.bytes);
+  CHECK(wire.in.failure() == "the peer closed it");
+}
+
+TEST_CASE("both halves name the reason when the peer is gone") {
+  SocketPair pair;
+  Witness witness;
+  OutgoingHalf out(1, 64, witness);
+  out.connect(std::move(pair.one));
+  CHECK(out.failure().empty());
+  pair.other.reset();
+  Sending sending(collective(1), pattern(10));
+  out.post(sending.request);
+  out.write();
+  out.read();
+  CHECK(!out.failure().empty());
+  CHECK(!sending.request.done());
+  CHECK(!out.write());  // and stays quiet
+  CHECK(out.unacknowledged() == 0);
+}
+
+TEST_CASE("requests posted before the connection stands are served once it does") {
+  Witness witness;
+  OutgoingHalf out(1, 64, witness);
+  IncomingHalf in(0, 64, witness);
+  Sending small(collective(1), pattern(10));
+  Sending large(collective(2), pattern(1000));
+  Receiving small_to(collective(1), 10);
+  Receiving large_to(collective(2), 1000);
+  out.post(small.request);
+  out.post(large.request);
+  CHECK(!out.write());
+  in.post(small_to.request);
+  in.post(large_to.request);
+  CHECK(!in.read());
+  SocketPair pair;
+  out.connect(std::move(pair.one));
+  in.connect(std::move(pair.other));
+  for (int i = 0; i < 10; ++i) {
+    out.write();
+    in.read();
+    in.write();
+    out.read();
+  }
+  CHECK(small_to.bytes == small.bytes);
+  CHECK(large_to.bytes == large.bytes);
+}
+
+TEST_CASE("each side is told of the other's call") {
+  Wire wire(64);
+  Sending sending(collective(1, 1000), pattern(1000));
+  Receiving receiving(collective(1, 1000), 1000);
+  wire.in.post(receiving.request);
+  wire.pump();
+  REQUIRE(wire.at_sender.told.size() == 1);  // by the grant
+  CHECK(wire.at_sender.told[0].peer == 1);
+  CHECK(wire.at_sender.told[0].call == receiving.call);
+  wire.out.post(sending.request);
+  wire.pump();
+  REQUIRE(wire.at_receiver.told.size() == 1);
+  CHECK(wire.at_receiver.told[0].peer == 0);
+  CHECK(wire.at_receiver.told[0].call == sending.call);
+  CHECK(receiving.request.done());
+}
+
+TEST_CASE("a receiver leaves the data of another call alone") {
+  for (const std::size_t length : {10, 1000}) {
+    for (const bool receiver_first : {false, true}) {
+      Wire wire(64);
+      wire.at_receiver.accepts = [](const CallContext& theirs) {
+        return theirs.signature.count == 5;
+      };
+      Sending sending(collective(1, 7), pattern(length));
+      Receiving receiving(collective(1, 5), length);
+      if (receiver_first) wire.in.post(receiving.request);
+      wire.out.post(sending.request);
+      wire.pump();
+      if (!receiver_first) wire.in.post(receiving.request);
+      wire.pump();
+      INFO("length " << length << ", receiver first " << receiver_first);
+      REQUIRE(!wire.at_receiver.told.empty());
+      REQUIRE(wire.at_receiver.told[0].call.signature.count == 7);
+      REQUIRE(receiving.request.received == 0);
+      REQUIRE(receiving.bytes == Buffer(length));
+      REQUIRE(wire.in.failure().empty());  // the link itself is sound
+    }
+  }
+}
+
+TEST_CASE("a sender does not fill the buffer of another call") {
+  Wire wire(64);
+  wire.at_sender.accepts = [](const CallContext& theirs) { return theirs.signature.count == 5; };
+  Sending sending(collective(1, 5), pattern(1000));
+  Receiving receiving(collective(1, 7), 1000);
+  SECTION("the grant comes first") {
+    wire.in.post(receiving.request);
+    wire.pump();
+    wire.out.post(sending.request);
+  }
+  SECTION("the call comes first") {
+    wire.out.post(sending.request);
+    wire.pump();
+    wire.in.post(receiving.request);
+  }
+  wire.pump();
+  CHECK(!wire.at_sender.told.empty());
+  CHECK(!sending.request.done());
+  CHECK(sending.request.taken <= 64);  // at most what went ahead
+  CHECK(!receiving.request.done());
+}
+
+TEST_CASE("a message without bytes still tells of its call") {
+  Wire wire(64);
+  const auto call = message(Operation::send, 9);
+  wire.out.announce(call);
+  wire.pump();
+  REQUIRE(wire.at_receiver.told.size() == 1);
+  CHECK(wire.at_receiver.told[0].call == call);
+  CHECK(wire.is_sound());
+}
+
+TEST_CASE("what is not acknowledged yet is known") {
+  SocketPair pair;
+  Witness witness;
+  OutgoingHalf out(1, 64, witness);
+  CHECK(out.unacknowledged() == 0);
+  out.connect(std::move(pair.one));
+  CHECK(out.unacknowledged() == 0);
+  Sending sending(collective(1), pattern(10));
+  out.post(sending.request);
+  out.write();
+  CHECK(out.unacknowledged() > 0);  // on a Unix socket: until the peer has read it
+  Stranger(std::move(pair.other)).read(1000);
+  CHECK(out.unacknowledged() == 0);
+}
+
+TEST_CASE("what was read together with the last bytes is not left until more comes") {
+  // Two MiB at once, all of it in the kernel, and then silence: the pieces to reduce go through the
+  // staging buffer.
+  const Descriptor listening(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int big = 8 << 20;
+  ::setsockopt(listening.get(), SOL_SOCKET, SO_RCVBUFFORCE, &big, sizeof big);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  auto* const plain = reinterpret_cast<sockaddr*>(&address);
+  REQUIRE(::bind(listening.get(), plain, length) == 0);
+  REQUIRE(::listen(listening.get(), 1) == 0);
+  REQUIRE(::getsockname(listening.get(), plain, &length) == 0);
+  const Descriptor writer(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ::setsockopt(writer.get(), SOL_SOCKET, SO_SNDBUFFORCE, &big, sizeof big);
+  REQUIRE(::connect(writer.get(), plain, length) == 0);
+  Witness witness;
+  IncomingHalf half(0, 16384, witness);
+  half.connect(Descriptor(::accept(listening.get(), nullptr, nullptr)));
+
+  const std::size_t piece = most_payload_bytes - frame_header_bytes;
+  constexpr std::size_t pieces = 8;
+  Buffer to(pieces * piece);
+  Buffer mine(to.size(), std::byte{1});
+  CallContext call;
+  call.key.sequence = 1;
+  RecvRequest request;
+  request.peer = 0;
+  request.call = &call;
+  request.to = to;
+  request.combine_with = mine.data();
+  request.reduce = [](std::byte* out, const std::byte* a, const std::byte*, std::size_t count) {
+    std::copy(a, a + count, out);
+  };
+  half.post(request);
+  Buffer wire;
+  for (std::size_t i = 0; i < pieces; ++i) {
+    const auto header = encode({.kind = FrameKind::data,
+                                .payload = static_cast<std::uint32_t>(piece),
+                                .position = i * piece,
+                                .call = call});
+    wire.insert(wire.end(), header.begin(), header.end());
+    wire.resize(wire.size() + piece);
+  }
+  std::thread([&] {
+    for (std::size_t sent = 0; sent < wire.size();) {
+      const auto done = ::write(writer.get(), wire.data() + sent, wire.size() - sent);
+      if (done <= 0) return;
+      sent += static_cast<std::size_t>(done);
+    }
+  }).join();
+  // As the engine does: reads only while the socket has something.
+  pollfd readable{half.fd(), POLLIN, 0};
+  while (!request.done() && ::poll(&readable, 1, 300) == 1) half.read();
+  CHECK(request.done());
+}
+
+}  // namespace tutti::transport::test
