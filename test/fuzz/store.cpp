@@ -113,7 +113,9 @@ void endpoint(Input input) {
     (void)found.says_where();
   } catch (const Error& error) {
     require(error.code() == ErrorCode::usage, "bad input is a usage error");
-    require(error.sentence().find("--init") != std::string::npos, "the sentence says a remedy");
+    require(error.sentence().find("--init") != std::string::npos ||
+                error.sentence().starts_with("MASTER_PORT="),
+            "the sentence names what is unusable");
   }
 }
 
