@@ -90,26 +90,47 @@ void card(Input input) {
   }
 }
 
-// A line with the filter, then lines with names of interfaces.
+// A line with the filter, then lines with names of interfaces, some with their address behind.
 void interfaces(Input input) {
   auto text = text_of(input);
   const auto line_end = std::min(text.find('\n'), text.size());
   rendezvous::InterfaceFilter filter;
   try {
-    filter = rendezvous::InterfaceFilter(text.substr(0, line_end), "TUTTI_SOCKET_IFNAME");
-  } catch (const Error&) {
+    filter = rendezvous::InterfaceFilter(text.substr(0, line_end), "TUTTI_SOCKET_IFNAME=");
+  } catch (const Error& error) {
+    require(error.code() == ErrorCode::usage && error.sentence().starts_with("TUTTI_SOCKET_IFNAME"),
+            "bad input is a usage error that names the variable");
     return;
   }
   text.erase(0, line_end);
   bool allows_all = true;
+  std::vector<rendezvous::Interface> all;
   while (!text.empty()) {
     text.erase(0, 1);
     const auto end = std::min(text.find('\n'), text.size());
-    allows_all = filter.allows(text.substr(0, end)) && allows_all;
+    const auto line = text.substr(0, end);
+    const auto blank = std::min(line.find(' '), line.size());
+    const auto name = line.substr(0, blank);
+    allows_all = filter.allows(name) && allows_all;
+    if (blank < line.size()) {
+      if (const auto address = rendezvous::SocketAddress::parse(line.substr(blank + 1))) {
+        all.push_back({.name = name, .address = *address, .prefix_bits = 24});
+        allows_all = filter.allows(all.back()) && allows_all;
+      }
+    }
     text.erase(0, end);
   }
-  require(line_end > 0 || allows_all, "an empty filter allows all");
+  require(filter.is_set() || allows_all, "a filter that names nothing allows all");
   require(!filter.names_some() || line_end > 0, "an empty filter names none");
+  for (const auto family : {SocketFamily::any, SocketFamily::v4, SocketFamily::v6}) {
+    try {
+      const auto chosen =
+          rendezvous::choose_interfaces(all, filter, "TUTTI_SOCKET_IFNAME=", family);
+      require(chosen.size() <= all.size(), "no interface comes out of nothing");
+    } catch (const Error& error) {
+      require(error.code() == ErrorCode::usage, "no interface is left: a usage error");
+    }
+  }
 }
 
 }  // namespace tutti::fuzz
