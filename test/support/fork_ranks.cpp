@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -20,14 +19,10 @@
 #include <thread>
 
 #include "base/bytes.hpp"
+#include "support/fork_board.hpp"
 
 namespace tutti::test {
 namespace {
-
-constexpr int most_ranks = 64;
-constexpr std::size_t message_room = std::size_t{16} << 10;
-constexpr std::size_t report_room = std::size_t{128} << 10;
-constexpr std::size_t said_room = std::size_t{8} << 10;
 
 std::int64_t now_ns() {
   return Clock::now().time_since_epoch().count();
@@ -38,34 +33,6 @@ Clock::time_point time_of(std::int64_t ns) {
 }
 
 }  // namespace
-
-// Every member is used through memory that several processes map: the atomics must be free of
-// locks, and nothing in here may hold a pointer.
-struct Board {
-  struct Message {
-    std::uint32_t length;
-    std::array<std::byte, message_room> bytes;
-  };
-  struct Cell {
-    // Of the bootstrap: two messages, since a rank may be one exchange ahead of its peers.
-    std::atomic<std::uint64_t> round;
-    std::array<Message, 2> messages;
-    // For the parent.
-    std::atomic<std::uint64_t> marks;
-    std::atomic<std::int64_t> stamp;
-    std::atomic<std::uint32_t> said_length;
-    std::array<char, said_room> said;
-    std::atomic<std::int64_t> ended;
-    std::atomic<std::uint32_t> report_length;  // 0: no report
-    std::array<std::byte, report_room> report;
-  };
-  int size;
-  std::atomic<bool> go;
-  std::array<Cell, most_ranks> cells;
-
-  Cell& cell(int rank) { return cells[static_cast<std::size_t>(rank)]; }
-};
-static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 int patience() {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -83,60 +50,6 @@ double seconds(Clock::duration time) {
 
 void expect(bool holds, const std::string& sentence) {
   if (!holds) throw std::runtime_error(sentence);
-}
-
-// ---- the bootstrap
-
-int ForkBootstrap::size() const {
-  return board_.size;
-}
-
-std::vector<Bytes> ForkBootstrap::exchange(const Bytes& mine, Deadline deadline) {
-  const auto round = ++round_;
-  if (before) before(static_cast<int>(round));
-  expect(mine.size() <= message_room, "a bootstrap message is longer than the test has room for");
-  auto& own = board_.cell(rank_);
-  auto& message = own.messages[round % 2];
-  message.length = static_cast<std::uint32_t>(mine.size());
-  std::copy(mine.begin(), mine.end(), message.bytes.begin());
-  own.round.store(round, std::memory_order_release);
-
-  std::vector<Bytes> all;
-  for (int rank = 0; rank < board_.size; ++rank) {
-    auto& cell = board_.cell(rank);
-    for (int polls = 0; cell.round.load(std::memory_order_acquire) < round; ++polls) {
-      if (deadline.expired()) {
-        throw Error(ErrorCode::timeout,
-                    fmt::format("set-up timed out in exchange {} of the bootstrap: rank {} has not "
-                                "come",
-                                round, rank))
-            .with_culprits({rank});
-      }
-      if (polls < 100) {
-        ::sched_yield();
-      } else {
-        std::this_thread::sleep_for(200us);
-      }
-    }
-    const auto& theirs = cell.messages[round % 2];
-    all.emplace_back(theirs.bytes.begin(), theirs.bytes.begin() + theirs.length);
-  }
-  if (after) after(static_cast<int>(round));
-  return all;
-}
-
-std::vector<Bytes> ForkBootstrap::all_gather(const Bytes& mine, Deadline deadline) {
-  return exchange(mine, deadline);
-}
-
-Bytes ForkBootstrap::broadcast(const Bytes& from_root, int root, Deadline deadline) {
-  auto all = exchange(rank_ == root ? from_root : Bytes(), deadline);
-  latest_broadcast_ = all.at(static_cast<std::size_t>(root));
-  return latest_broadcast_;
-}
-
-void ForkBootstrap::barrier(Deadline deadline) {
-  exchange({}, deadline);
 }
 
 // ---- the rank's side
