@@ -56,7 +56,7 @@ struct Report {
   Clock::duration destruction{};   ///< of its communicators
 };
 
-/// Memory that the parent and all ranks share; defined in fork_ranks.cpp.
+/// Memory that the parent and all ranks share; defined in fork_board.hpp.
 struct Board;
 
 /// A bootstrap over shared memory that was made before the fork.
