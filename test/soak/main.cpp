@@ -43,6 +43,13 @@ int main(int argc, char** argv) {
   app.add_subcommand("cost", "what fingerprints and the recorder cost a call")->callback([&] {
     status = tutti::soak::cost();
   });
+  std::size_t connections = 10'000;
+  auto* const strangers =
+      app.add_subcommand("intruders", "bad connections of eight kinds beside a job, which goes on");
+  strangers->add_option("--connections", connections, "at a running job, and again at a meeting")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  strangers->callback([&] { status = tutti::soak::intruders(connections); });
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,0 +1,257 @@
+// Thousands of bad connections of eight kinds, at the ports of a job that runs and at the port
+// where a job without MPI meets: its data stays right, its memory flat.
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <thread>
+
+#include "fault/loops.hpp"
+#include "fault/strangers.hpp"
+#include "rendezvous/handshake.hpp"
+#include "support/secret.hpp"
+#include "tally.hpp"
+#include "tutti/environment.hpp"
+
+namespace tutti::soak {
+namespace {
+
+using namespace test;
+
+constexpr int size = 3;
+constexpr std::size_t most_at_once = 40;  // a port; fewer than those that may wait
+constexpr long most_growth_kib = 1024;
+
+Bytes bytes_of(const std::string& text) {
+  const auto view = std::as_bytes(std::span(text));
+  return {view.begin(), view.end()};
+}
+
+Bytes random_bytes(std::size_t count) {
+  Bytes bytes(count);
+  bootstrap::draw_random(bytes);
+  return bytes;
+}
+
+/// By the rules, but under a secret that is not the job's.
+Bytes wrong_proof(const Bytes& hello_read, std::size_t length) {
+  rendezvous::Hello hello{};
+  std::copy_n(hello_read.begin(), std::min(hello_read.size(), hello.size()), hello.begin());
+  rendezvous::Nonce nonce{};
+  bootstrap::draw_random(nonce);
+  const rendezvous::Membership self{.secret = known_secret(), .epoch = 0, .rank = 1, .size = size};
+  const auto made = rendezvous::make_proof(self, 0, rendezvous::LinkKind::data, hello, nonce);
+  const auto* const proof = std::get_if<rendezvous::Proof>(&made);
+  if (proof == nullptr) return {};
+  return {proof->begin(), proof->begin() + static_cast<std::ptrdiff_t>(length)};
+}
+
+std::vector<Manners> eight_kinds() {
+  return {
+      {"random bytes", true, [](const Bytes&) { return random_bytes(300); }},
+      {"much nonsense", true, [](const Bytes&) { return random_bytes(std::size_t{1} << 16); }},
+      {"HTTP", true, [](const Bytes&) { return bytes_of("GET / HTTP/1.1\r\nHost: a\r\n\r\n"); }},
+      {"TLS", true,
+       [](const Bytes&) {
+         auto hello = bytes_of({"\x16\x03\x01\x00\xc8\x01\x00\x00\xc4\x03\x03", 11});
+         hello.resize(205, std::byte{7});
+         return hello;
+       }},
+      {"its own hello thrice", false,
+       [](const Bytes& hello) {
+         auto words = hello;
+         words.insert(words.end(), hello.begin(), hello.end());
+         words.insert(words.end(), hello.begin(), hello.end());
+         return words;
+       }},
+      {"a proof of another job", false,
+       [](const Bytes& hello) { return wrong_proof(hello, rendezvous::proof_bytes); }},
+      {"half a proof, then silence", false,
+       [](const Bytes& hello) { return wrong_proof(hello, rendezvous::proof_bytes / 2); }},
+      {"silence", true, {}},
+  };
+}
+
+/// Bad connections, some at once at each door, kind after kind.
+class Crowd {
+ public:
+  Crowd(const std::vector<Door>& doors, std::size_t connections)
+      : kinds_(eight_kinds()), left_(connections) {
+    // Each kind comes, however few they are.
+    const auto at_once =
+        std::clamp<std::size_t>(connections / (kinds_.size() * doors.size()), 1, most_at_once);
+    for (const auto& door : doors) doors_.insert(doors_.end(), at_once, door);
+  }
+
+  /// False once there have been enough.
+  bool visit_next() {
+    if (left_ == 0) return false;
+    const auto receptions = visit(doors_, kinds_[round_++ % kinds_.size()], 5s * patience());
+    made_ += receptions.size();
+    left_ -= std::min(left_, receptions.size());
+    for (const auto& reception : receptions) {
+      const bool is_dropped =
+          reception.connected && reception.closed && reception.received <= rendezvous::hello_bytes;
+      if (!is_dropped) ++not_dropped_;
+    }
+    return true;
+  }
+
+  /// True if all were dropped.
+  bool report(const std::string& where) const {
+    fmt::print("{}: {} bad connections of {} kinds, {} not dropped\n", where, made_, kinds_.size(),
+               not_dropped_);
+    return not_dropped_ == 0;
+  }
+
+ private:
+  std::vector<Manners> kinds_;
+  std::vector<Door> doors_;
+  std::size_t left_;
+  std::size_t round_ = 0;
+  std::size_t made_ = 0;
+  std::size_t not_dropped_ = 0;
+};
+
+/// How fast a job goes, with and without something beside it, in turns.
+class Paces {
+ public:
+  explicit Paces(Job& job) : job_(job) {}
+
+  template <class Action>
+  double pace(Action action) {
+    const auto begin = Clock::now();
+    const auto before = job_.marks(0);
+    action();
+    return static_cast<double>(job_.marks(0) - before) / seconds(Clock::now() - begin);
+  }
+  void add(double beside, double alone) {
+    if (alone > 0) ratios_.push_back(beside / alone);
+    beside_ += beside;
+    alone_ += alone;
+  }
+  void report() {
+    std::sort(ratios_.begin(), ratios_.end());
+    const auto at = [this](double part) {
+      return ratios_[static_cast<std::size_t>(part * static_cast<double>(ratios_.size() - 1))];
+    };
+    const auto count = static_cast<double>(ratios_.size());
+    fmt::print(
+        "throughput: {:.0f} all_reduces a second alone, {:.0f} meanwhile; in turns, {} pairs: "
+        "{:.2f} times ({:.2f} to {:.2f})\n",
+        alone_ / count, beside_ / count, ratios_.size(), at(0.5), at(0.25), at(0.75));
+  }
+
+ private:
+  Job& job_;
+  std::vector<double> ratios_;
+  double beside_ = 0;
+  double alone_ = 0;
+};
+
+/// True if it went as it should.
+bool at_a_running_job(std::size_t connections) {
+  Job job(size, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator({.timeout = 60s});
+    const int rounds = reduce_until_told(rank, communicator, 1000);
+    communicator.finalize();
+    return fmt::format("{} verified rounds", rounds);
+  });
+  job.await_marks_of_all(100);
+  std::vector<Door> doors;
+  for (int rank = 0; rank < size; ++rank) {
+    for (auto& door : doors_of(job.pid(rank), rank)) doors.push_back(std::move(door));
+  }
+  if (doors.empty()) throw std::runtime_error("nobody listens");
+  visit(doors, eight_kinds()[0], 5s);  // so that the first allocations do not count
+  std::vector<long> resident;
+  for (int rank = 0; rank < size; ++rank) resident.push_back(resident_kib(job.pid(rank)));
+
+  Crowd crowd(doors, connections);
+  Paces paces(job);
+  while (true) {
+    bool more = true;
+    const auto begin = Clock::now();
+    const auto beside = paces.pace([&] { more = crowd.visit_next(); });
+    if (!more) break;
+    const auto time = std::max<Clock::duration>(Clock::now() - begin, 100ms);
+    paces.add(beside, paces.pace([&] { std::this_thread::sleep_for(time); }));
+  }
+  long growth = 0;
+  for (int rank = 0; rank < size; ++rank) {
+    growth =
+        std::max(growth, resident_kib(job.pid(rank)) - resident[static_cast<std::size_t>(rank)]);
+  }
+  job.tell_go();
+  const auto reports = job.finish(60s);
+  const auto wrong = trouble(reports);
+  const bool all_dropped =
+      crowd.report(fmt::format("at the {} ports of a running job of {} ranks", doors.size(), size));
+  fmt::print("memory: {} KiB more at most, in any rank\n", growth);
+  paces.report();
+  fmt::print("data: {}\n", wrong.empty() ? reports[0].text : wrong);
+  return wrong.empty() && all_dropped && growth <= most_growth_kib;
+}
+
+int free_port() {
+  const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
+      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) {
+    throw std::runtime_error("no port of loopback is free");
+  }
+  return ntohs(address.sin_port);
+}
+
+/// Rank 0 waits for the others where strangers come instead; then the others come.
+bool at_the_meeting_point(std::size_t connections) {
+  const int port = free_port();
+  Job job(size, [port](Rank& rank) -> std::string {
+    ::setenv("TUTTI_INIT", fmt::format("tcp://127.0.0.1:{}", port).c_str(), 1);
+    ::setenv("TUTTI_RANK", std::to_string(rank.rank()).c_str(), 1);
+    ::setenv("TUTTI_SIZE", std::to_string(size).c_str(), 1);
+    ::setenv("TUTTI_SECRET", "the secret of the soak: 0123456789abcdef0123456789", 1);
+    rank.mark();
+    if (rank.rank() != 0) rank.wait_for_go();
+    auto communicator = from_environment({.timeout = 300s});
+    std::vector<float> data(1000);
+    reduce_and_check(rank, communicator, data);
+    communicator.finalize();
+    return "a verified all_reduce";
+  });
+  job.await_marks_of_all(1);
+  std::vector<Door> doors;
+  for (const auto limit = Clock::now() + 20s; doors.empty() && Clock::now() < limit;) {
+    std::this_thread::sleep_for(10ms);
+    doors = doors_of(job.pid(0), 0);
+  }
+  if (doors.empty()) throw std::runtime_error("rank 0 does not listen");
+  visit(doors, eight_kinds()[0], 5s);
+  const long before = resident_kib(job.pid(0));
+  Crowd crowd(doors, connections);
+  while (crowd.visit_next()) {
+  }
+  const long growth = resident_kib(job.pid(0)) - before;
+  job.tell_go();
+  const auto reports = job.finish(60s);
+  const auto wrong = trouble(reports);
+  const bool all_dropped = crowd.report("where a job without MPI meets, before its ranks come");
+  fmt::print("memory: {} KiB more\ndata: {}\n", growth, wrong.empty() ? reports[0].text : wrong);
+  return wrong.empty() && all_dropped && growth <= most_growth_kib;
+}
+
+}  // namespace
+
+int intruders(std::size_t connections) {
+  raise_descriptor_limit();
+  const bool running = at_a_running_job(connections);
+  const bool meeting = at_the_meeting_point(connections);
+  return running && meeting ? 0 : 1;
+}
+
+}  // namespace tutti::soak
