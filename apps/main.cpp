@@ -13,6 +13,7 @@
 #include "doctor/doctor.hpp"
 #include "hostfile.hpp"
 #include "plan/plan.hpp"
+#include "rendezvous/tls.hpp"
 #include "subcommands.hpp"
 #include "trace.hpp"
 #include "tutti/version.hpp"
@@ -30,13 +31,16 @@ std::string version_text() {
   int nccl_version = 0;
   if (nccl.usable()) nccl.calls.get_version(&nccl_version);
   return fmt::format(
-      "tutti {}\nMPI: {}\nGloo, to compare with: {}\nCUDA driver: {}\nNCCL: {}\n", version_string,
+      "tutti {}\nMPI: {}\nGloo, to compare with: {}\nEncrypted links: {}\nCUDA driver: {}\nNCCL: "
+      "{}\n",
+      version_string,
 #ifdef TUTTI_HAS_MPI
       TUTTI_HAS_MPI,
 #else
       "not built in",
 #endif
-      bench::gloo_version(), found_text(cuda.missing),
+      bench::gloo_version(), rendezvous::has_tls() ? "TLS 1.3, by TUTTI_ENCRYPT=1" : "not built in",
+      found_text(cuda.missing),
       nccl.usable() ? device::nccl_version_text(nccl_version) : found_text(nccl.missing));
 }
 

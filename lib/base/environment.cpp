@@ -190,6 +190,10 @@ Environment Environment::from(const EnvironmentMap& map) {
       throw bad_value("TUTTI_SHARED_MEMORY", *value, "give 0 or 1");
     result.shared_memory = *value == "1";
   }
+  if (const auto* value = value_of("TUTTI_ENCRYPT")) {
+    if (*value != "0" && *value != "1") throw bad_value("TUTTI_ENCRYPT", *value, "give 0 or 1");
+    result.encrypt = *value == "1";
+  }
   if (const auto* value = value_of("TUTTI_CONGESTION")) result.congestion = *value;
   return result;
 }
@@ -201,6 +205,7 @@ std::map<std::string, std::string> Environment::agreed_settings() const {
           {"TUTTI_CHUNK", chunk_bytes == 0 ? std::string() : std::to_string(chunk_bytes)},
           {"TUTTI_DETERMINISTIC", deterministic ? "1" : "0"},
           {"TUTTI_EAGER", std::to_string(eager_bytes)},
+          {"TUTTI_ENCRYPT", encrypt ? "1" : "0"},
           {"TUTTI_MODEL", model},
           {"TUTTI_SHARED_MEMORY", shared_memory ? "1" : "0"}};
 }

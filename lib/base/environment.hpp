@@ -80,6 +80,8 @@ struct Environment {
   /// TUTTI_SHARED_MEMORY: 0: ranks of one host talk over TCP like all others; must be the same on
   /// all ranks.
   bool shared_memory = true;
+  /// TUTTI_ENCRYPT: 1: TLS on all links; must be the same on all ranks.
+  bool encrypt = false;
   /// TUTTI_CONGESTION: TCP congestion control of data links ("cubic"); empty: the system's, but
   /// no bbr.
   std::string congestion;

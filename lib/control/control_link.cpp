@@ -34,7 +34,7 @@ void keep_alive(int fd, std::chrono::seconds limit) {
 
 }  // namespace
 
-ControlLink::ControlLink(Reactor& reactor, Descriptor socket, std::chrono::seconds keepalive,
+ControlLink::ControlLink(Reactor& reactor, rendezvous::Wire socket, std::chrono::seconds keepalive,
                          Events events)
     : reactor_(reactor), socket_(std::move(socket)), events_(std::move(events)) {
   keep_alive(socket_.get(), keepalive);
@@ -64,7 +64,10 @@ void ControlLink::read() {
   std::array<std::byte, 16384> buffer;
   int end = -1;  // -1: still open; else the errno that ended it
   while (end < 0) {
-    const auto got = ::recv(socket_.get(), buffer.data(), buffer.size(), 0);
+    const std::array<iovec, 1> part{{{buffer.data(), buffer.size()}}};
+    // Not ahead: what stays behind must be in the socket, where the reactor sees it. The buffer
+    // holds a whole record.
+    const auto got = socket_.read(part, false);
     if (got > 0) {
       incoming_.insert(incoming_.end(), buffer.begin(), buffer.begin() + got);
       if (incoming_.size() > 2 * most_message_bytes) break;
@@ -72,7 +75,7 @@ void ControlLink::read() {
       end = 0;
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       break;
-    } else if (errno != EINTR) {
+    } else {
       end = errno;
     }
   }
@@ -91,11 +94,11 @@ void ControlLink::read() {
 void ControlLink::write() {
   std::size_t sent = 0;
   while (sent < outgoing_.size()) {
-    const auto done = ::send(socket_.get(), outgoing_.data() + sent, outgoing_.size() - sent,
-                             MSG_NOSIGNAL | MSG_DONTWAIT);
+    const std::array<iovec, 1> part{{{outgoing_.data() + sent, outgoing_.size() - sent}}};
+    const auto done = socket_.write(part);
     if (done >= 0) {
       sent += static_cast<std::size_t>(done);
-    } else if (errno != EINTR) {
+    } else {
       // Full, or broken, which reading will find out; but the kernel tells a reason only once.
       if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EPIPE) broken_by_ = errno;
       break;

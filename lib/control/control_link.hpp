@@ -6,6 +6,7 @@
 
 #include "base/reactor.hpp"
 #include "control/message.hpp"
+#include "rendezvous/wire.hpp"
 
 namespace tutti::control {
 
@@ -15,14 +16,15 @@ class ControlLink {
   struct Events {
     std::function<void(std::span<const std::byte>)> message;
     /// The link is gone; all that had arrived was delivered before. `number` is the errno, 0 for an
-    /// orderly close.
+    /// orderly close, EBADMSG where an encrypted link was tampered with.
     std::function<void(int number)> closed;
   };
 
   /// `keepalive`: time after which a silent host is given up, by TCP's own probes: they are
   /// answered by the peer's kernel, so that a process that is stopped or computes is not taken for
   /// dead.
-  ControlLink(Reactor& reactor, Descriptor socket, std::chrono::seconds keepalive, Events events);
+  ControlLink(Reactor& reactor, rendezvous::Wire socket, std::chrono::seconds keepalive,
+              Events events);
   ControlLink(const ControlLink&) = delete;
   ControlLink& operator=(const ControlLink&) = delete;
   ~ControlLink();
@@ -39,7 +41,7 @@ class ControlLink {
   void close(int number);
 
   Reactor& reactor_;
-  Descriptor socket_;
+  rendezvous::Wire socket_;
   Events events_;
   Bytes incoming_;
   Bytes outgoing_;

@@ -164,6 +164,7 @@ void Plane::Worker::add_link(rendezvous::Connection connection) {
 }
 
 void Plane::Worker::on_link_closed(int peer, int number) {
+  if (number == EBADMSG) return lost(peer, LossReason::link_corrupted);
   const bool silent = number == ETIMEDOUT || number == EHOSTUNREACH || number == ENETUNREACH;
   if (silent && !peers_.on_this_host(peer)) {
     // The host's kernel does not answer, so it answers for none of its ranks. Their links would

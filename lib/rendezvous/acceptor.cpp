@@ -32,6 +32,7 @@ Acceptor::~Acceptor() {
     reactor_.cancel(pending.timer);
     reactor_.remove(pending.socket.get());
   }
+  for (auto& pending : encrypting_) reactor_.remove(pending.socket.get());
 }
 
 std::vector<Listener> Acceptor::take_listeners() {
@@ -88,6 +89,7 @@ void Acceptor::greet(Descriptor socket) {
 }
 
 void Acceptor::on_pending_ready(PendingList::iterator pending) {
+  if (pending->tls) return shake_hands(pending);
   while (pending->received < proof_bytes) {
     const auto got = ::recv(pending->socket.get(), pending->proof.data() + pending->received,
                             proof_bytes - pending->received, 0);
@@ -96,13 +98,14 @@ void Acceptor::on_pending_ready(PendingList::iterator pending) {
     if (got <= 0) return drop(pending, "it went away");
     pending->received += static_cast<std::size_t>(got);
   }
-  finish(pending);
+  check(pending);
 }
 
-void Acceptor::finish(PendingList::iterator pending) {
+void Acceptor::check(PendingList::iterator pending) {
   const auto checked = check_proof(self_, pending->hello, pending->proof);
   if (const auto* refused = std::get_if<Refused>(&checked)) return drop(pending, refused->reason);
-  const auto& introduced = std::get<Introduced>(checked);
+  pending->introduced = std::get<Introduced>(checked);
+  const auto& introduced = pending->introduced;
   if (!expects_(introduced.from, introduced.kind)) {
     return drop(pending, "that rank has no such link to make");
   }
@@ -115,16 +118,42 @@ void Acceptor::finish(PendingList::iterator pending) {
     return drop(pending, "it went away");
   }
   reactor_.cancel(pending->timer);
+  if (self_.encrypted) return encrypt(pending);
+  finish(pending);
+}
+
+/// A member may take its time, and no stranger's knocking pushes it out: once it counts the link as
+/// made, it would not come again.
+void Acceptor::encrypt(PendingList::iterator pending) {
+  SecretMemory key(Tls::key_bytes);
+  derive_key(self_, pending->introduced.from, pending->hello, pending->proof, key.bytes());
+  pending->tls = std::make_unique<Tls>(pending->socket.get(), Tls::Side::responder,
+                                       std::span<const std::byte, Tls::key_bytes>(key.bytes()));
+  encrypting_.splice(encrypting_.end(), pending_, pending);
+  shake_hands(pending);
+}
+
+void Acceptor::shake_hands(PendingList::iterator pending) {
+  const auto step = pending->tls->shake_hands();
+  if (step == Tls::Step::wait) return;
+  if (step == Tls::Step::done) return finish(pending);
+  known_.erase({pending->introduced.from, pending->introduced.kind});
+  const auto trouble = pending->tls->trouble();
+  drop(pending, trouble);
+}
+
+void Acceptor::finish(PendingList::iterator pending) {
   reactor_.remove(pending->socket.get());
-  Connection connection{std::move(pending->socket), introduced.from, introduced.kind};
-  pending_.erase(pending);
+  Connection connection{Wire(std::move(pending->socket), std::move(pending->tls)),
+                        pending->introduced.from, pending->introduced.kind};
+  (self_.encrypted ? encrypting_ : pending_).erase(pending);
   on_connection_(std::move(connection));
 }
 
 void Acceptor::drop(PendingList::iterator pending, std::string_view reason) {
   reactor_.cancel(pending->timer);
   reactor_.remove(pending->socket.get());
-  pending_.erase(pending);
+  (pending->tls ? encrypting_ : pending_).erase(pending);
   const auto now = Reactor::Clock::now();
   if (now < next_log_line_) return;
   next_log_line_ = now + std::chrono::seconds(1);

@@ -40,12 +40,17 @@ class Acceptor {
     Proof proof{};
     std::size_t received = 0;
     Reactor::TimerId timer = 0;
+    Introduced introduced;     ///< once it has proven itself
+    std::unique_ptr<Tls> tls;  ///< the same, where links are encrypted
   };
   using PendingList = std::list<Pending>;
 
   void on_listener_ready(int listener);
   void greet(Descriptor socket);
   void on_pending_ready(PendingList::iterator pending);
+  void check(PendingList::iterator pending);
+  void encrypt(PendingList::iterator pending);
+  void shake_hands(PendingList::iterator pending);
   void finish(PendingList::iterator pending);
   void drop(PendingList::iterator pending, std::string_view reason);
   void pause(int listener);
@@ -57,6 +62,7 @@ class Acceptor {
   std::function<bool(int, LinkKind)> expects_;
   std::function<void(Connection)> on_connection_;
   PendingList pending_;
+  PendingList encrypting_;  ///< members, who shake hands a second time, for TLS
   std::set<std::pair<int, LinkKind>> known_;
   std::set<Reactor::TimerId> pauses_;
   Reactor::Clock::time_point next_log_line_{};

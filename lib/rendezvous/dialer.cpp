@@ -124,6 +124,8 @@ void Dialer::on_ready(DialList::iterator dial) {
       return on_hello(dial);
     case State::awaiting_answer:
       return on_answer(dial);
+    case State::encrypting:
+      return shake_hands(dial);
     case State::idle:
       return;
   }
@@ -180,10 +182,28 @@ void Dialer::on_answer(DialList::iterator dial) {
   if (!check_answer(self_, dial->peer, dial->hello, dial->proof, dial->answer)) {
     return fail_attempt(dial, "it does not know the job's secret");
   }
+  if (!self_.encrypted) return succeed(dial);
+  SecretMemory key(Tls::key_bytes);
+  derive_key(self_, dial->peer, dial->hello, dial->proof, key.bytes());
+  dial->tls = std::make_unique<Tls>(dial->socket.get(), Tls::Side::initiator,
+                                    std::span<const std::byte, Tls::key_bytes>(key.bytes()));
+  dial->state = State::encrypting;
+  set_timer(dial, dial->deadline.remaining(), "it did not finish the TLS handshake");
+  shake_hands(dial);
+}
+
+void Dialer::shake_hands(DialList::iterator dial) {
+  const auto step = dial->tls->shake_hands();
+  if (step == Tls::Step::done) return succeed(dial);
+  if (step == Tls::Step::failed) fail_attempt(dial, std::string(dial->tls->trouble()));
+}
+
+void Dialer::succeed(DialList::iterator dial) {
   reactor_.cancel(dial->timer);
   reactor_.remove(dial->socket.get());
   learn(dial->candidates[dial->candidate], 1);
-  finish(dial, Connection{std::move(dial->socket), dial->peer, dial->kind});
+  finish(dial,
+         Connection{Wire(std::move(dial->socket), std::move(dial->tls)), dial->peer, dial->kind});
 }
 
 void Dialer::fail_attempt(DialList::iterator dial, std::string reason) {
@@ -216,6 +236,7 @@ void Dialer::finish(DialList::iterator dial, std::optional<Connection> connectio
 void Dialer::disarm(Dial& dial) {
   reactor_.cancel(dial.timer);
   if (dial.socket) reactor_.remove(dial.socket.get());
+  dial.tls.reset();
   dial.socket.reset();
 }
 

@@ -3,6 +3,7 @@
 #include <functional>
 #include <list>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,7 +35,7 @@ class Dialer {
             OnDone on_done);
 
  private:
-  enum class State : std::uint8_t { idle, connecting, awaiting_hello, awaiting_answer };
+  enum class State : std::uint8_t { idle, connecting, awaiting_hello, awaiting_answer, encrypting };
   struct Dial {
     int peer;
     LinkKind kind;
@@ -51,6 +52,7 @@ class Dialer {
     Proof proof{};
     Answer answer{};
     std::size_t received = 0;
+    std::unique_ptr<Tls> tls;
   };
   using DialList = std::list<Dial>;
 
@@ -63,6 +65,8 @@ class Dialer {
   void on_connected(DialList::iterator dial);
   void on_hello(DialList::iterator dial);
   void on_answer(DialList::iterator dial);
+  void shake_hands(DialList::iterator dial);
+  void succeed(DialList::iterator dial);
   /// 1: `out` is full; 0: more has to come; -1: the attempt has failed and is over.
   int receive(DialList::iterator dial, std::span<std::byte> out);
   void set_timer(DialList::iterator dial, Reactor::Clock::duration delay, std::string reason);

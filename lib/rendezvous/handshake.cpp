@@ -38,14 +38,17 @@ const unsigned char* uchar(const std::byte* bytes) {
   return reinterpret_cast<const unsigned char*>(bytes);
 }
 
-LinkKeys::LinkKeys(const Membership& self, int peer) {
-  static_assert(sizeof(char) == 1);
+/// The same at both ends.
+ByteWriter info_of(std::string_view purpose, const Membership& self, int peer) {
   ByteWriter info;
-  info.put(std::as_bytes(std::span(std::string_view("tutti link"))))
+  info.put(std::as_bytes(std::span(purpose)))
       .put(static_cast<std::uint32_t>(std::min(self.rank, peer)))
       .put(static_cast<std::uint32_t>(std::max(self.rank, peer)))
       .put(self.epoch);
+  return info;
+}
 
+void derive(const Membership& self, const Bytes& info, std::span<std::byte> out) {
   const std::unique_ptr<EVP_KDF, decltype(&EVP_KDF_free)> kdf(
       EVP_KDF_fetch(nullptr, OSSL_KDF_NAME_HKDF, nullptr), EVP_KDF_free);
   const std::unique_ptr<EVP_KDF_CTX, decltype(&EVP_KDF_CTX_free)> context(
@@ -59,14 +62,17 @@ LinkKeys::LinkKeys(const Membership& self, int peer) {
   const std::array<OSSL_PARAM, 5> parameters{
       OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, digest.data(), 0),
       octets(OSSL_KDF_PARAM_SALT, self.secret.id()),
-      octets(OSSL_KDF_PARAM_KEY, self.secret.secret()), octets(OSSL_KDF_PARAM_INFO, info.bytes()),
+      octets(OSSL_KDF_PARAM_KEY, self.secret.secret()), octets(OSSL_KDF_PARAM_INFO, info),
       OSSL_PARAM_construct_end()};
-  const auto both = memory.bytes();
-  if (!context || EVP_KDF_derive(context.get(), reinterpret_cast<unsigned char*>(both.data()),
-                                 both.size(), parameters.data()) != 1) {
+  if (!context || EVP_KDF_derive(context.get(), reinterpret_cast<unsigned char*>(out.data()),
+                                 out.size(), parameters.data()) != 1) {
     throw Error(ErrorCode::system,
                 "libcrypto offers no HKDF-SHA256: check the installed OpenSSL 3");
   }
+}
+
+LinkKeys::LinkKeys(const Membership& self, int peer) {
+  derive(self, info_of("tutti link", self, peer).bytes(), memory.bytes());
 }
 
 Mac hmac(std::span<const std::byte> key, const Bytes& message) {
@@ -169,6 +175,12 @@ std::variant<Introduced, Refused> check_proof(const Membership& self, const Hell
 bool check_answer(const Membership& self, int to, const Hello& hello, const Proof& proof,
                   const Answer& answer) {
   return equal_in_constant_time(responder_mac(LinkKeys(self, to), hello, proof), answer);
+}
+
+void derive_key(const Membership& self, int peer, const Hello& hello, const Proof& proof,
+                std::span<std::byte> key) {
+  auto info = info_of("tutti tls", self, peer);
+  derive(self, info.put(std::span(hello)).put(std::span(proof)).bytes(), key);
 }
 
 }  // namespace tutti::rendezvous

@@ -21,6 +21,9 @@
 ///
 /// The initiator proves first, so a stranger that connects learns nothing but a nonce. HMAC and
 /// HKDF are SHA-256 (RFC 2104, RFC 5869).
+///
+/// Where the job's links are encrypted, TLS 1.3 follows, the initiator being its client, by the key
+/// HKDF-Expand(PRK, "tutti tls" ‖ lo ‖ hi ‖ epoch ‖ hello ‖ proof, 32).
 namespace tutti::rendezvous {
 
 enum class LinkKind : std::uint8_t { control = 1, data = 2 };
@@ -42,6 +45,7 @@ struct Membership {
       0;  ///< grows when the job shrinks, so that links of the old job are refused
   int rank = 0;
   int size = 1;
+  bool encrypted = false;  ///< what follows the handshake is TLS, on all ranks
 };
 
 struct Introduced {
@@ -68,5 +72,10 @@ struct Refused {
 /// The initiator's check that the answer comes from rank `to`.
 [[nodiscard]] bool check_answer(const Membership& self, int to, const Hello& hello,
                                 const Proof& proof, const Answer& answer);
+
+/// The key of what follows: of this very connection, known to its two ends and to no other. Into
+/// 32 bytes.
+void derive_key(const Membership& self, int peer, const Hello& hello, const Proof& proof,
+                std::span<std::byte> key);
 
 }  // namespace tutti::rendezvous

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "rendezvous/tls.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti::rendezvous {
@@ -134,6 +135,7 @@ Meeting meet(Bootstrap& bootstrap, Card card, const Environment& environment,
   std::vector<Interface> interfaces;
   std::vector<Listener> listeners;
   try {
+    if (environment.encrypt) require_tls();
     interfaces = usable_interfaces(environment);
     if (interfaces.size() > most_interfaces) interfaces.resize(most_interfaces);
     // Bound before they are published: whoever reads the card can connect at once.
@@ -157,7 +159,11 @@ Meeting meet(Bootstrap& bootstrap, Card card, const Environment& environment,
   bootstrap.barrier(deadline);
   return {
       std::move(peers),
-      Membership{.secret = secret, .epoch = 0, .rank = place.rank, .size = place.size},
+      Membership{.secret = secret,
+                 .epoch = 0,
+                 .rank = place.rank,
+                 .size = place.size,
+                 .encrypted = environment.encrypt},
       std::move(listeners),
       InterfaceFilter(environment.socket_ifname).is_set() ? interfaces : std::vector<Interface>()};
 }

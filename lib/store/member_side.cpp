@@ -48,7 +48,7 @@ void MemberSide::connect(const std::vector<rendezvous::SocketAddress>& candidate
   // An all-gather's result is the largest.
   const auto most = static_cast<std::size_t>(size_) * (most_contribution + sizeof(std::uint32_t));
   channel_ = std::make_unique<Channel>(
-      reactor_, std::move(made->socket), most,
+      reactor_, std::move(made->socket).take_socket(), most,
       [this](Message message) {
         ++messages_;
         answers_.push_back(std::move(message));

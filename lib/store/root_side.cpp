@@ -110,7 +110,7 @@ RootSide::RootSide(rendezvous::Membership self, int size, const Endpoint& endpoi
 void RootSide::on_connection(rendezvous::Connection connection) {
   const int rank = connection.peer;
   members_[rank].channel = std::make_unique<Channel>(
-      reactor_, std::move(connection.socket), most_contribution,
+      reactor_, std::move(connection.socket).take_socket(), most_contribution,
       [this, rank](Message message) { on_message(rank, std::move(message)); },
       [this, rank](const std::string& reason) { on_closed(rank, reason); });
 }

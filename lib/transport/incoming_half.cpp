@@ -1,13 +1,10 @@
 #include "transport/incoming_half.hpp"
 
-#include <sys/socket.h>
-#include <sys/uio.h>
-
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 
-#include "base/system_error.hpp"
 #include "transport/outgoing_half.hpp"
 
 namespace tutti::transport {
@@ -26,7 +23,7 @@ constexpr std::size_t fair_share = std::size_t{2} << 20;
 IncomingHalf::IncomingHalf(int peer, std::size_t eager_bytes, CallInspector& inspector)
     : peer_(peer), eager_bytes_(eager_bytes), inspector_(inspector) {}
 
-void IncomingHalf::connect(Descriptor socket) {
+void IncomingHalf::connect(rendezvous::Wire socket) {
   socket_ = std::move(socket);
   staging_.resize(staging_bytes);
   for (auto& [key, stream] : streams_) grant_if_due(stream);
@@ -87,14 +84,14 @@ bool IncomingHalf::write() {
   while (socket_ && sent < outgoing_.size()) {
     auto count = outgoing_.size() - sent;
     if (most_written_ > 0) count = std::min(count, most_written_);
-    const auto done =
-        ::send(socket_.get(), outgoing_.data() + sent, count, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const std::array<iovec, 1> part{{{outgoing_.data() + sent, count}}};
+    const auto done = socket_.write(part);
     if (done >= 0) {
       sent += static_cast<std::size_t>(done);
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       blocked_ = true;
       break;
-    } else if (errno != EINTR) {
+    } else {
       sent = outgoing_.size();  // broken: reading finds out, after what has already arrived
     }
   }
@@ -108,8 +105,10 @@ bool IncomingHalf::read() {
     // First what is there already, then more from the kernel.
     if (frame_ ? take_payload() : take_header()) continue;
     // Only between reads: what is staged must not wait for an event that may never come.
-    if (!failure_.empty() || contradicted_ || moved >= fair_share) break;
-    const auto got = fill();
+    const bool had_enough = moved >= fair_share;
+    if (!failure_.empty() || contradicted_) break;
+    if (had_enough && !socket_.holds_back()) break;
+    const auto got = fill(!had_enough);
     if (got == 0) break;
     moved += got;
   }
@@ -117,8 +116,8 @@ bool IncomingHalf::read() {
 }
 
 /// Reads once from the socket: the payload that is due straight into its place, what follows into
-/// the staging buffer.
-std::size_t IncomingHalf::fill() {
+/// the staging buffer. `ahead`: an encrypted socket may be emptied further than that.
+std::size_t IncomingHalf::fill(bool ahead) {
   if (staged_begin_ == staged_end_) {
     staged_begin_ = staged_end_ = 0;
   } else if (staged_begin_ > 0) {
@@ -140,16 +139,10 @@ std::size_t IncomingHalf::fill() {
   if (direct == 0 || direct == payload_left_) {
     parts[count++] = {staging_.data() + staged_end_, staging_.size() - staged_end_};
   }
-  msghdr message{};
-  message.msg_iov = parts.data();
-  message.msg_iovlen = count;
-  ssize_t result = 0;
-  do {
-    result = ::recvmsg(socket_.get(), &message, MSG_DONTWAIT);
-  } while (result < 0 && errno == EINTR);
+  const auto result = socket_.read(std::span(parts).first(count), ahead);
   if (result < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return 0;
   if (result <= 0) {
-    fail(result == 0 ? "the peer closed it" : errno_text(errno));
+    fail(result == 0 ? "the peer closed it" : socket_.explain(errno));
     return 0;
   }
   const auto got = static_cast<std::size_t>(result);

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/descriptor.hpp"
+#include "rendezvous/wire.hpp"
 #include "transport/frame.hpp"
 #include "transport/incoming_stream.hpp"
 #include "transport/links.hpp"
@@ -18,7 +18,7 @@ class IncomingHalf {
  public:
   IncomingHalf(int peer, std::size_t eager_bytes, CallInspector& inspector);
 
-  void connect(Descriptor socket);
+  void connect(rendezvous::Wire socket);
   /// A fault on purpose: at most so many bytes a write; 0: no limit.
   void limit_writes(std::size_t bytes) { most_written_ = bytes; }
   [[nodiscard]] bool connected() const { return static_cast<bool>(socket_); }
@@ -47,7 +47,7 @@ class IncomingHalf {
     RecvRequest* empty_request = nullptr;  ///< for a message without bytes
   };
 
-  std::size_t fill();
+  std::size_t fill(bool ahead);
   bool take_header();
   bool take_payload();
   bool on_frame(const Frame& frame);
@@ -58,7 +58,7 @@ class IncomingHalf {
   int peer_;
   std::size_t eager_bytes_;
   CallInspector& inspector_;
-  Descriptor socket_;
+  rendezvous::Wire socket_;
   std::string failure_;
   std::size_t most_written_ = 0;
   std::map<StreamKey, Stream> streams_;

@@ -3,12 +3,10 @@
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
-
-#include "base/system_error.hpp"
 
 namespace tutti::transport {
 namespace {
@@ -25,7 +23,7 @@ OutgoingHalf::OutgoingHalf(int peer, std::size_t eager_bytes, CallInspector& ins
       inspector_(inspector),
       credit_(eager_credit(eager_bytes)) {}
 
-void OutgoingHalf::connect(Descriptor socket) {
+void OutgoingHalf::connect(rendezvous::Wire socket) {
   socket_ = std::move(socket);
 }
 
@@ -150,14 +148,10 @@ bool OutgoingHalf::send_current() {
       count = 1;
       parts[0].iov_len = std::min(parts[0].iov_len, most_written_);
     }
-    msghdr message{};
-    message.msg_iov = parts.data();
-    message.msg_iovlen = count;
-    const auto result = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const auto result = socket_.write(std::span(parts).first(count));
     if (result < 0) {
-      if (errno == EINTR) continue;
       blocked_ = errno == EAGAIN || errno == EWOULDBLOCK;
-      if (!blocked_) fail(errno_text(errno));
+      if (!blocked_) fail(socket_.explain(errno));
       return false;
     }
     auto done = static_cast<std::size_t>(result);
@@ -178,12 +172,12 @@ bool OutgoingHalf::send_current() {
 bool OutgoingHalf::read() {
   bool moved = false;
   while (socket_ && failure_.empty()) {
-    const auto got = ::recv(socket_.get(), incoming_.data() + incoming_bytes_,
-                            frame_header_bytes - incoming_bytes_, MSG_DONTWAIT);
-    if (got < 0 && errno == EINTR) continue;
+    const std::array<iovec, 1> part{
+        {{incoming_.data() + incoming_bytes_, frame_header_bytes - incoming_bytes_}}};
+    const auto got = socket_.read(part, false);
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
     if (got <= 0) {
-      fail(got == 0 ? "the peer closed it" : errno_text(errno));
+      fail(got == 0 ? "the peer closed it" : socket_.explain(errno));
       break;
     }
     incoming_bytes_ += static_cast<std::size_t>(got);

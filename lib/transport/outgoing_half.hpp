@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "base/descriptor.hpp"
+#include "rendezvous/wire.hpp"
 #include "transport/frame.hpp"
 #include "transport/links.hpp"
 
@@ -17,7 +17,7 @@ class OutgoingHalf {
  public:
   OutgoingHalf(int peer, std::size_t eager_bytes, CallInspector& inspector);
 
-  void connect(Descriptor socket);
+  void connect(rendezvous::Wire socket);
   /// A fault on purpose: at most so many bytes a write; 0: no limit.
   void limit_writes(std::size_t bytes) { most_written_ = bytes; }
   void fail(std::string reason);
@@ -71,7 +71,7 @@ class OutgoingHalf {
   int peer_;
   std::size_t eager_bytes_;
   CallInspector& inspector_;
-  Descriptor socket_;
+  rendezvous::Wire socket_;
   std::string failure_;
   std::map<StreamKey, Stream> streams_;
   StreamKey last_served_;

@@ -1,0 +1,52 @@
+// Where libssl was not found at build time.
+#include <cerrno>
+
+#include "rendezvous/tls.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti::rendezvous {
+
+struct Tls::Parts {
+  std::string trouble;
+};
+
+bool has_tls() {
+  return false;
+}
+
+void require_tls() {
+  throw Error(ErrorCode::usage,
+              "TUTTI_ENCRYPT=1 needs libssl, and this tutti was built without: build it where "
+              "OpenSSL's headers are (libssl-dev), or unset the variable on all ranks");
+}
+
+Tls::Tls(int, Side, std::span<const std::byte, key_bytes>, Settings)
+    : parts_(std::make_unique<Parts>()) {
+  require_tls();
+}
+
+Tls::~Tls() = default;
+
+Tls::Step Tls::shake_hands() {
+  return Step::failed;
+}
+
+ssize_t Tls::write(std::span<const iovec>) {
+  errno = EBADMSG;
+  return -1;
+}
+
+ssize_t Tls::read(std::span<const iovec>, bool) {
+  errno = EBADMSG;
+  return -1;
+}
+
+bool Tls::holds_back() const {
+  return false;
+}
+
+const std::string& Tls::trouble() const {
+  return parts_->trouble;
+}
+
+}  // namespace tutti::rendezvous
