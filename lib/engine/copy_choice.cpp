@@ -16,24 +16,24 @@ constexpr std::uint32_t try_each = 100;
 }  // namespace
 
 void CopyChoice::Times::add(std::uint32_t time) {
-  ns[next % kept] = time;
+  times[next % kept] = time;
   ++next;
 }
 
 std::uint32_t CopyChoice::Times::shortest() const {
   const auto count = std::min<std::size_t>(next, kept);
   if (count == 0) return std::numeric_limits<std::uint32_t>::max();
-  return *std::min_element(ns.begin(), ns.begin() + static_cast<std::ptrdiff_t>(count));
+  return *std::min_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(count));
 }
 
-CopyChoice::Case& CopyChoice::of(Operation operation, std::size_t bytes) {
-  const auto size = std::min<std::size_t>(std::bit_width(bytes / least_bytes), sizes - 1);
-  const auto index = static_cast<std::size_t>(operation) % operations;
-  return cases_[index * sizes + size];
+CopyChoice::Case& CopyChoice::of(const Kind& kind) {
+  const auto size = std::min<std::size_t>(std::bit_width(kind.bytes / least_bytes), sizes - 1);
+  const auto operation = static_cast<std::size_t>(kind.operation) % operations;
+  return cases_[(operation * roles + (kind.is_root ? 1 : 0)) * sizes + size];
 }
 
-Streaming CopyChoice::next(Operation operation, std::size_t bytes) {
-  auto& now = of(operation, bytes);
+Streaming CopyChoice::next(const Kind& kind) {
+  auto& now = of(kind);
   const auto call = now.calls++;
   const auto turn = call / tries % kinds;
   if (call < first_rounds * tries * kinds || call % try_each < tries * kinds) {
@@ -44,12 +44,13 @@ Streaming CopyChoice::next(Operation operation, std::size_t bytes) {
   return static_cast<Streaming>(best - now.times.begin());
 }
 
-void CopyChoice::took(Operation operation, std::size_t bytes, Streaming streaming, Duration time) {
-  const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
-  constexpr auto most = std::numeric_limits<std::uint32_t>::max();
-  of(operation, bytes)
-      .times[static_cast<std::size_t>(streaming)]
-      .add(static_cast<std::uint32_t>(std::clamp<std::int64_t>(ns, 0, most)));
+void CopyChoice::took(const Kind& kind, Streaming streaming, Duration time) {
+  const auto ns =
+      static_cast<double>(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
+  const auto of_a_mebibyte = ns * static_cast<double>(1U << 20) / static_cast<double>(kind.bytes);
+  constexpr double most = std::numeric_limits<std::uint32_t>::max();
+  of(kind).times[static_cast<std::size_t>(streaming)].add(
+      static_cast<std::uint32_t>(std::clamp(of_a_mebibyte, 0.0, most)));
 }
 
 }  // namespace tutti::engine

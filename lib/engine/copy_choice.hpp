@@ -20,29 +20,37 @@ enum class Streaming : std::uint8_t {
 ///
 /// Caches carry data between cores that share one faster than memory, between others several times
 /// slower; and on a virtual machine that changes from second to second. So it is measured: for
-/// each operation and size, the best of the latest few calls of each kind counts, and now and then
-/// the other kinds are tried again. Each rank decides for itself, but all try in the same calls.
+/// each operation, power of two of a block's size, and whether this rank is the root, the best of
+/// the latest few calls of each kind counts, and now and then the other kinds are tried again. Each
+/// rank decides for itself. For one thread at a time.
 class CopyChoice {
  public:
   using Duration = std::chrono::steady_clock::duration;
 
-  /// Calls that move fewer bytes always go through the caches.
+  /// Calls with smaller blocks always go through the caches.
   static constexpr std::size_t least_bytes = std::size_t{32} << 10;
 
-  /// For the next call, of at least least_bytes.
-  [[nodiscard]] Streaming next(Operation operation, std::size_t bytes);
+  /// What calls are compared by; `bytes` of a block, at least least_bytes.
+  struct Kind {
+    Operation operation;
+    bool is_root;
+    std::size_t bytes;
+  };
+  /// For the next call.
+  [[nodiscard]] Streaming next(const Kind& kind);
   /// What a call took.
-  void took(Operation operation, std::size_t bytes, Streaming streaming, Duration time);
+  void took(const Kind& kind, Streaming streaming, Duration time);
 
  private:
   static constexpr std::size_t kinds = 3;
   static constexpr std::size_t kept = 4;
   static constexpr std::size_t operations = 16;
+  static constexpr std::size_t roles = 2;
   static constexpr std::size_t sizes = 20;
 
   /// The latest times of one kind. The shortest counts: what is longer waited for others.
   struct Times {
-    std::array<std::uint32_t, kept> ns{};
+    std::array<std::uint32_t, kept> times{};  ///< of a mebibyte, in ns
     std::uint32_t next = 0;
     void add(std::uint32_t time);
     [[nodiscard]] std::uint32_t shortest() const;
@@ -52,8 +60,8 @@ class CopyChoice {
     std::array<Times, kinds> times;
   };
 
-  [[nodiscard]] Case& of(Operation operation, std::size_t bytes);
-  std::array<Case, operations * sizes> cases_{};
+  [[nodiscard]] Case& of(const Kind& kind);
+  std::array<Case, operations * roles * sizes> cases_{};
 };
 
 }  // namespace tutti::engine

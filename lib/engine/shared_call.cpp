@@ -41,8 +41,6 @@ bool shareable(Operation operation) noexcept {
 SharedCall::SharedCall(transport::Room& room, const SharedProblem& problem, CopyChoice& copies)
     : room_(&room), problem_(problem), copies_(&copies), first_(room.next_round) {
   plan();
-  if (unit_bytes_ >= CopyChoice::least_bytes)
-    streaming_ = copies.next(problem.operation, unit_bytes_);
   room.next_round += rounds_;
   if (put_ == Put::nothing) put_rounds_ = rounds_;
   if (combine_ == Combine::nothing) combined_rounds_ = rounds_;
@@ -373,9 +371,19 @@ void SharedCall::copy_own_block() const {
   }
 }
 
+/// Pieces of a few lines are not worth it.
+bool SharedCall::chooses_copies() const {
+  constexpr std::size_t least_width = 4096;
+  return unit_bytes_ >= CopyChoice::least_bytes && width_ >= least_width;
+}
+
 void SharedCall::begin() {
   begun_ = true;
-  if (unit_bytes_ >= CopyChoice::least_bytes) begun_at_ = std::chrono::steady_clock::now();
+  // Here, and not before the calls before this one are over: one after the other.
+  if (chooses_copies()) {
+    streaming_ = copies_->next({problem_.operation, is_root(), unit_bytes_});
+    begun_at_ = std::chrono::steady_clock::now();
+  }
   // Who reads nothing says so now: the others wait for it before they use a slot again.
   if (get_ == Get::nothing && combine_ == Combine::nothing && rounds_ != 0) say_read(rounds_);
 }
@@ -383,9 +391,9 @@ void SharedCall::begin() {
 void SharedCall::finish() {
   done_ = true;
   copy_own_block();
-  if (unit_bytes_ >= CopyChoice::least_bytes) {
-    const auto time = std::chrono::steady_clock::now() - begun_at_;
-    copies_->took(problem_.operation, unit_bytes_, streaming_, time);
+  if (chooses_copies()) {
+    copies_->took({problem_.operation, is_root(), unit_bytes_}, streaming_,
+                  std::chrono::steady_clock::now() - begun_at_);
   }
   // Later calls may be over by now where this one had no rounds.
   if (rounds_ != 0) room_->finished_rounds.store(first_ + rounds_, std::memory_order_release);

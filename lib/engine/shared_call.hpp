@@ -106,6 +106,7 @@ class SharedCall {
   void say_read(std::uint64_t rounds);
   void ring();
   [[nodiscard]] Progress move_rounds();
+  [[nodiscard]] bool chooses_copies() const;
   void begin();
   void finish();
 

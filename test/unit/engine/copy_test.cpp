@@ -32,14 +32,15 @@ namespace {
 
 using namespace std::chrono_literals;
 constexpr std::size_t mebibyte = std::size_t{1} << 20;
+constexpr CopyChoice::Kind at_leaf{Operation::broadcast, false, mebibyte};
 
 /// Of so many calls, the kinds that were taken how often, where `best` takes 1 ms and the others 2.
 std::vector<int> taken(CopyChoice& choice, Streaming best, int calls) {
   std::vector<int> count(3);
   for (int i = 0; i < calls; ++i) {
-    const auto kind = choice.next(Operation::broadcast, mebibyte);
+    const auto kind = choice.next(at_leaf);
     ++count[static_cast<std::size_t>(kind)];
-    choice.took(Operation::broadcast, mebibyte, kind, kind == best ? 1ms : 2ms);
+    choice.took(at_leaf, kind, kind == best ? 1ms : 2ms);
   }
   return count;
 }
@@ -66,22 +67,41 @@ TEST_CASE("when another kind of copy becomes the fastest it is found") {
 TEST_CASE("one slow call does not change the kind of copy") {
   CopyChoice choice;
   taken(choice, Streaming::out, 50);
-  choice.took(Operation::broadcast, mebibyte, Streaming::out, 1s);
-  CHECK(choice.next(Operation::broadcast, mebibyte) == Streaming::out);
+  choice.took(at_leaf, Streaming::out, 1s);
+  CHECK(choice.next(at_leaf) == Streaming::out);
 }
 
-TEST_CASE("operations and sizes are measured apart") {
-  CopyChoice choice;
-  taken(choice, Streaming::both, 50);
-  std::set<Streaming> kinds;
-  for (int i = 0; i < 6; ++i) {
-    const auto kind = choice.next(Operation::broadcast, 4 * mebibyte);
-    kinds.insert(kind);
-    choice.took(Operation::broadcast, 4 * mebibyte, kind, 1ms);
+TEST_CASE("operations, sizes and roots are measured apart") {
+  for (const CopyChoice::Kind other : {CopyChoice::Kind{Operation::broadcast, true, mebibyte},
+                                       {Operation::broadcast, false, 4 * mebibyte},
+                                       {Operation::all_reduce, false, mebibyte}}) {
+    CopyChoice choice;
+    taken(choice, Streaming::both, 50);
+    std::set<Streaming> kinds;
+    for (int i = 0; i < 6; ++i) {
+      const auto kind = choice.next(other);
+      kinds.insert(kind);
+      choice.took(other, kind, 1ms);
+    }
+    CHECK(kinds.size() == 3);
   }
-  CHECK(kinds.size() == 3);
+  CopyChoice choice;
   // The largest sizes share one place.
-  CHECK(choice.next(Operation::all_reduce, ~std::size_t{0}) == Streaming::none);
+  CHECK(choice.next({Operation::all_reduce, false, ~std::size_t{0}}) == Streaming::none);
+}
+
+TEST_CASE("a longer call of the same kind of size does not look slower") {
+  CopyChoice choice;
+  for (int i = 0; i < 12; ++i) {
+    const auto kind = choice.next(at_leaf);
+    choice.took(at_leaf, kind, kind == Streaming::out ? 1ms : 2ms);
+  }
+  CopyChoice::Kind longer = at_leaf;
+  longer.bytes = mebibyte * 15 / 8;
+  for (int i = 0; i < 8; ++i) {
+    CHECK(choice.next(longer) == Streaming::out);
+    choice.took(longer, Streaming::out, 1800us);
+  }
 }
 
 }  // namespace tutti::engine::test
