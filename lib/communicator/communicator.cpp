@@ -1,6 +1,7 @@
 #include "tutti/communicator.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -12,7 +13,14 @@ namespace tutti {
 Communicator::Communicator(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Communicator::Communicator(Communicator&&) noexcept = default;
 Communicator& Communicator::operator=(Communicator&&) noexcept = default;
-Communicator::~Communicator() = default;
+Communicator::~Communicator() {
+  if (!state_) return;
+  const auto& peers = state_->job->plane->peers();
+  // In a forked child: the threads that would say goodbye are the parent's, and so is the memory.
+  if (peers.card(peers.rank()).pid != static_cast<std::uint32_t>(::getpid())) {
+    static_cast<void>(state_.release());
+  }
+}
 
 int Communicator::rank() const noexcept {
   return state_->group().rank;

@@ -100,6 +100,8 @@ Arena::Arena(Descriptor file, int local_rank, int ranks)
   void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), 0);
   if (base == MAP_FAILED) throw system_error("can't map shared memory", errno);
   base_ = static_cast<std::byte*>(base);
+  // A forked child is no rank: what it does, to the end of its copies of objects, stays outside.
+  ::madvise(base, bytes, MADV_DONTFORK);
 }
 
 /// Ahead of its use, so that a lack of memory is an error here and not a signal later.

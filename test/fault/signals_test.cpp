@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <cstdlib>
 
 #include "loops.hpp"
 #include "support/catch.hpp"
@@ -33,36 +34,45 @@ void stop_storm() {
 }  // namespace
 
 TEST_CASE("interrupted system calls do no harm, from set-up to the end") {
-  for (const int size : {2, 4}) {
-    for (const std::size_t count : {std::size_t{10}, std::size_t{1} << 20}) {
-      CAPTURE(size, count);
-      const auto reports = run_ranks(size, [count](Rank& rank) -> std::string {
-        start_storm();
-        auto& communicator = rank.communicator();
-        std::vector<float> data(count);
-        std::vector<float> other(count);
-        const auto end = Clock::now() + 1500ms;
-        std::array<std::int32_t, 1> enough{0};
-        for (int round = 0; enough[0] == 0; ++round) {
-          reduce_and_check(rank, communicator, data);
-          communicator.barrier();
-          std::fill(data.begin(), data.end(), static_cast<float>(rank.rank() + round));
-          const int from = (rank.rank() + rank.size() - 1) % rank.size();
-          communicator.send_recv(std::span(data), (rank.rank() + 1) % rank.size(), std::span(other),
-                                 from);
-          const auto due = static_cast<float>(from + round);
-          for (const auto value : other) expect(value == due, "WRONG DATA after send_recv");
-          enough[0] = Clock::now() > end ? 1 : 0;
-          communicator.all_reduce(in_place, std::span(enough), max);
-        }
-        communicator.finalize();
-        rank.destroy_communicators();
-        stop_storm();
-        expect(caught > 100, "there was no storm");
-        return "done";
-      });
-      CHECK(trouble(reports) == "");
-    }
+  struct Way {
+    int size;
+    std::size_t count;
+    bool shared;
+  };
+  constexpr auto large = std::size_t{1} << 20;
+  for (const auto& [size, count, shared] :
+       {Way{2, 10, true}, Way{4, large, true}, Way{2, large, false}, Way{4, 10, false},
+        Way{4, large, false}}) {
+    CAPTURE(size, count, shared);
+    const bool over_tcp = !shared;
+    const auto elements = count;
+    const auto reports = run_ranks(size, [elements, over_tcp](Rank& rank) -> std::string {
+      if (over_tcp) ::setenv("TUTTI_SHARED_MEMORY", "0", 1);
+      start_storm();
+      auto& communicator = rank.communicator();
+      std::vector<float> data(elements);
+      std::vector<float> other(elements);
+      const auto end = Clock::now() + 1200ms;
+      std::array<std::int32_t, 1> enough{0};
+      for (int round = 0; enough[0] == 0; ++round) {
+        reduce_and_check(rank, communicator, data);
+        communicator.barrier();
+        std::fill(data.begin(), data.end(), static_cast<float>(rank.rank() + round));
+        const int from = (rank.rank() + rank.size() - 1) % rank.size();
+        communicator.send_recv(std::span(data), (rank.rank() + 1) % rank.size(), std::span(other),
+                               from);
+        const auto due = static_cast<float>(from + round);
+        for (const auto value : other) expect(value == due, "WRONG DATA after send_recv");
+        enough[0] = Clock::now() > end ? 1 : 0;
+        communicator.all_reduce(in_place, std::span(enough), max);
+      }
+      communicator.finalize();
+      rank.destroy_communicators();
+      stop_storm();
+      expect(caught > 100, "there was no storm");
+      return "done";
+    });
+    CHECK(trouble(reports) == "");
   }
 }
 
