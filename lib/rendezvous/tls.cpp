@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t record_bytes = std::size_t{16} << 10;
 // What one write encrypts before the kernel gets it: few system calls, and still in the cache.
 constexpr std::size_t most_at_once = std::size_t{128} << 10;
-constexpr std::size_t ahead_bytes = std::size_t{128} << 10;
+constexpr std::size_t header_bytes = 5;
 constexpr std::string_view identity = "tutti";
 
 std::string reason_of_latest_error() {
@@ -68,8 +68,8 @@ struct Tls::Parts {
   std::uint64_t under_this_key = 0;
   std::vector<std::byte> record;  ///< small parts that become one record
 
-  /// Read from the socket and not yet decrypted: [begin, end).
-  std::vector<char> in;
+  /// Read from the socket ahead of what was asked for: [begin, end).
+  std::array<char, header_bytes> in{};
   std::size_t in_begin = 0;
   std::size_t in_end = 0;
   bool ahead = false;
@@ -99,25 +99,27 @@ int Tls::Parts::take(BIO* bio, char* to, int wanted) {
     in_begin += got;
     return static_cast<int>(got);
   }
-  // A whole record's body is due: straight to where it is decrypted, unless more may be had.
-  const bool buffered = ahead && size < ahead_bytes;
-  if (buffered) in.resize(ahead_bytes);
-  auto* const target = buffered ? in.data() : to;
-  ssize_t got = 0;
+  // With a record's body comes the header of the next: one system call a record, and no copy.
+  const bool has_body = ahead && size > in.size();
+  std::array<iovec, 2> rooms{{{to, size}, {in.data(), in.size()}}};
+  msghdr message{};
+  message.msg_iov = rooms.data();
+  message.msg_iovlen = has_body ? 2 : 1;
+  ssize_t result = 0;
   do {
-    got = ::recv(socket, target, buffered ? ahead_bytes : size, MSG_DONTWAIT);
-  } while (got < 0 && errno == EINTR);
-  if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+    result = ::recvmsg(socket, &message, MSG_DONTWAIT);
+  } while (result < 0 && errno == EINTR);
+  if (result < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
     BIO_set_retry_read(bio);
     return -1;
   }
-  if (got < 0) socket_errno = errno;
-  if (got == 0) at_end = true;
-  if (got <= 0) return static_cast<int>(got);
-  if (!buffered) return static_cast<int>(got);
+  if (result < 0) socket_errno = errno;
+  if (result == 0) at_end = true;
+  if (result <= 0) return static_cast<int>(result);
+  const auto got = static_cast<std::size_t>(result);
   in_begin = 0;
-  in_end = static_cast<std::size_t>(got);
-  return take(bio, to, wanted);
+  in_end = got > size ? got - size : 0;
+  return static_cast<int>(std::min(got, size));
 }
 
 /// True if all is in the kernel's hands.

@@ -43,6 +43,9 @@ int main(int argc, char** argv) {
   app.add_subcommand("cost", "what fingerprints and the recorder cost a call")->callback([&] {
     status = tutti::soak::cost();
   });
+  app.add_subcommand("encryption", "what TUTTI_ENCRYPT=1 costs a call over TCP")->callback([&] {
+    status = tutti::soak::encryption();
+  });
   std::size_t connections = 10'000;
   auto* const strangers =
       app.add_subcommand("intruders", "bad connections of eight kinds beside a job, which goes on");

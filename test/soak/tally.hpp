@@ -50,6 +50,7 @@ class Tally {
 [[nodiscard]] int kills(const Settings& settings, int victims);
 [[nodiscard]] int shrink(const Settings& settings);
 [[nodiscard]] int cost();
+[[nodiscard]] int encryption();
 [[nodiscard]] int intruders(std::size_t connections);
 
 }  // namespace tutti::soak
