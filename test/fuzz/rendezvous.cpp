@@ -8,6 +8,7 @@
 #include "support/secret.hpp"
 #include "targets.hpp"
 #include "tutti/error.hpp"
+#include "tutti/version.hpp"
 
 namespace tutti::fuzz {
 namespace {
@@ -87,6 +88,15 @@ void card(Input input) {
     rendezvous::require_agreement({*decoded, *again});
   } catch (const Error&) {
     require(false, "a card agrees with itself");
+  }
+  rendezvous::Card own;
+  own.version = version_string;
+  own.settings = {{"TUTTI_CHUNK", "262144"}};
+  try {
+    rendezvous::require_agreement({own, *decoded});
+    require(decoded->version == own.version, "cards of two versions do not agree");
+  } catch (const Error& error) {
+    require(error.code() == ErrorCode::mismatch, "cards that differ are a mismatch");
   }
 }
 

@@ -143,8 +143,13 @@ void hostfile(Input input) {
     const auto text = text_of(input);
     auto map_by = launch::MapBy{};
     if (text.find("node") != std::string::npos) map_by = launch::parse_map_by("node");
+    if (text.find("ppr") != std::string::npos) map_by = launch::parse_map_by("ppr:1:node");
+    const bool bounded = std::all_of(
+        hosts.begin(), hosts.end(), [](const auto& host) { return host.slots.value_or(1) < 1000; });
+    const bool all = bounded && text.find("all") != std::string::npos;
     (void)launch::place_ranks(
-        hosts, "hosts", {.ranks = 5, .map_by = map_by, .cores = 2, .cores_source = "a test"},
+        hosts, "hosts",
+        {.ranks = all ? 0 : 5, .map_by = map_by, .cores = 2, .cores_source = "a test"},
         [](const std::string& host) { return std::vector{host.substr(0, 1)}; });
   } catch (const Error& error) {
     require(error.code() == ErrorCode::usage, "bad input is a usage error");

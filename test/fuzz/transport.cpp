@@ -88,7 +88,9 @@ void incoming(Input input) {
   transport::IncomingHalf half(0, eager, inspector);
   SocketPair pair;
   transport::test::Stranger peer(std::move(pair.other));
-  half.connect(std::move(pair.one));
+  if ((choice & 128U) != 0) half.limit_writes(5);
+  const auto connect = [&] { half.connect(std::move(pair.one)); };
+  if ((choice & 64U) == 0) connect();
 
   std::deque<Receiving> posted;
   const auto post = [&](std::uint64_t sequence, std::size_t count) {
@@ -109,6 +111,7 @@ void incoming(Input input) {
     post(1, 500);
   };
   if ((choice & 2U) != 0) post_all();
+  if ((choice & 64U) != 0) connect();
   const auto cut = (choice & 4U) != 0 ? bytes.size() / 2 : bytes.size();
   peer.write(std::span(bytes).first(cut));
   while (half.read()) {
@@ -139,7 +142,9 @@ void outgoing(Input input) {
   transport::OutgoingHalf half(1, eager, inspector);
   SocketPair pair;
   transport::test::Stranger peer(std::move(pair.other));
-  half.connect(std::move(pair.one));
+  if ((choice & 128U) != 0) half.limit_writes(5);
+  const auto connect = [&] { half.connect(std::move(pair.one)); };
+  if ((choice & 64U) == 0) connect();
 
   std::deque<Sending> posted;
   const auto post_all = [&] {
@@ -151,7 +156,9 @@ void outgoing(Input input) {
     half.announce(collective(4));
   };
   if ((choice & 2U) != 0) post_all();
+  if ((choice & 64U) != 0) connect();
   half.write();
+  (void)half.unacknowledged();
   const auto cut = (choice & 4U) != 0 ? bytes.size() / 2 : bytes.size();
   peer.write(std::span(bytes).first(cut));
   half.read();
