@@ -149,7 +149,12 @@ void hostfile(Input input) {
     const bool all = bounded && text.find("all") != std::string::npos;
     (void)launch::place_ranks(
         hosts, "hosts",
-        {.ranks = all ? 0 : 5, .map_by = map_by, .cores = 2, .cores_source = "a test"},
+        {.ranks = text.find("many") != std::string::npos ? 1 << 20
+                  : all                                  ? 0
+                                                         : 5,
+         .map_by = map_by,
+         .cores = 2,
+         .cores_source = "a test"},
         [](const std::string& host) { return std::vector{host.substr(0, 1)}; });
   } catch (const Error& error) {
     require(error.code() == ErrorCode::usage, "bad input is a usage error");
@@ -168,6 +173,7 @@ void map_by(Input input) {
 
 void secret(Input input) {
   const auto text = text_of(input);
+  require(!bootstrap::SharedSecret::from("", nullptr), "no text is no secret");
   try {
     const auto shared = bootstrap::SharedSecret::from("", text.c_str());
     require(shared.has_value() == (!text.empty() && text[0] != '\0'), "no text is no secret");

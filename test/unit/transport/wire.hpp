@@ -42,6 +42,12 @@ struct SocketPair {
       ::setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &buffer_bytes, sizeof buffer_bytes);
     }
   }
+
+  /// What `one` sends has to be read soon, or it takes no more.
+  void limit_sending() const {
+    const int least = 1;  // the kernel makes it its least
+    ::setsockopt(one.get(), SOL_SOCKET, SO_SNDBUF, &least, sizeof least);
+  }
 };
 
 /// Remembers what it is told; says what the test wants.
