@@ -121,6 +121,7 @@ Job::Job(Bootstrap& bootstrap, const Options& options, const EnvironmentMap& map
          std::shared_ptr<DeviceProvider> device_provider)
     : environment(settings_for(options, map)),
       sink(options.log),
+      while_waiting(options.while_waiting),
       log(environment.log_level, sink),
       faults(environment.faults, bootstrap.rank(), bootstrap.size()),
       devices(std::move(device_provider)) {
@@ -173,6 +174,7 @@ Job::Job(Bootstrap& bootstrap, const Options& options, const EnvironmentMap& map
 Job::Job(const Job& before, rendezvous::Meeting meeting, Deadline deadline)
     : environment(before.environment),
       sink(before.sink),
+      while_waiting(before.while_waiting),
       log(environment.log_level, sink),
       // Faults on purpose count calls and name ranks of the job that was started.
       faults({}, meeting.self.rank, meeting.self.size),
@@ -194,7 +196,7 @@ void Job::connect() {
           .faults = &faults,
           .shares_cores = static_cast<std::uint32_t>(place.local_size) > cores,
           .connect_timeout = environment.timeout});
-  driver = std::make_unique<engine::Driver>(*plane, *links, *checker, arena);
+  driver = std::make_unique<engine::Driver>(*plane, *links, *checker, arena, while_waiting);
 }
 
 namespace {

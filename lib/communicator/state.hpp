@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,6 +36,7 @@ struct Job {
 
   Environment environment;
   Log::Sink sink;
+  std::function<void()> while_waiting;
   Log log;
   Faults faults;
   std::shared_ptr<DeviceProvider> devices;

@@ -12,6 +12,8 @@ namespace {
 
 // How long a rank sleeps at most before it looks at its peers and its deadlines again.
 constexpr std::chrono::milliseconds nap{100};
+// The same where something else wants to be driven meanwhile.
+constexpr std::chrono::microseconds nap_between_looks{100};
 // A broken data link alone proves no death: the control plane gets this long to say who died.
 constexpr std::chrono::seconds verdict_limit{2};
 constexpr std::chrono::milliseconds late_verdict_limit{500};
@@ -171,6 +173,11 @@ void Driver::move_all(Deadline limit) {
     if (advance_all()) return;
     auto longest = std::min<std::chrono::nanoseconds>(nap, limit.remaining());
     for (const auto* task : active_) longest = std::min(longest, task->deadline.remaining());
+    // Not by the helper: it may be of use to the thread that calls only.
+    if (while_waiting_ && !helper_drives_) {
+      while_waiting_();
+      longest = std::min<std::chrono::nanoseconds>(longest, nap_between_looks);
+    }
     look_for_trouble(progress(longest));
   } catch (...) {
     if (active_.empty()) return;

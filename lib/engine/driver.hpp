@@ -1,6 +1,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -20,10 +21,15 @@ namespace tutti::engine {
 /// Whoever drives moves everybody's calls.
 class Driver {
  public:
-  /// `arena` is what this host's ranks share, or null.
+  /// `arena` is what this host's ranks share, or null. `while_waiting` is called by threads that
+  /// wait here, or is null.
   Driver(control::Plane& plane, transport::Links& links, CallChecker& checker,
-         std::shared_ptr<transport::Arena> arena)
-      : plane_(plane), links_(links), checker_(checker), arena_(std::move(arena)) {}
+         std::shared_ptr<transport::Arena> arena, std::function<void()> while_waiting)
+      : plane_(plane),
+        links_(links),
+        checker_(checker),
+        arena_(std::move(arena)),
+        while_waiting_(std::move(while_waiting)) {}
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
   ~Driver();
@@ -83,6 +89,7 @@ class Driver {
   transport::Links& links_;
   CallChecker& checker_;
   std::shared_ptr<transport::Arena> arena_;
+  std::function<void()> while_waiting_;
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every collective gives what MPI gives on the same input.
+"""Every collective gives what MPI gives on the same input; and MPI moves its messages while a call waits, where it is asked to.
 
     TUTTI_COMPARE=build/test/mpi/compare_with_mpi python3 test/mpi/test_compare.py [Class.test…]
 
@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from support import tap  # noqa: E402
 from support.cluster import command  # noqa: E402
 
+PROGRESS = os.environ.get("TUTTI_PROGRESS", "build/test/mpi/progress")
 PROGRAM = os.environ.get("TUTTI_COMPARE", "build/test/mpi/compare_with_mpi")
 
 
@@ -38,6 +39,25 @@ class Compare(unittest.TestCase):
 
     def test_random_program_in_order_of_ranks_and_in_small_chunks(self):
         self.random_program(3, 10, env={"TUTTI_DETERMINISTIC": "1", "TUTTI_CHUNK": "64"})
+
+
+class Progress(unittest.TestCase):
+    """A message that needs its sender's progress in MPI, whose sender waits in a call of ours."""
+
+    def run_program(self, how, ranks):
+        # Without shared memory and its single copy, which need nobody's progress.
+        return command("mpirun", "-np", ranks, "--oversubscribe", "--bind-to", "none", "--mca", "pml", "ob1", "--mca", "btl", "tcp,self",
+                       PROGRESS, how, timeout=60)
+
+    def test_a_wait_drives_mpi_where_it_is_asked_to(self):
+        for ranks in (2, 4):
+            result = self.run_program("drive", ranks)
+            self.assertEqual((result.returncode, result.stdout), (0, "the message and the call are done\n"), result.stderr)
+
+    def test_else_the_call_ends_at_its_deadline_and_names_who_waits_in_mpi(self):
+        result = self.run_program("leave", 2)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("waiting for rank 1", result.stderr)
 
 
 for ranks in (1, 2, 3, 4, 5, 7, 8):

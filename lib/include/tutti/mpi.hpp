@@ -173,11 +173,29 @@ class MpiBootstrap final : public Bootstrap {
   std::string shadows_;
 };
 
+/// Lets MPI move what is on its way, if it runs.
+inline void drive_mpi() {
+  int initialized = 0;
+  int finalized = 0;
+  MPI_Initialized(&initialized);
+  MPI_Finalized(&finalized);
+  if (initialized == 0 || finalized != 0) return;
+  int found = 0;
+  MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &found, MPI_STATUS_IGNORE);
+}
+
 /// Collective over `communicator`: any intra-communicator, which stays the caller's. After it has
-/// returned no MPI call is made any more, by the communicator or its end. Throws Error.
+/// returned no MPI call is made any more, by the communicator or its end, but for those that
+/// `options.mpi_progress` asks for. Throws Error.
 [[nodiscard]] inline Communicator from_mpi(MPI_Comm communicator, const Options& options = {}) {
   MpiBootstrap bootstrap(communicator, Deadline::after(setup_timeout(options)));
-  return Communicator::create(bootstrap, options);
+  if (!options.mpi_progress) return Communicator::create(bootstrap, options);
+  auto driving = options;
+  driving.while_waiting = [also = options.while_waiting] {
+    drive_mpi();
+    if (also) also();
+  };
+  return Communicator::create(bootstrap, driving);
 }
 
 /// MPI_Init and MPI_Finalize, where nobody else has called or will call them: a program that keeps

@@ -40,6 +40,13 @@ struct Options {
   /// lost, and an ordinary end of the process may wait for it for ever. Called once, from another
   /// thread, with what all ranks have agreed on; may leave by `_exit`. Default: a warning.
   std::function<void(const Error&)> on_stuck = nullptr;
+  /// Calls that wait also drive MPI, for programs that have MPI requests open meanwhile: a peer may
+  /// need this rank's progress in MPI before it comes to the call. Of from_mpi() only; costs a look
+  /// at MPI every 100 us of waiting. Each rank may choose for itself.
+  bool mpi_progress = false;
+  /// Called every 100 us or so by a thread that waits in a call. Must not throw, nor use the
+  /// communicator. Default: nothing.
+  std::function<void()> while_waiting = nullptr;
 };
 
 /// Settings of one call. All ranks of the call pass the same `algorithm`.
