@@ -279,6 +279,12 @@ void add_hostfile_options(CLI::App& command, HostfileOptions& options) {
                   "slot (default): fill a host before the next; node: one a host in turn; "
                   "ppr:N:node: N on each host")
       ->type_name("HOW");
+  command
+      .add_option(
+          "--mpi", options.mpi,
+          "whose rules: openmpi5 (default), openmpi4, which fills the host that mpirun runs "
+          "on first, or mpich")
+      ->type_name("NAME");
   add_count(command, "--cores", options.cores, 1,
             "slots of a host that the file gives none (default: the cores of this machine)");
   add_file(command, "--json", options.json, "write the plan");

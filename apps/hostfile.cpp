@@ -64,7 +64,7 @@ std::vector<std::string> look_up(const std::string& host, const std::set<std::st
   std::set<std::string> result;
   for (const auto* entry = list.get(); entry != nullptr; entry = entry->ai_next) {
     const auto text = address_text(entry->ai_addr);
-    result.insert(own.contains(text) || text.starts_with("127.") ? "this machine" : text);
+    result.insert(own.contains(text) || text.starts_with("127.") ? launch::this_machine : text);
   }
   return {result.begin(), result.end()};
 }
@@ -159,7 +159,8 @@ std::string as_table(const launch::Placement& placement, const std::string& map_
 
 int run(const HostfileOptions& options) {
   const auto name = options.file == "-" ? std::string("standard input") : options.file;
-  const auto hosts = launch::parse_hostfile(read_file(options.file), name);
+  std::vector<std::string> notes;
+  const auto hosts = launch::parse_hostfile(read_file(options.file), name, &notes);
   std::vector<std::string> names;
   names.reserve(hosts.size());
   for (const auto& host : hosts) names.push_back(host.name);
@@ -167,17 +168,27 @@ int run(const HostfileOptions& options) {
 
   launch::PlacementRequest request{.ranks = options.ranks,
                                    .map_by = launch::parse_map_by(options.map_by),
+                                   .rules = launch::parse_rules(options.mpi),
                                    .cores = options.cores,
                                    .cores_source = "--cores"};
   if (request.cores == 0) {
     request.cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
     request.cores_source = "as on this machine; --cores N says otherwise";
   }
-  const auto placement = launch::place_ranks(
-      hosts, name, request, [&](const std::string& host) -> std::vector<std::string> {
-        const auto entry = found.find(host);
-        return entry == found.end() ? std::vector<std::string>() : entry->second;
-      });
+  const auto resolve = [&](const std::string& host) -> std::vector<std::string> {
+    const auto entry = found.find(host);
+    return entry == found.end() ? std::vector<std::string>() : entry->second;
+  };
+  auto placement = launch::place_ranks(hosts, name, request, resolve);
+  placement.notes.insert(placement.notes.begin(), notes.begin(), notes.end());
+  if (options.mpi == "openmpi5") {
+    request.rules = launch::Rules::open_mpi_4;
+    if (!same_places(placement, launch::place_ranks(hosts, name, request, resolve))) {
+      placement.notes.emplace_back(
+          "Open MPI 4, if its mpirun runs on this machine, places them otherwise: --mpi openmpi4 "
+          "shows how");
+    }
+  }
 
   if (options.json == "-") {
     fmt::print("{}\n", as_json(placement, options.map_by).dump(1));

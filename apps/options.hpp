@@ -69,7 +69,8 @@ struct HostfileOptions {
   std::string file;  ///< "-" for standard input
   int ranks = 0;     ///< 0: as many as there are slots
   std::string map_by = "slot";
-  int cores = 0;  ///< of a host that is bare; 0: as on this machine
+  std::string mpi = "openmpi5";  ///< whose rules
+  int cores = 0;                 ///< of a host that is bare; 0: as on this machine
   std::string json;
 };
 

@@ -33,7 +33,8 @@ std::string text_of(const HostfileEntry& entry) {
 
 }  // namespace
 
-std::vector<HostEntry> parse_hostfile(std::string_view text, const std::string& file) {
+std::vector<HostEntry> parse_hostfile(std::string_view text, const std::string& file,
+                                      std::vector<std::string>* notes) {
   std::vector<HostEntry> hosts;
   std::map<std::string, std::size_t> known;
   std::map<std::string, Mention> mentions;
@@ -46,7 +47,12 @@ std::vector<HostEntry> parse_hostfile(std::string_view text, const std::string& 
   for (const auto& line : split_hostfile(text, file)) {
     const auto entry = read_hostfile_line(line, file);
     if (entry.excluded) {
-      excluded.insert(entry.name);
+      if (excluded.insert(entry.name).second && notes != nullptr) {
+        notes->push_back(fmt::format(
+            "{}:{}: Open MPI 4.1 and 5.0 refuse ^{}: take the line away with those that name the "
+            "host, or start by scripts/launch, which leaves it out",
+            file, line.number, entry.name));
+      }
       continue;
     }
     const Mention now{line.number, form_of(entry), text_of(entry)};

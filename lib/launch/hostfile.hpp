@@ -21,7 +21,9 @@ struct HostEntry {
 
 /// The hosts in the order of their first mention, without those that `^` excludes; at least one.
 /// A host that is named bare k > 1 times has k slots; counts of MPICH's form add up. Throws
-/// Error{usage}: "file:line: sentence".
-[[nodiscard]] std::vector<HostEntry> parse_hostfile(std::string_view text, const std::string& file);
+/// Error{usage}: "file:line: sentence". `notes` gets what is understood here but not by every
+/// launcher.
+[[nodiscard]] std::vector<HostEntry> parse_hostfile(std::string_view text, const std::string& file,
+                                                    std::vector<std::string>* notes = nullptr);
 
 }  // namespace tutti::launch

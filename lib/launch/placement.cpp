@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "tutti/error.hpp"
@@ -51,6 +52,57 @@ void find_aliases(Placement& placement, const std::string& file, const Resolver&
   }
 }
 
+/// The order in which hosts get ranks.
+std::vector<std::size_t> order_of(const Placement& placement, Rules rules,
+                                  const Resolver& resolve) {
+  std::vector<std::size_t> order(placement.hosts.size());
+  std::iota(order.begin(), order.end(), 0);
+  if (rules == Rules::open_mpi_4) {
+    std::stable_partition(order.begin(), order.end(), [&](std::size_t host) {
+      const auto keys = resolve(placement.hosts[host].entry.name);
+      return std::find(keys.begin(), keys.end(), this_machine) != keys.end();
+    });
+  }
+  return order;
+}
+
+/// How many ranks each host gets where they are dealt out in turn.
+using Counts = std::vector<int>;
+
+Counts one_a_turn(const Counts& room, long ranks) {
+  Counts counts(room.size(), 0);
+  while (ranks > 0) {
+    for (std::size_t i = 0; i < room.size() && ranks > 0; ++i) {
+      if (counts[i] == room[i]) continue;
+      ++counts[i];
+      --ranks;
+    }
+  }
+  return counts;
+}
+
+/// As Open MPI 4.1 does: each round gives equal shares to the hosts that have room, one more to the
+/// first of them where the ranks don't divide evenly. What a host has no room for is left to the
+/// next round, which counts all hosts of the round before, full or not.
+Counts equal_shares(const Counts& room, long ranks) {
+  Counts counts(room.size(), 0);
+  auto sharing = static_cast<long>(room.size());
+  while (ranks > 0 && sharing > 0) {
+    const long share = std::max(ranks / sharing, 1L);
+    long one_more = std::max(ranks - share * sharing, 0L);
+    sharing = 0;
+    for (std::size_t i = 0; i < room.size(); ++i) {
+      if (counts[i] == room[i]) continue;
+      const long due = share + (one_more-- > 0 ? 1 : 0);
+      const auto taken = std::min({due, static_cast<long>(room[i] - counts[i]), ranks});
+      counts[i] += static_cast<int>(taken);
+      ranks -= taken;
+      ++sharing;
+    }
+  }
+  return counts;
+}
+
 void add_rank(Placement& placement, std::map<std::size_t, int>& taken, std::size_t host) {
   placement.ranks.push_back({.rank = static_cast<int>(placement.ranks.size()),
                              .entry = host,
@@ -82,6 +134,14 @@ MapBy parse_map_by(std::string_view text) {
   throw Error(
       ErrorCode::usage,
       fmt::format("--map-by {} is not known to the dry run: give slot, node or ppr:N:node", text));
+}
+
+Rules parse_rules(std::string_view text) {
+  if (text == "openmpi5" || text == "mpich") return Rules::open_mpi_5;
+  if (text == "openmpi4") return Rules::open_mpi_4;
+  throw Error(
+      ErrorCode::usage,
+      fmt::format("--mpi {} is not known to the dry run: give openmpi4, openmpi5 or mpich", text));
 }
 
 Placement place_ranks(const std::vector<HostEntry>& hosts, const std::string& file,
@@ -127,22 +187,35 @@ Placement place_ranks(const std::vector<HostEntry>& hosts, const std::string& fi
                             file, need, have, list_slots(placement.hosts, available)));
   }
 
+  const auto order = order_of(placement, request.rules, resolve);
+  Counts room;
+  for (const auto host : order) room.push_back(available(placement.hosts[host]));
   std::map<std::size_t, int> taken;
-  std::vector<int> on_host(placement.hosts.size(), 0);
-  const auto left = [&] { return static_cast<long>(placement.ranks.size()) < need; };
-  // By node it goes round, one a host; else once, as many as there is room for.
-  while (left()) {
-    for (std::size_t i = 0; i < placement.hosts.size() && left(); ++i) {
-      const bool one_a_turn = request.map_by.kind == MapBy::Kind::node;
-      const int room = available(placement.hosts[i]) - on_host[i];
-      for (int n = one_a_turn ? std::min(room, 1) : room; n > 0 && left(); --n) {
-        add_rank(placement, taken, i);
-        ++on_host[i];
+  const auto left = [&] { return need - static_cast<long>(placement.ranks.size()); };
+  if (request.map_by.kind == MapBy::Kind::node) {
+    auto counts =
+        request.rules == Rules::open_mpi_4 ? equal_shares(room, need) : one_a_turn(room, need);
+    while (left() > 0) {
+      for (std::size_t i = 0; i < order.size(); ++i) {
+        if (counts[i]-- > 0) add_rank(placement, taken, order[i]);
+      }
+    }
+  } else {
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      for (auto n = std::min<long>(room[i], left()); n > 0; --n) {
+        add_rank(placement, taken, order[i]);
       }
     }
   }
   placement.host_count = static_cast<int>(taken.size());
   return placement;
+}
+
+bool same_places(const Placement& one, const Placement& other) {
+  return std::equal(one.ranks.begin(), one.ranks.end(), other.ranks.begin(), other.ranks.end(),
+                    [](const PlannedRank& left, const PlannedRank& right) {
+                      return left.entry == right.entry && left.local_rank == right.local_rank;
+                    });
 }
 
 }  // namespace tutti::launch

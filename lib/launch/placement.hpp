@@ -25,6 +25,18 @@ struct MapBy {
 /// "slot", "node", "ppr:2:node". Throws Error{usage}.
 [[nodiscard]] MapBy parse_map_by(std::string_view text);
 
+/// Who would place them: there are differences.
+enum class Rules : std::uint8_t {
+  open_mpi_5,  ///< hosts in the order of the file; MPICH does so too
+  open_mpi_4,  ///< the host that mpirun runs on first; by node, another share of what is left over
+};
+
+/// "openmpi5", "openmpi4", "mpich". Throws Error{usage}.
+[[nodiscard]] Rules parse_rules(std::string_view text);
+
+/// What a Resolver gives for the host that all this runs on.
+inline constexpr const char* this_machine = "this machine";
+
 /// What tells whether two names mean one host: its addresses, or anything else that is equal only
 /// for one host. Empty: not known.
 using Resolver = std::function<std::vector<std::string>(const std::string& host)>;
@@ -50,6 +62,7 @@ struct Placement {
 struct PlacementRequest {
   int ranks = 0;  ///< 0: as many as there are slots, or as ppr gives
   MapBy map_by;
+  Rules rules = Rules::open_mpi_5;
   int cores = 1;             ///< taken for the slots of a host that is bare
   std::string cores_source;  ///< "this machine's; give --cores N where hosts differ"
 };
@@ -57,5 +70,8 @@ struct PlacementRequest {
 /// Throws Error{usage} where slots are missing: "file: need 4, have 3 (a: 2, b: 1): …".
 [[nodiscard]] Placement place_ranks(const std::vector<HostEntry>& hosts, const std::string& file,
                                     const PlacementRequest& request, const Resolver& resolve);
+
+/// Whether each rank goes to the same host, of the same hostfile.
+[[nodiscard]] bool same_places(const Placement& one, const Placement& other);
 
 }  // namespace tutti::launch

@@ -32,18 +32,21 @@ class DryRunAndMpirun(unittest.TestCase):
         with tempfile.NamedTemporaryFile("w", suffix=".hosts") as file:
             file.write(text)
             file.flush()
-            plan = json.loads(self.cluster.exec("node1", "tutti", "hostfile", file.name, *words, "--json", "-", check=True).stdout)
+            plan = json.loads(self.cluster.exec("node1", "tutti", "hostfile", file.name, "--mpi", "openmpi4", *words, "--json", "-",
+                                                check=True).stdout)
             done = self.cluster.run("--hostfile", file.name, *words, "tutti", "info")
         self.assertEqual(done.returncode, 0, done.stderr)
         rows = [re.split(r"  +", line) for line in done.stdout.splitlines() if re.match(r"\d+  ", line)]
         return [(rank["host"], rank["local_rank"]) for rank in plan["ranks"]], [(row[2], int(row[1])) for row in rows]
 
     def test_where_ranks_go(self):
-        # Not here, since Open MPI 4.1 does them otherwise than the dry run: node1, where mpirun runs, behind other hosts (it comes
-        # first); what is left over by node on uneven hosts; a host taken out by "^" (a parse error).
+        last = "node2 slots=2\nnode1 slots=2\nnode3 slots=1\n"
         uneven = "node1 slots=1\nnode2 slots=3 # more\nnode3 slots = 2\n"
         for text, words in ((uneven, ["-np", "6"]), (uneven, ["-np", "6", "--map-by", "node"]), (uneven, ["-np", "4"]),
-                            (uneven, ["-np", "3", "--map-by", "ppr:1:node"]), ("node1\nnode1\nnode2\n", ["-np", "3"])):
+                            (uneven, ["-np", "5", "--map-by", "node"]), (uneven, ["-np", "3", "--map-by", "ppr:1:node"]),
+                            ("node1\nnode1\nnode2\n", ["-np", "3"]),
+                            # mpirun runs on node1.
+                            (last, ["-np", "3"]), (last, ["-np", "5", "--map-by", "node"]), (last, ["-np", "2", "--map-by", "ppr:1:node"])):
             with self.subTest(text=text, words=words):
                 planned, real = self.planned_and_real(text, *words)
                 self.assertEqual(planned, real)

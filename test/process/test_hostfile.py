@@ -69,6 +69,21 @@ class DryRun(unittest.TestCase):
         self.assertEqual(plan["host_count"], 1)
         self.assertEqual(len(plan["notes"]), 1)
 
+    def test_whose_rules(self):
+        hosts = "a slots=2\nlocalhost slots=2\n"
+        plan = self.plan(hosts, "-np", "3")
+        self.assertEqual([rank["host"] for rank in plan["ranks"]], ["a", "a", "localhost"])
+        self.assertIn("--mpi openmpi4", plan["notes"][0])
+        plan = self.plan(hosts, "-np", "3", "--mpi", "openmpi4")
+        self.assertEqual([rank["host"] for rank in plan["ranks"]], ["localhost", "localhost", "a"])
+        self.assertEqual(plan["notes"], [])
+        self.refused("a\n", "--mpi lam", "--mpi", "lam")
+
+    def test_a_host_taken_out(self):
+        plan = self.plan("a slots=1\nb slots=1\n^a\n")
+        self.assertEqual([rank["host"] for rank in plan["ranks"]], ["b"])
+        self.assertIn(f"{self.file}:3: Open MPI", plan["notes"][0])
+
     def test_standard_input_and_files_that_are_none(self):
         done = self.tutti(None, "-", stdin="a slots=1\n")
         self.assertEqual(done.returncode, 0, done.stderr)

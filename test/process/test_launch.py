@@ -52,6 +52,9 @@ class Lines(unittest.TestCase):
         self.assertEqual(self.line("a:2\nb:2\n", "--map-by", "node", "tutti", "info"),
                          ["mpirun", "-H", "a:2,b:2", "--map-by", "node", "tutti", "info"])
 
+    def test_a_host_taken_out_which_mpi_would_not_understand(self):
+        self.assertEqual(self.line("a slots=2\nb slots=2\n^a\n", "tutti", "info"), ["mpirun", "-H", "b:2", "tutti", "info"])
+
     def test_mpich_with_a_hostfile_of_open_mpi(self):
         self.assertEqual(self.line("a slots=2\nb slots=2\n", "--mpi", "mpich", "--map-by", "ppr:1:node", "-np", "2", "tutti", "info",
                                    env={"NCCL_DEBUG": "INFO", "TUTTI_TIMEOUT": "5s"}),

@@ -143,6 +143,10 @@ TEST_CASE("^ leaves a host out, wherever it stands") {
     const auto host = parse_one(text);
     CHECK(host.name == "b");
   }
+  std::vector<std::string> notes;
+  (void)parse_hostfile("a\nb\n^a\n^a", "hosts", &notes);
+  REQUIRE(notes.size() == 1);
+  CHECK(notes[0].starts_with("hosts:3: Open MPI 4.1 and 5.0 refuse ^a"));
   CHECK(error_of("a\n^a").find("excludes every host") != std::string::npos);
 }
 

@@ -66,6 +66,42 @@ TEST_CASE("ranks by slot, by node, and so many on each host") {
   }
 }
 
+TEST_CASE("Open MPI 4.1 begins where its mpirun runs, and shares out by node in its own way") {
+  struct Row {
+    std::string hosts;
+    int ranks;
+    std::string map_by;
+    std::string expected;
+  };
+  // As its `mpirun --do-not-launch --display-map` has them, on a machine called me.
+  const std::vector<Row> table{
+      {"a:2\nme:2\nc:1", 3, "slot", "me0 me1 a0"},
+      {"a:2\nme:2\nc:1", 5, "slot", "me0 me1 a0 a1 c0"},
+      {"a:2\nme:2\nc:1", 2, "node", "me0 a0"},
+      {"a:2\nme:2\nc:1", 5, "node", "me0 a0 c0 me1 a1"},
+      {"a:2\nme:2\nc:1", 2, "ppr:1:node", "me0 a0"},
+      {"a:1\nb:3\nc:2", 3, "node", "a0 b0 c0"},
+      {"a:1\nb:3\nc:2", 4, "node", "a0 b0 c0 b1"},
+      {"a:1\nb:3\nc:2", 5, "node", "a0 b0 c0 b1 b2"},
+      {"a:1\nb:3\nc:2", 6, "node", "a0 b0 c0 b1 c1 b2"},
+  };
+  const Resolver resolve = [](const std::string& host) {
+    return std::vector<std::string>{host == "me" ? this_machine : host};
+  };
+  for (const auto& row : table) {
+    INFO(row.hosts << ", " << row.ranks << " by " << row.map_by);
+    PlacementRequest request{
+        .ranks = row.ranks, .map_by = parse_map_by(row.map_by), .rules = parse_rules("openmpi4")};
+    const auto plan = place(row.hosts, request, resolve);
+    CHECK(text_of(plan) == row.expected);
+    CHECK(same_places(plan, plan));
+    request.rules = parse_rules("openmpi5");
+    const auto other = place(row.hosts, request, resolve);
+    CHECK(same_places(plan, other) == (text_of(plan) == text_of(other)));
+  }
+  CHECK_THROWS_AS(parse_rules("lam"), Error);
+}
+
 TEST_CASE("two bare hosts: both ranks on the first, and the assumption is told") {
   const auto plan = place("a\nb", {.ranks = 2, .cores = 8, .cores_source = "--cores"});
   CHECK(text_of(plan) == "a0 a1");
