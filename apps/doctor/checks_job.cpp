@@ -120,6 +120,28 @@ void check_versions(const Patient& patient, Findings& findings) {
       "install one NCCL on all hosts, or set LD_LIBRARY_PATH and hand it on by mpirun -x");
 }
 
+namespace {
+
+/// Of each host, what its lowest rank sees.
+void check_peer_access(const Patient& patient, Findings& findings) {
+  for (std::size_t host = 0; host < patient.hosts(); ++host) {
+    std::vector<std::string> pairs;
+    for (const auto& [one, other] : patient.of_host(host).apart) {
+      pairs.push_back(fmt::format("{} and {}", one, other));
+    }
+    if (pairs.empty()) continue;
+    findings.push_back(
+        {Severity::slows, "peer access",
+         fmt::format("devices of {} can't reach each other's memory ({}): NCCL goes through host "
+                     "memory between them",
+                     patient.host_name(host), list_some(pairs)),
+         "look at nvidia-smi topo -p2p r; on bare metal turn PCI access control (ACS) off, in a "
+         "virtual machine or container ask for devices of one group"});
+  }
+}
+
+}  // namespace
+
 void check_devices(const Patient& patient, Findings& findings) {
   const auto with = std::count_if(patient.facts.begin(), patient.facts.end(),
                                   [](const Facts& facts) { return !facts.card.devices.empty(); });
@@ -144,6 +166,7 @@ void check_devices(const Patient& patient, Findings& findings) {
                             : "give every rank a whole device of its own: fewer ranks on the host, "
                               "or another CUDA_VISIBLE_DEVICES"});
   }
+  check_peer_access(patient, findings);
   for (std::size_t rank = 0; rank < patient.facts.size(); ++rank) {
     const auto& facts = patient.facts[rank];
     const auto count = facts.card.devices.size();

@@ -26,6 +26,7 @@ void visit(F& facts, const Visit& field) {
   field("machine_cpus", facts.machine_cpus);
   field("driver_version", facts.driver_version);
   field("device_is_far", facts.device_is_far);
+  field("apart", facts.apart);
   field("settings", facts.settings);
   field("port_range", facts.port_range);
   field("ports", facts.ports);

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "rendezvous/card.hpp"
@@ -42,6 +43,7 @@ struct Facts {
   int machine_cpus = 0;                     ///< of the whole host
   std::string driver_version;               ///< of the NVIDIA driver's CUDA, "12.4"; empty: none
   std::vector<bool> device_is_far;          ///< by device: beside no core that the process may use
+  std::vector<std::pair<int, int>> apart;   ///< devices that can't reach each other's memory
   std::map<std::string, std::string> settings;  ///< TUTTI_*, NCCL_* and GLOO_*, but no secret
   std::string port_range;
   int ports = 0;                    ///< in TUTTI_PORT_RANGE; 0: any

@@ -125,6 +125,7 @@ void look_at_devices(Facts& facts) {
   for (const auto& device : facts.card.devices) {
     facts.device_is_far.push_back(device::device_locality(device.bus_id).far_from_cpus);
   }
+  if (!facts.card.devices.empty()) facts.apart = device::pairs_without_peer_access(cuda.calls);
   const auto nccl = device::load_nccl();
   facts.card.no_nccl_because = nccl.missing;
   int nccl_version = 0;

@@ -47,6 +47,8 @@ struct CudaCalls {
   CudaResult (*card_uuid)(CudaUuid* uuid, CudaDevice device) = nullptr;  ///< optional: the card's
   CudaResult (*device_bus_id)(char* bus_id, int length, CudaDevice device) = nullptr;
   CudaResult (*device_attribute)(int* value, int attribute, CudaDevice device) = nullptr;
+  /// Whether `device` can read and write the memory of `peer`; optional, only told of.
+  CudaResult (*device_can_access_peer)(int* can, CudaDevice device, CudaDevice peer) = nullptr;
   CudaResult (*retain_primary_context)(CudaContext* context, CudaDevice device) = nullptr;
   CudaResult (*release_primary_context)(CudaDevice device) = nullptr;
   CudaResult (*set_context)(CudaContext context) = nullptr;

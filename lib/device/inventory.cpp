@@ -74,4 +74,26 @@ Inventory take_inventory(const CudaCalls& cuda, const std::string& missing) {
   return inventory;
 }
 
+std::vector<std::pair<int, int>> pairs_without_peer_access(const CudaCalls& cuda) {
+  std::vector<std::pair<int, int>> result;
+  int count = 0;
+  if (cuda.device_can_access_peer == nullptr || cuda.device_count(&count) != cuda_success) {
+    return result;
+  }
+  const auto reaches = [&](int from, int to) {
+    CudaDevice device = 0;
+    CudaDevice peer = 0;
+    int can = 0;
+    return cuda.device_get(&device, from) != cuda_success ||
+           cuda.device_get(&peer, to) != cuda_success ||
+           cuda.device_can_access_peer(&can, device, peer) != cuda_success || can != 0;
+  };
+  for (int one = 0; one < count; ++one) {
+    for (int other = one + 1; other < count; ++other) {
+      if (!reaches(one, other) || !reaches(other, one)) result.emplace_back(one, other);
+    }
+  }
+  return result;
+}
+
 }  // namespace tutti::device

@@ -64,6 +64,7 @@ Library<CudaCalls> load_cuda() {
   loader.look_up(calls.card_uuid, "cuDeviceGetUuid");
   loader.require(calls.device_bus_id, "cuDeviceGetPCIBusId");
   loader.require(calls.device_attribute, "cuDeviceGetAttribute");
+  loader.look_up(calls.device_can_access_peer, "cuDeviceCanAccessPeer");
   loader.require(calls.retain_primary_context, "cuDevicePrimaryCtxRetain");
   loader.require(calls.release_primary_context, "cuDevicePrimaryCtxRelease_v2");
   loader.require(calls.set_context, "cuCtxSetCurrent");

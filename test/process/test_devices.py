@@ -40,6 +40,11 @@ class MadeUpDevices(Checks):
         self.assertEqual(result.returncode, 2, result.stderr)
         self.assertEqual(result.stderr.count("9 local ranks, 8 devices"), 1, result.stderr)
 
+    def test_doctor_tells_of_devices_that_do_not_reach_each_other(self):
+        self.assertNotIn("each other's memory", self.run_on(3, 3, "doctor").stdout)
+        told = self.run_on(3, 3, "doctor", FAKE_GPU_ISLAND="1").stdout
+        self.assertIn(f"slows: devices of {os.uname().nodename} can't reach each other's memory (0 and 1, 1 and 2)", told)
+
     def test_a_call_that_never_returns_does_not_keep_the_command(self):
         began = time.monotonic()
         result = self.run_on(2, 2, "all-reduce", "--backend", "nccl", "--timeout", "3s", FAKE_NCCL_CALL_BLOCKS="2")

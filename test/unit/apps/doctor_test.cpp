@@ -287,6 +287,14 @@ const std::vector<Fault>& faults() {
        {"rank 1 (node1)", "0000:18:00.0"},
        "numa",
        [](Job& job) { job[1].device_is_far = {true}; }},
+      {"devices that don't reach each other",
+       Severity::slows,
+       "peer access",
+       {"devices of node2", "(0 and 2, 1 and 2)", "host memory"},
+       "topo -p2p",
+       [](Job& job) {
+         job[2].apart = {{0, 2}, {1, 2}};
+       }},
       {"clocks apart",
        Severity::note,
        "clock",

@@ -45,6 +45,7 @@ SAME(cuDeviceGetName, CudaCalls, device_name);
 SAME(cuDeviceGetUuid_v2, CudaCalls, device_uuid);
 SAME(cuDeviceGetPCIBusId, CudaCalls, device_bus_id);
 SAME(cuDeviceGetAttribute, CudaCalls, device_attribute);
+SAME(cuDeviceCanAccessPeer, CudaCalls, device_can_access_peer);
 SAME(cuDevicePrimaryCtxRetain, CudaCalls, retain_primary_context);
 SAME(cuDevicePrimaryCtxRelease_v2, CudaCalls, release_primary_context);
 SAME(cuCtxSetCurrent, CudaCalls, set_context);

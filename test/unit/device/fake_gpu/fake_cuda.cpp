@@ -261,6 +261,13 @@ int cuDeviceGetAttribute(int* value, int attribute, int) {
   *value = attribute == 75 ? 9 : 0;
   return success;
 }
+int cuDeviceCanAccessPeer(int* can, int device, int peer) {
+  *can = device != peer && (setting("FAKE_GPU_ISLAND", -1) != device &&
+                            setting("FAKE_GPU_ISLAND", -1) != peer)
+             ? 1
+             : 0;
+  return success;
+}
 
 int cuDevicePrimaryCtxRetain(void** context, int device) {
   if (setting("FAKE_GPU_CONTEXT_FAILS", 0) != 0) return out_of_memory;

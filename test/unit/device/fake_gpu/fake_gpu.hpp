@@ -13,6 +13,7 @@
 ///   FAKE_GPU_MIG           1: all are slices of a card
 /// and each time:
 ///   FAKE_GPU_CONTEXT_FAILS 1: no context can be made
+///   FAKE_GPU_ISLAND        the index of a device that no other can reach (none)
 ///   FAKE_GPU_DELAY_US      how long each copy or other work on a stream takes at least
 /// libnccl.so.2 reads each time:
 ///   FAKE_NCCL_ARENA        the file through which the ranks talk: needed
