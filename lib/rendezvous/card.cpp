@@ -2,13 +2,12 @@
 
 #include <fmt/format.h>
 #include <sched.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 
+#include "rendezvous/open_files.hpp"
 #include "tutti/error.hpp"
 #include "tutti/version.hpp"
 
@@ -26,22 +25,6 @@ std::uint32_t usable_cores() {
   if (::sched_getaffinity(0, sizeof set, &set) == 0)
     return static_cast<std::uint32_t>(CPU_COUNT(&set));
   return static_cast<std::uint32_t>(::sysconf(_SC_NPROCESSORS_ONLN));
-}
-
-std::uint64_t raised_file_limit() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
-  if (limit.rlim_cur < limit.rlim_max) {
-    const rlimit raised{limit.rlim_max, limit.rlim_max};
-    if (::setrlimit(RLIMIT_NOFILE, &raised) == 0) limit = raised;
-  }
-  return limit.rlim_cur;
-}
-
-std::uint64_t count_open_files() {
-  std::error_code error;
-  const std::filesystem::directory_iterator files("/proc/self/fd", error);
-  return error ? 0 : static_cast<std::uint64_t>(std::distance(begin(files), end(files)));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "base/bytes.hpp"
 #include "base/system_error.hpp"
+#include "rendezvous/open_files.hpp"
 
 namespace tutti::store {
 namespace {
@@ -89,11 +90,26 @@ std::vector<Listener> listen(const Endpoint& endpoint, const std::vector<SocketA
   }
 }
 
+/// Before anybody comes: rank 0 has a connection to each of them until set-up is over.
+void require_files(int size) {
+  constexpr std::uint64_t spare = 16;  // who is just being let in, the listener, epoll
+  const auto limit = rendezvous::raised_file_limit();
+  const auto open = rendezvous::count_open_files();
+  const auto needed = open + static_cast<std::uint64_t>(size) + spare;
+  if (limit == 0 || limit >= needed) return;
+  throw Error(ErrorCode::system,
+              fmt::format("rank 0 may open {} files and has {} open, but needs {} more while it "
+                          "brings {} ranks together: raise its limit by ulimit -n {} or more",
+                          limit, open, needed - open, size, needed))
+      .with_culprits({0});
+}
+
 }  // namespace
 
 RootSide::RootSide(rendezvous::Membership self, int size, const Endpoint& endpoint,
                    const std::vector<SocketAddress>& addresses, Log& log, Deadline deadline)
     : self_(std::move(self)), size_(size), where_(endpoint.text()) {
+  require_files(size);
   auto listeners = listen(endpoint, addresses, deadline);
   where_ = listeners.front().address.text();
   acceptor_ = std::make_unique<rendezvous::Acceptor>(

@@ -192,6 +192,29 @@ class Works(Checks):
             self.assertEqual(len(lines), 1, process.err_text)
             self.assertIn(f"RANK={rank} WORLD_SIZE=2", lines[0])
             self.assertIn("shadows Slurm (SLURM_PROCID=0 SLURM_NTASKS=1)", lines[0])
+        table = self.good(job(2, "info", env={"SLURM_PROCID": "0", "SLURM_NTASKS": "1"}))
+        self.assertTrue(table[2].endswith("the environment (RANK=1 WORLD_SIZE=2 LOCAL_RANK=1), shadows Slurm (SLURM_PROCID=0 "
+                                          "SLURM_NTASKS=1)"), table[2])
+
+
+class Doctor(Checks):
+    def test_a_healthy_job(self):
+        lines = self.good(job(2, "doctor"))
+        told = [line for line in lines if line.startswith(("stops: ", "slows: ", "note: "))]
+        for line in told:  # of the machine, and true
+            self.assertRegex(line, r"^note: (ranks outnumber cores|.*/dev/shm|.*process_vm_readv|.*single copy)")
+        self.assertIn("2 ranks on 1 host", lines[-1])
+
+    def test_faults_of_one_rank(self):
+        port = free_port()
+        ranks = [Process(TUTTI, "doctor", env=variables(rank, 3, port, **({"TUTTI_CHUNK": "4KiB", "NCCL_ALGO": "Ring"} if rank == 2 else {})))
+                 for rank in range(3)]
+        done = [rank.finish() for rank in ranks]
+        self.assertEqual([rank.status for rank in done], [3, 3, 3], done[0].out_text + done[0].err_text)
+        told = [line for line in done[0].out_text.splitlines() if line.startswith(("stops: ", "slows: "))]
+        self.assertEqual(len(told), 2, done[0].out_text)
+        self.assertRegex(told[0], "^stops: TUTTI_CHUNK is .*4KiB on rank 2")
+        self.assertRegex(told[1], "^slows: NCCL_ALGO is .*Ring on rank 2")
 
 
 class Refuses(Checks):
@@ -217,7 +240,7 @@ class Refuses(Checks):
         self.refused({}, "--rank=x", words=("info", "--rank", "x", "--ranks", "2"))
 
     def test_timeouts_that_are_none(self):
-        for value in ("-1", "x"):
+        for value in ("-1", "x", "0", "1e9"):
             self.refused({"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "TUTTI_TIMEOUT": value}, f"TUTTI_TIMEOUT={value}")
 
     def test_other_hosts_without_a_secret(self):
@@ -245,6 +268,25 @@ class Meets(Checks):
         time.sleep(2)
         late = Process(TUTTI, "barrier", "--quiet", "--timeout", "30s", env=variables(0, 3, port))
         self.good([process.finish() for process in [late, *early]])
+
+    def test_root_comes_15_s_late(self):
+        """In time for a job of 30 s, too late for one of 5 s."""
+        patient, hasty = free_port(), free_port()
+        late = [Process(TUTTI, "barrier", "--quiet", "--timeout", "30s", env=variables(1, 2, patient)),
+                Process(TUTTI, "barrier", "--quiet", "--timeout", "5s", env=variables(1, 2, hasty))]
+        self.fails([late[1].finish()], "1 missing: rank 0")
+        self.assertTrue(4.5 < late[1].seconds < 10, late[1].seconds)
+        time.sleep(max(0.0, 15 - (time.monotonic() - late[0].begin)))
+        root = Process(TUTTI, "barrier", "--quiet", "--timeout", "30s", env=variables(0, 2, patient))
+        self.good([root.finish(), late[0].finish()])
+
+    def test_rank_0_with_few_descriptors_says_how_many_it_needs(self):
+        """It has a connection to every rank for a while. The hard limit counts: the soft one is raised to it."""
+        port = free_port()
+        few = Process("sh", "-c", f"ulimit -n 32; exec {TUTTI} barrier", env=variables(0, 64, port)).finish(20)
+        self.fails([few], "rank 0 may open 32 files", "64 ranks", "ulimit -n")
+        soft = [Process("sh", "-c", f"ulimit -S -n 32; exec {TUTTI} barrier", env=variables(rank, 24, port)) for rank in range(24)]
+        self.good([rank.finish() for rank in soft])
 
     def test_a_rank_that_dies_in_set_up_ends_the_others(self):
         port = free_port()
@@ -329,10 +371,10 @@ class Meets(Checks):
 
     def test_messages_at_the_root_are_linear(self):
         counts = {}
-        for size in (4, 8, 16):
+        for size in (8, 16, 32):
             done = job(size, "barrier", "--verbose")
             counts[size] = int(re.search(r"store [\d.]+ ms \((\d+) messages\)", done[0].out_text + done[0].err_text)[1])
-        self.assertEqual({size: count / (size - 1) for size, count in counts.items()}, dict.fromkeys(counts, counts[4] / 3))
+        self.assertEqual({size: count / (size - 1) for size, count in counts.items()}, dict.fromkeys(counts, counts[8] / 7))
 
 
 if __name__ == "__main__":
