@@ -224,9 +224,14 @@ class OddNetworks(unittest.TestCase):
         # mpirun must not stumble over the same interfaces: this is about tutti.
         begin = time.monotonic()
         result = self.cluster.run("--mca", "oob_tcp_if_include", "eth0", "--mca", "btl_tcp_if_include", "eth0", *words,
-                                  "-np", "4", "tutti", "fan-out", "--size", "1MiB", timeout=30)
+                                  "-np", "4", "tutti", "fan-out", "--size", "1MiB", "--verbose", timeout=30)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertEqual(result.stdout.count(", verified"), 3, result.stdout)
+        setups = [sum(map(float, re.findall(r"(?:cards|shared memory|control links) ([\d.]+) ms", line)))
+                  for line in result.stdout.splitlines() if " set-up: " in line]
+        self.assertEqual(len(setups), 4, result.stdout)
+        print(f"# set-up of the slowest rank: {max(setups):.0f} ms")
+        self.assertLess(max(setups), 5000)
         self.assertLess(time.monotonic() - begin, 7, "5 s for tutti, 2 s for mpirun")
 
     def test_second_interface_that_leads_nowhere(self):

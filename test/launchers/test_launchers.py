@@ -174,6 +174,17 @@ class Torchrun(Checks):
         result = torchrun("--nproc_per_node", 2, "--master_port", 29736, "--no_python", TUTTI, "info")
         self.assertEqual(self.sources(result)[1], "torchrun (RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2)")
 
+    def test_doctor(self):
+        """Each rank ends with the job's status, and rank 0 prints."""
+        lines = [unprefixed(line) for line in torchrun("--nproc_per_node", 2, "--master_port", 29742, "--no_python", TUTTI,
+                                                       "doctor").stdout.splitlines()]
+        self.assertFalse([line for line in lines if line.startswith(("stops: ", "slows: "))])
+        self.assertTrue(any(line.startswith("2 ranks on 1 host: ") for line in lines), lines)
+        ill = torchrun("--nproc_per_node", 2, "--master_port", 29743, "--no_python", "sh", "-c",
+                       f"if [ $RANK = 1 ]; then export TUTTI_CHUNK=4KiB; fi; exec {TUTTI} doctor")
+        self.assertNotEqual(ill.returncode, 0)
+        self.assertIn("stops: TUTTI_CHUNK is ", ill.stdout)
+
     def test_program(self):
         self.hello(torchrun("--nproc_per_node", 3, "--master_port", 29737, "--no_python", build("hello_env", "c++")), 3)
 

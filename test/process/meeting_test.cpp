@@ -140,6 +140,26 @@ TEST_CASE("a rank that never comes to set-up: an error soon after the deadline, 
   }
 }
 
+TEST_CASE("nobody leaves set-up while another is still in the bootstrap") {
+  // What carries the bootstrap may need everybody's progress (MPI does): a rank that went on, and
+  // waited elsewhere, would leave the others hanging there.
+  constexpr int size = 4;
+  Job job(size, [](Rank& rank) -> std::string {
+    rank.bootstrap().before = [&rank](int exchange) {
+      if (exchange == 3 && rank.rank() == 2) std::this_thread::sleep_for(500ms);
+      if (exchange == 3) rank.stamp();
+    };
+    rank.communicator({.timeout = 10s});
+    return fmt::format("{}", Clock::now().time_since_epoch().count());
+  });
+  const auto reports = job.finish();
+  REQUIRE(trouble(reports) == "");
+  for (const auto& report : reports) {
+    const Clock::time_point left{Clock::duration(std::stoll(report.text))};
+    for (int rank = 0; rank < size; ++rank) CHECK(left >= job.stamped(rank));
+  }
+}
+
 TEST_CASE("a rank that comes late to set-up is waited for") {
   const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
     if (rank.rank() == 1) std::this_thread::sleep_for(700ms);

@@ -418,6 +418,14 @@ class Alone(Checks):
         self.assertIn("no launcher", command(TUTTI, "info").stdout)
 
 
+class Starts(Checks):
+    def test_starts_in_a_loop(self):
+        """TUTTI_TEST_STARTS=200 for the long run."""
+        for _ in range(int(os.environ.get("TUTTI_TEST_STARTS", "5"))):
+            result = mpirun(4, "barrier", "--quiet", before=["--mca", "pml", "ob1", "--mca", "btl", "tcp,self"])
+            self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
+
+
 class Failures(Checks):
     def test_killed_rank_ends_the_job_with_one_sentence(self):
         """The rank that dies is killed from outside while all are in a long loop."""

@@ -174,7 +174,7 @@ Board* make_board(int size) {
 
 Job::Job(int size, const Body& body)
     : board_(make_board(size), [](Board* board) { ::munmap(board, sizeof(Board)); }) {
-  expect(size >= 1 && size <= most_ranks, "a test job has 1 to 64 ranks");
+  expect(size >= 1 && size <= most_ranks, fmt::format("a test job has 1 to {} ranks", most_ranks));
   std::fflush(nullptr);  // or each child would print what is still buffered
   const auto parent = ::getpid();
   processes_.resize(static_cast<std::size_t>(size));
