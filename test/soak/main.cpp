@@ -53,6 +53,19 @@ int main(int argc, char** argv) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   strangers->callback([&] { status = tutti::soak::intruders(connections); });
+  std::vector<int> sizes{16, 32, 64, 128};
+  int starts = 5;
+  bool over_tcp = false;
+  auto* const start = app.add_subcommand("start", "what starting many ranks without MPI costs");
+  start->add_option("--ranks", sizes, "numbers of ranks, such as 64,128")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 128))
+      ->capture_default_str();
+  start->add_option("--runs", starts, "jobs of each number")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  start->add_flag("--tcp", over_tcp, "the ranks share no memory, so that calls make links");
+  start->callback([&] { status = tutti::soak::start(sizes, starts, over_tcp); });
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

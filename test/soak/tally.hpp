@@ -52,5 +52,7 @@ class Tally {
 [[nodiscard]] int cost();
 [[nodiscard]] int encryption();
 [[nodiscard]] int intruders(std::size_t connections);
+/// What starting jobs of so many ranks costs. `over_tcp`: without shared memory.
+[[nodiscard]] int start(const std::vector<int>& sizes, int runs, bool over_tcp);
 
 }  // namespace tutti::soak
