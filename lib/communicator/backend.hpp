@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/shape.hpp"
 #include "communicator/pending.hpp"
@@ -13,13 +14,15 @@
 
 namespace tutti {
 
-/// One call's settings, with all defaults filled in.
+/// One call's settings, with all defaults filled in. For as long as the call is being begun.
 struct CallSettings {
   std::chrono::nanoseconds timeout{};
   std::uint32_t tag = 0;
-  std::string algorithm = {};  ///< empty: the backend chooses; an unknown name is an error
-  std::string preferred = {};  ///< the same, but passed over by operations that do not have it
-  void* stream = nullptr;      ///< CUDA stream, for buffers in device memory
+  /// Empty: the backend chooses; an unknown name is an error.
+  std::string_view algorithm = {};
+  /// The same, but passed over by operations that do not have it.
+  std::string_view preferred = {};
+  void* stream = nullptr;  ///< CUDA stream, for buffers in device memory
 };
 
 /// Of messages that make groups; users' tags are below.

@@ -12,6 +12,8 @@ namespace {
 // Measured: a wake-up across cores takes 40 to 60 µs, so spinning that long is never much worse
 // than sleeping at once. Where ranks share cores, the one that is waited for may need this core.
 constexpr int most_spins = 2000;
+// A short wait is over soonest without pauses; a longer one leaves the core's other half in peace.
+constexpr int spins_without_pause = 50;
 constexpr std::chrono::microseconds longest_yielding{200};
 
 void pause_briefly() {
@@ -28,20 +30,13 @@ std::vector<int> local_ranks_of(const control::Plane& plane, const control::Grou
   return result;
 }
 
-int spins_for(const rendezvous::Peers& peers) {
-  const auto& place = peers.place();
-  const bool shares_cores =
-      static_cast<std::uint32_t>(place.local_size) > peers.card(place.rank).cores;
-  return shares_cores ? 0 : most_spins;
-}
-
 }  // namespace
 
 SharedPath::SharedPath(control::Plane& plane, std::shared_ptr<transport::Arena> arena,
                        std::size_t room, const control::Group& group)
     : plane_(plane),
       room_(std::move(arena), room, group.id, local_ranks_of(plane, group), group.rank),
-      spins_(spins_for(plane.peers())) {}
+      spins_(plane.peers().shares_cores() ? 0 : most_spins) {}
 
 engine::SharedCall SharedPath::begin(const CheckedCollective& call, std::uint64_t fingerprint) {
   engine::SharedProblem problem{.operation = call.operation,
@@ -78,7 +73,7 @@ bool SharedPath::run(engine::SharedCall& call) const {
     }
     if (call.stranger() >= 0 || plane_.failed()) return false;
     if (idle < spins_) {
-      pause_briefly();
+      if (idle >= spins_without_pause) pause_briefly();
     } else {
       const auto now = Clock::now();
       if (idle == spins_) yielding_since = now;

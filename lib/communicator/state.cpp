@@ -185,17 +185,14 @@ Job::Job(const Job& before, rendezvous::Meeting meeting, Deadline deadline)
 }
 
 void Job::connect() {
-  const auto& place = plane->peers().place();
-  const auto cores = plane->peers().card(place.rank).cores;
   checker = std::make_unique<engine::CallChecker>(*plane);
   links = std::make_unique<transport::TcpLinks>(
       *plane, *checker,
-      transport::TcpLinks::Settings{
-          .eager_bytes = environment.eager_bytes,
-          .congestion = environment.congestion,
-          .faults = &faults,
-          .shares_cores = static_cast<std::uint32_t>(place.local_size) > cores,
-          .connect_timeout = environment.timeout});
+      transport::TcpLinks::Settings{.eager_bytes = environment.eager_bytes,
+                                    .congestion = environment.congestion,
+                                    .faults = &faults,
+                                    .shares_cores = plane->peers().shares_cores(),
+                                    .connect_timeout = environment.timeout});
   driver = std::make_unique<engine::Driver>(*plane, *links, *checker, arena, while_waiting);
 }
 

@@ -52,7 +52,6 @@ void SharedCall::plan() {
   const auto size = static_cast<std::size_t>(room_->size());
   unit_bytes_ = problem_.count * problem_.element_bytes;
   width_ = room_->round_bytes();
-  const auto blocks_width = width_ / size / line * line;
   std::size_t contributions = 1;
   switch (problem_.operation) {
     case Operation::broadcast:
@@ -106,7 +105,7 @@ void SharedCall::plan() {
                           problem_.operation == Operation::all_to_all ||
                           problem_.operation == Operation::reduce_scatter;
   if (has_blocks) {
-    width_ = blocks_width;
+    width_ = width_ / size / line * line;
     contributions = size;
   }
   rounds_ = unit_bytes_ <= width_ ? (unit_bytes_ != 0 ? 1 : 0) : (unit_bytes_ - 1) / width_ + 1;

@@ -19,12 +19,15 @@ constexpr std::size_t most_settings = 64;
 constexpr std::size_t most_addresses = 128;
 constexpr std::size_t most_devices = 64;
 
-std::uint32_t usable_cores() {
+void find_usable_cores(Card& card) {
   cpu_set_t set;
   CPU_ZERO(&set);
-  if (::sched_getaffinity(0, sizeof set, &set) == 0)
-    return static_cast<std::uint32_t>(CPU_COUNT(&set));
-  return static_cast<std::uint32_t>(::sysconf(_SC_NPROCESSORS_ONLN));
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) {
+    card.cores = static_cast<std::uint32_t>(::sysconf(_SC_NPROCESSORS_ONLN));
+    return;
+  }
+  card.cores = static_cast<std::uint32_t>(CPU_COUNT(&set));
+  while (card.first_core < CPU_SETSIZE && !CPU_ISSET(card.first_core, &set)) ++card.first_core;
 }
 
 }  // namespace
@@ -35,7 +38,12 @@ Bytes Card::encode() const {
   writer.put(static_cast<std::uint16_t>(settings.size()));
   for (const auto& [key, value] : settings) writer.put_string(key).put_string(value);
   writer.put_string(host.identity).put_string(host.name).put_string(host.pid_namespace);
-  writer.put(pid).put(process_start).put(cores).put(open_files_limit).put(open_files);
+  writer.put(pid)
+      .put(process_start)
+      .put(cores)
+      .put(first_core)
+      .put(open_files_limit)
+      .put(open_files);
   writer.put(static_cast<std::uint16_t>(devices.size()));
   for (const auto& device : devices) {
     writer.put_string(device.uuid).put_string(device.name).put_string(device.bus_id);
@@ -68,6 +76,7 @@ std::optional<Card> Card::decode(const Bytes& bytes) {
   card.pid = reader.get<std::uint32_t>();
   card.process_start = reader.get<std::uint64_t>();
   card.cores = reader.get<std::uint32_t>();
+  card.first_core = reader.get<std::uint32_t>();
   card.open_files_limit = reader.get<std::uint64_t>();
   card.open_files = reader.get<std::uint64_t>();
   const auto device_count = reader.get<std::uint16_t>();
@@ -103,7 +112,7 @@ Card make_card(const Environment& environment) {
   card.host = find_host_identity(environment);
   card.pid = static_cast<std::uint32_t>(::getpid());
   card.process_start = process_start_ticks(card.pid);
-  card.cores = usable_cores();
+  find_usable_cores(card);
   card.open_files_limit = raised_file_limit();
   card.open_files = count_open_files();
   return card;

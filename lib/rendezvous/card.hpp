@@ -29,6 +29,7 @@ struct Card {
   std::uint64_t process_start =
       0;                    ///< kernel ticks since boot; with the pid it names one process for ever
   std::uint32_t cores = 0;  ///< that the process may run on
+  std::uint32_t first_core = 0;  ///< the lowest of them, as the kernel numbers them
   std::uint64_t open_files_limit =
       0;                            ///< on its descriptors, the soft limit raised to the hard one
   std::uint64_t open_files = 0;     ///< when the card was made, its listening sockets among them

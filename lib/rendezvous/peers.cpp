@@ -67,6 +67,15 @@ int Peers::rank_of_original(int original) const {
   return found == original_ranks_.end() ? -1 : static_cast<int>(found - original_ranks_.begin());
 }
 
+bool Peers::shares_cores() const {
+  const auto& mine = card(rank());
+  std::uint32_t on_them = 0;
+  for (int peer = 0; peer < size(); ++peer) {
+    if (on_this_host(peer) && card(peer).first_core == mine.first_core) ++on_them;
+  }
+  return on_them > mine.cores;
+}
+
 bool Peers::sees_pid_of(int peer) const {
   const auto& mine = card(rank()).host.pid_namespace;
   return !mine.empty() && mine == card(peer).host.pid_namespace;

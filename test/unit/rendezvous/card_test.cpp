@@ -20,6 +20,7 @@ Card sample() {
   card.pid = 4711;
   card.process_start = 0x123456789ABC;
   card.cores = 16;
+  card.first_core = 8;
   card.open_files_limit = 1024;
   card.open_files = 17;
   card.devices = {{"0-1", "a GPU", "0000:18:00.0", true},
@@ -62,6 +63,7 @@ TEST_CASE("a card survives the way") {
   CHECK(arrived->pid == card.pid);
   CHECK(arrived->process_start == card.process_start);
   CHECK(arrived->cores == card.cores);
+  CHECK(arrived->first_core == card.first_core);
   CHECK(arrived->open_files_limit == card.open_files_limit);
   CHECK(arrived->open_files == card.open_files);
   CHECK(arrived->failure == card.failure);

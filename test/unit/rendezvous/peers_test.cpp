@@ -82,6 +82,29 @@ TEST_CASE("a pid means something only where both see the same pids") {
   CHECK(!unsighted.sees_pid_of(1));
 }
 
+TEST_CASE("ranks share cores where more of them are on the same ones than there are") {
+  const auto on = [](const std::string& host, std::uint32_t first, std::uint32_t cores) {
+    auto card = card_on(host);
+    card.first_core = first;
+    card.cores = cores;
+    return card;
+  };
+  const auto shared = [](int rank, std::vector<Card> cards) {
+    return Peers(rank, std::move(cards), {}).shares_cores();
+  };
+  // Each bound to a core of its own, as mpirun does with two ranks.
+  CHECK(!shared(0, {on("a", 0, 1), on("a", 1, 1)}));
+  CHECK(!shared(1, {on("a", 0, 1), on("a", 1, 1)}));
+  CHECK(shared(1, {on("a", 0, 1), on("a", 0, 1)}));
+  CHECK(!shared(0, {on("a", 0, 2), on("a", 0, 2)}));
+  CHECK(shared(0, {on("a", 0, 2), on("a", 0, 2), on("a", 0, 2)}));
+  // Two sockets of two cores, the second of which has three ranks.
+  CHECK(!shared(0, {on("a", 0, 2), on("a", 2, 2), on("a", 2, 2), on("a", 2, 2)}));
+  CHECK(shared(1, {on("a", 0, 2), on("a", 2, 2), on("a", 2, 2), on("a", 2, 2)}));
+  // What runs on another host takes nothing.
+  CHECK(!shared(0, {on("a", 0, 1), on("b", 0, 1)}));
+}
+
 TEST_CASE("inside a host loopback is tried, between hosts all else") {
   const Peers peers(
       0, {card_on("a"), card_on("a", {slow, loopback}), card_on("b", {slow, loopback})}, {});
