@@ -205,6 +205,18 @@ void require_common_family(const std::vector<std::vector<SocketAddress>>& addres
     const auto kind = (reaches(rank, AF_INET) ? 1U : 0U) + (reaches(rank, AF_INET6) ? 2U : 0U);
     if (!of_kind.at(kind)) of_kind.at(kind) = rank;
   }
+  // Loopback alone, as where it is the interface that was named, leads to no other host.
+  for (std::size_t rank = 0; rank < addresses.size() && of_kind[0]; ++rank) {
+    const auto first = *of_kind[0];
+    if (reaches(rank, AF_INET) || reaches(rank, AF_INET6)) continue;
+    if (identities[rank] == identities[first]) continue;
+    if (identities[rank].starts_with("TUTTI_HOST_ID=")) continue;
+    throw Error(ErrorCode::mismatch,
+                fmt::format("{}, {}, on another host: name a network that both are in by "
+                            "TUTTI_SOCKET_IFNAME, or name none",
+                            list(first), list(rank)))
+        .with_culprits({static_cast<int>(first), static_cast<int>(rank)});
+  }
   constexpr std::array<std::pair<unsigned, unsigned>, 4> apart{{{1, 2}, {0, 1}, {0, 2}, {0, 3}}};
   for (const auto& [one, other] : apart) {
     const auto& a = of_kind.at(one);

@@ -171,6 +171,12 @@ class SeveralNetworks(OnTwoHosts):
                 for there, here in zip(idle_before, self.sent(idle)):
                     self.assertLess(here - there, MIB, "mpirun's own, at most")
 
+    def test_loopback_between_hosts_is_refused_and_inside_one_used(self):
+        self.fails(1, r"rank 0 \(node1\) has no address but loopback, rank 2 \(node2\) has no address but loopback", settings=["TUTTI_SOCKET_IFNAME=lo"])
+        done = self.run_tutti("info", settings=["TUTTI_SOCKET_IFNAME=^eth0"], options=["-H", "node1:4"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(len(re.findall(r"  127\.0\.0\.1:\d+  ", done.stdout)), 4, done.stdout)
+
     def test_a_network_that_is_none(self):
         self.fails(2, r"TUTTI_SOCKET_IFNAME=10\.77\.0\.0/33 is unusable: 10\.77\.0\.0/33 is no network",
                    settings=["TUTTI_SOCKET_IFNAME=10.77.0.0/33"])

@@ -167,7 +167,11 @@ TEST_CASE("two hosts without a common address family are told, with what each ha
   const Texts apart{"a", "b", "c"};
   CHECK(meeting_error({only_v4, both, both}, apart) == "no error");
   CHECK(meeting_error({both, only_v6, both}, apart) == "no error");
-  CHECK(meeting_error({none, none, none}, apart) == "no error");
+  CHECK(meeting_error({none, none, none}, {"a", "a", "a"}) == "no error");
+  CHECK(meeting_error({none, none, none}, {"a", "a", "b"})
+            .starts_with("rank 0 (a) has no address but loopback, rank 2 (c) has no address but "
+                         "loopback, on another host"));
+  CHECK(meeting_error({none, none}, {"TUTTI_HOST_ID=a", "TUTTI_HOST_ID=b"}) == "no error");
   CHECK(meeting_error({only_v4, only_v6}, {"a", "a"}) == "no error");
   CHECK(meeting_error({none, both}, {"TUTTI_HOST_ID=a", "TUTTI_HOST_ID=b"}) == "no error");
   CHECK(meeting_error({both, only_v6, only_v4}, apart)
