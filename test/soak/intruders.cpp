@@ -133,6 +133,10 @@ class Paces {
     alone_ += alone;
   }
   void report() {
+    if (ratios_.empty()) {
+      fmt::print("throughput: the job did no all_reduce alone\n");
+      return;
+    }
     std::sort(ratios_.begin(), ratios_.end());
     const auto at = [this](double part) {
       return ratios_[static_cast<std::size_t>(part * static_cast<double>(ratios_.size() - 1))];
