@@ -214,11 +214,11 @@ HostfileEntry read_hostfile_line(const HostfileLine& line, const std::string& fi
   HostfileEntry result;
   const auto& entry = line.words.front();
   auto host = entry;
-  if (host.front() == '^') {
+  if (host.starts_with('^')) {
     result.excluded = true;
     host.erase(0, 1);
   }
-  if (host.front() == '+') {
+  if (host.starts_with('+')) {
     refuse(file, line.number,
            fmt::format("{} counts on a scheduler's allocation, which a dry run does not have: name "
                        "the host",

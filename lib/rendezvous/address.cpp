@@ -44,7 +44,10 @@ std::optional<SocketAddress> SocketAddress::parse(const std::string& text) {
   sockaddr_in v4{};
   v4.sin_family = AF_INET;
   if (::inet_pton(AF_INET, text.c_str(), &v4.sin_addr) == 1) {
-    return SocketAddress(reinterpret_cast<const sockaddr*>(&v4));
+    // Not by way of sockaddr: g++ 13 takes the other family's copy for one out of bounds.
+    SocketAddress result;
+    std::memcpy(&result.storage_, &v4, sizeof v4);
+    return result;
   }
   sockaddr_in6 v6{};
   v6.sin6_family = AF_INET6;
