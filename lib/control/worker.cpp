@@ -164,18 +164,7 @@ void Plane::Worker::add_link(rendezvous::Connection connection) {
 }
 
 void Plane::Worker::on_link_closed(int peer, int number) {
-  if (number == EBADMSG) {
-    // Both ends live, so nobody is lost; but nothing that comes over it can be trusted.
-    const int first = std::min(peer, peers_.rank());
-    const int second = std::max(peer, peers_.rank());
-    consensus_.found({.code = ErrorCode::system,
-                      .culprits = {first, second},
-                      .sentence = fmt::format("the encrypted control link between {} and {} was "
-                                              "tampered with: what came was not what was sent",
-                                              peers_.describe(first), peers_.describe(second)),
-                      .origin = peers_.rank()});
-    return;
-  }
+  if (number == EBADMSG) return lost(peer, LossReason::link_corrupted);
   const bool silent = number == ETIMEDOUT || number == EHOSTUNREACH || number == ENETUNREACH;
   if (silent && !peers_.on_this_host(peer)) {
     // The host's kernel does not answer, so it answers for none of its ranks. Their links would
