@@ -133,7 +133,7 @@ class Agreement {
 std::optional<Communicator> Communicator::split(std::optional<int> color, int key,
                                                 const Call& call) {
   auto settings = call;
-  settings.algorithm = {};  // of neither of the two calls that this is
+  settings.algorithm.clear();  // of neither of the two calls that this is
   const auto deadline = Deadline::after(state_->settings_of(call).timeout);
   // Named as what it is first, so that a rank which calls something else is found.
   run(Collective{.operation = Operation::split}, settings);

@@ -44,9 +44,9 @@ class CopyChoice {
  private:
   static constexpr std::size_t kinds = 3;
   static constexpr std::size_t kept = 4;
-  static constexpr std::size_t operations = 16;
+  static constexpr std::size_t operations = operation_count;
   static constexpr std::size_t roles = 2;
-  static constexpr std::size_t sizes = 20;
+  static constexpr std::size_t sizes = 12;  ///< the last from 32 MiB on
 
   /// The latest times of one kind. The shortest counts: what is longer waited for others.
   struct Times {
