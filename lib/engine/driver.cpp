@@ -168,8 +168,6 @@ void Driver::move_all(Deadline limit) {
   current_ = nullptr;
   try {
     if (plane_.failed()) return fail_all();
-    // Calls through shared memory do not look at the links, and may be over at once.
-    if (links_.has_unsent()) links_.progress(std::chrono::nanoseconds(0));
     if (advance_all()) return;
     auto longest = std::min<std::chrono::nanoseconds>(nap, limit.remaining());
     for (const auto* task : active_) longest = std::min(longest, task->deadline.remaining());
@@ -208,7 +206,7 @@ void Driver::activate(Task& task) {
   if (task.sends) {
     const int to = group.world_of(task.send_call.signature.root);
     checker_.add_message(to, task.send_call);
-    if (task.send_call.signature.count == 0) links_.announce(to, task.send_call);
+    if (task.send_call.signature.count == 0) task.execution->send_empty_message();
   }
   if (task.receives) {
     checker_.add_message(group.world_of(task.recv_call.signature.root), task.recv_call);

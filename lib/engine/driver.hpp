@@ -43,8 +43,6 @@ class Driver {
   void start(const std::shared_ptr<Task>& task);
   /// True when the call has finished, whether well or not; false at `limit`.
   bool wait(Task& task, Deadline limit);
-  /// Whether the links need somebody to move them though no call is in flight. From any thread.
-  [[nodiscard]] bool has_unsent() const { return links_.has_unsent(); }
   /// Returns when the group's calls that were started are over, at the latest at their deadlines.
   void wait_for_all(const control::Group& group);
   /// Waits up to `limit` for the group's calls; past it the job's communication is over, since its

@@ -34,8 +34,8 @@ bool Driver::progress(std::chrono::nanoseconds longest) {
     ::sched_yield();
     return false;
   }
-  return sleep_in_arena(std::min<std::chrono::nanoseconds>(
-      longest, only_shared && !links_.has_unsent() ? shared_nap : mixed_nap));
+  return sleep_in_arena(
+      std::min<std::chrono::nanoseconds>(longest, only_shared ? shared_nap : mixed_nap));
 }
 
 bool Driver::sleep_in_arena(std::chrono::nanoseconds limit) {

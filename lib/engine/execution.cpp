@@ -61,14 +61,21 @@ bool Execution::advance() {
     changed |= refill();
     changed |= start_ready();
   }
-  return count_ == 0 && cursor_at_end_ && empty_message_.done();
+  return count_ == 0 && cursor_at_end_ && sent_empty_.done() && received_empty_.done();
+}
+
+void Execution::send_empty_message() {
+  sent_empty_.peer = world_of(send_call_->signature.root);
+  sent_empty_.call = send_call_;
+  sent_empty_.names_call = true;
+  links_.post(sent_empty_);
 }
 
 void Execution::await_empty_message() {
-  empty_message_.peer = world_of(recv_call_->signature.root);
-  empty_message_.call = recv_call_;
-  empty_message_.awaits_call = true;
-  links_.post(empty_message_);
+  received_empty_.peer = world_of(recv_call_->signature.root);
+  received_empty_.call = recv_call_;
+  received_empty_.awaits_call = true;
+  links_.post(received_empty_);
 }
 
 bool Execution::reap() {
@@ -199,7 +206,8 @@ void Execution::run_local(const Step& step) const {
 
 std::vector<Awaited> Execution::awaited() const {
   std::vector<Awaited> result;
-  if (!empty_message_.done()) result.push_back({empty_message_.peer, true});
+  if (!sent_empty_.done()) result.push_back({sent_empty_.peer, false});
+  if (!received_empty_.done()) result.push_back({received_empty_.peer, true});
   for (std::size_t i = 0; i < count_; ++i) {
     const auto& slot = at(i);
     if (slot.state == State::started) {

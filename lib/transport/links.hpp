@@ -39,8 +39,6 @@ class Links {
   /// Requests of one stream are served in the order posted.
   virtual void post(SendRequest& request) = 0;
   virtual void post(RecvRequest& request) = 0;
-  /// A message without bytes: lets the receiver compare the calls.
-  virtual void announce(int peer, const CallContext& call) = 0;
   /// The call is over on this rank: its streams are forgotten. All its requests are done.
   virtual void finish_collective(const StreamKey& key) = 0;
   /// The same for one message; the other direction may have a message of the same key.
@@ -51,8 +49,6 @@ class Links {
   /// nothing is moved any more.
   virtual void abandon() {}
 
-  /// Whether something that was posted has still to leave. From any thread.
-  [[nodiscard]] virtual bool has_unsent() const { return false; }
   /// Whether progress() may spin for a moment before it sleeps: not where the program computes
   /// meanwhile and needs the core.
   virtual void allow_spinning(bool) {}

@@ -32,6 +32,7 @@ bool MemoryNetwork::move(std::size_t most) {
 }
 
 void MemoryLinks::post(SendRequest& request) {
+  request.names_call = false;
   if (request.done()) return;
   network_.stream(rank_, request.peer, request.call->key).sends.push_back(&request);
 }

@@ -39,7 +39,6 @@ class MemoryLinks final : public Links {
 
   void post(SendRequest& request) override;
   void post(RecvRequest& request) override;
-  void announce(int, const CallContext&) override {}
   void finish_collective(const StreamKey& key) override { network_.finish(rank_, key); }
   void finish_sent(const StreamKey& key, int) override { network_.finish(rank_, key); }
   void finish_received(const StreamKey& key, int) override { network_.finish(rank_, key); }

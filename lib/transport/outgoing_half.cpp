@@ -48,10 +48,6 @@ void OutgoingHalf::post(SendRequest& request) {
   if (!request.done()) stream.requests.push_back(&request);
 }
 
-void OutgoingHalf::announce(const CallContext& call) {
-  announcements_.push_back(call);
-}
-
 void OutgoingHalf::finish(const StreamKey& key) {
   streams_.erase(key);
 }
@@ -59,7 +55,6 @@ void OutgoingHalf::finish(const StreamKey& key) {
 void OutgoingHalf::abandon(const std::string& reason) {
   fail(reason);
   streams_.clear();
-  announcements_.clear();
   current_.reset();
 }
 
@@ -75,12 +70,6 @@ bool OutgoingHalf::write() {
 }
 
 bool OutgoingHalf::start_next_frame() {
-  if (!announcements_.empty()) {
-    current_.emplace(Current{});
-    current_->header = encode({.kind = FrameKind::want, .call = announcements_.front()});
-    announcements_.pop_front();
-    return true;
-  }
   // Round robin, so that a long stream does not starve the others.
   const auto start = streams_.upper_bound(last_served_);
   for (auto it = start; it != streams_.end(); ++it) {
@@ -96,6 +85,12 @@ bool OutgoingHalf::start_frame(Stream& stream) {
   if (stream.requests.empty()) return false;
   const auto& request = *stream.requests.front();
   const std::uint64_t left = request.from.size() - request.taken;
+  if (request.names_call) {
+    current_.emplace(Current{});
+    current_->header = encode({.kind = FrameKind::want, .call = stream.call});
+    current_->stream = &stream;
+    return true;
+  }
 
   Frame frame{.kind = FrameKind::data, .position = stream.sent, .call = stream.call};
   auto allowed = stream.granted > stream.sent ? stream.granted - stream.sent : 0;
@@ -163,6 +158,7 @@ bool OutgoingHalf::send_current() {
       request->taken += done;
     }
   }
+  if (request != nullptr) request->names_call = false;
   // Its owner may use its memory for another at once.
   if (request != nullptr && request->done()) current.stream->requests.pop_front();
   current_.reset();

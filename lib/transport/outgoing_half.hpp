@@ -26,15 +26,10 @@ class OutgoingHalf {
   [[nodiscard]] const std::string& failure() const { return failure_; }
 
   void post(SendRequest& request);
-  void announce(const CallContext& call);
   void finish(const StreamKey& key);
   /// Forgets all requests, whose memory may be gone; nothing is moved any more.
   void abandon(const std::string& reason);
   [[nodiscard]] bool is_over() const { return !failure_.empty(); }
-  /// True if nothing is left to write.
-  [[nodiscard]] bool is_flushed() const {
-    return is_over() || (!current_ && announcements_.empty());
-  }
 
   /// Both return true if anything moved.
   bool write();
@@ -75,7 +70,6 @@ class OutgoingHalf {
   std::string failure_;
   std::map<StreamKey, Stream> streams_;
   StreamKey last_served_;
-  std::deque<CallContext> announcements_;
   std::optional<Current> current_;
   std::uint64_t credit_;
   bool blocked_ = false;

@@ -45,9 +45,10 @@ struct SendRequest {
   int peer = -1;
   const CallContext* call = nullptr;
   std::span<const std::byte> from;
-  std::size_t taken = 0;  ///< bytes that need no more looking after
+  std::size_t taken = 0;    ///< bytes that need no more looking after
+  bool names_call = false;  ///< an empty message has gone when a frame with its call has
 
-  [[nodiscard]] bool done() const { return taken == from.size(); }
+  [[nodiscard]] bool done() const { return taken == from.size() && !names_call; }
 };
 
 struct RecvRequest {

@@ -93,11 +93,6 @@ TcpLinks::~TcpLinks() {
                        [&](const auto& entry) { return is_done(entry.second); });
   };
   try {
-    // Small messages may wait for a connection that is just being made.
-    while (!plane_.failed() && !deadline.expired() &&
-           !all([](const OutgoingHalf& half) { return half.is_flushed(); })) {
-      handle_ready(std::chrono::milliseconds(1));
-    }
     for (const auto& [peer, half] : outgoing_) half.shut_down();
     // Closing a socket that holds unread bytes resets it, and a reset throws away what is still on
     // its way.
@@ -135,15 +130,6 @@ OutgoingHalf& TcpLinks::outgoing(int peer) {
   return found->second;
 }
 
-void TcpLinks::note_unsent(const OutgoingHalf& half, int peer) {
-  if (half.is_flushed() || half.is_over()) {
-    unsent_.erase(peer);
-  } else {
-    unsent_.insert(peer);
-  }
-  has_unsent_.store(!unsent_.empty(), std::memory_order_release);
-}
-
 IncomingHalf& TcpLinks::incoming(int peer) {
   const auto [found, is_new] = incoming_.try_emplace(peer, peer, settings_.eager_bytes, inspector_);
   if (is_new && settings_.faults != nullptr) {
@@ -156,7 +142,6 @@ void TcpLinks::post(SendRequest& request) {
   auto& half = outgoing(request.peer);
   half.post(request);
   half.write();
-  note_unsent(half, request.peer);
   update_watch(half, request.peer, true);
 }
 
@@ -164,14 +149,6 @@ void TcpLinks::post(RecvRequest& request) {
   auto& half = incoming(request.peer);
   half.post(request);
   update_watch(half, request.peer, false);
-}
-
-void TcpLinks::announce(int peer, const CallContext& call) {
-  auto& half = outgoing(peer);
-  half.announce(call);
-  half.write();
-  note_unsent(half, peer);
-  update_watch(half, peer, true);
 }
 
 void TcpLinks::finish_collective(const StreamKey& key) {
@@ -240,7 +217,6 @@ void TcpLinks::take_connections() {
     watch(fd, peer, arrival.dialed_here);
     if (arrival.dialed_here) {
       outgoing(peer).write();
-      note_unsent(outgoing(peer), peer);
       update_watch(outgoing(peer), peer, true);
     } else {
       update_watch(incoming(peer), peer, false);
@@ -274,7 +250,6 @@ bool TcpLinks::handle_ready(std::chrono::nanoseconds limit) {
     };
     if ((event.data.u64 & 1U) != 0) {
       serve(outgoing(peer), true);
-      note_unsent(outgoing(peer), peer);
     } else {
       serve(incoming(peer), false);
     }

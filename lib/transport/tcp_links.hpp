@@ -1,9 +1,7 @@
 #pragma once
 
-#include <atomic>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 
 #include "base/descriptor.hpp"
@@ -35,20 +33,15 @@ class TcpLinks final : public Links {
 
   void post(SendRequest& request) override;
   void post(RecvRequest& request) override;
-  void announce(int peer, const CallContext& call) override;
   void finish_collective(const StreamKey& key) override;
   void finish_sent(const StreamKey& key, int to) override;
   void finish_received(const StreamKey& key, int from) override;
   void abandon() override;
-  [[nodiscard]] bool has_unsent() const override {
-    return has_unsent_.load(std::memory_order_acquire);
-  }
   void allow_spinning(bool allowed) override { may_spin_ = allowed; }
   bool progress(std::chrono::nanoseconds limit) override;
   [[nodiscard]] LinkState state(int peer, bool receiving) const override;
 
  private:
-  void note_unsent(const OutgoingHalf& half, int peer);
   OutgoingHalf& outgoing(int peer);
   IncomingHalf& incoming(int peer);
   void take_connections();
@@ -65,8 +58,6 @@ class TcpLinks final : public Links {
   std::map<int, OutgoingHalf> outgoing_;
   std::map<int, IncomingHalf> incoming_;
   std::map<std::pair<int, bool>, std::uint32_t> watched_;  ///< (peer, is_outgoing) → epoll events
-  std::set<int> unsent_;  ///< peers that something has still to go to
-  std::atomic<bool> has_unsent_{false};
   std::chrono::steady_clock::time_point idle_since_{};
   bool is_idle_ = false;
   bool may_spin_ = true;

@@ -153,7 +153,8 @@ void outgoing(Input input) {
              {1, 1000}, {2, eager}, {3, eager + 1}, {1, 10}}) {
       half.post(posted.emplace_back(collective(sequence), Bytes(count)).request);
     }
-    half.announce(collective(4));
+    posted.emplace_back(collective(4), Bytes()).request.names_call = true;
+    half.post(posted.back().request);
   };
   if ((choice & 2U) != 0) post_all();
   if ((choice & 64U) != 0) connect();

@@ -114,6 +114,22 @@ TEST_CASE("a large send returns when its receiver has come, and not before") {
   CHECK(trouble(reports) == "");
 }
 
+TEST_CASE("a message of nothing has left when its send returns, whatever its sender does next") {
+  const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator({.timeout = 2s});
+    if (rank.rank() == 0) {
+      // The first bytes to rank 1, over a connection that is only being made.
+      send(communicator, 1, 0, 1);
+      std::this_thread::sleep_for(3s);
+    } else {
+      recv(communicator, 0, 0, 1);
+    }
+    communicator.finalize({.timeout = 10s});
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
 TEST_CASE("a ring of 16 MiB each does not wait for itself") {
   for (const int size : {1, 2, 3, 5, 8}) {
     CAPTURE(size);

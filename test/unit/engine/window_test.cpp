@@ -16,7 +16,6 @@ class StillLinks final : public transport::Links {
 
   void post(transport::SendRequest& request) override { sends.push_back(&request); }
   void post(transport::RecvRequest& request) override { receives.push_back(&request); }
-  void announce(int, const transport::CallContext&) override {}
   void finish_collective(const transport::StreamKey&) override {}
   void finish_sent(const transport::StreamKey&, int) override {}
   void finish_received(const transport::StreamKey&, int) override {}

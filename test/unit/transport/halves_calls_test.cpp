@@ -134,8 +134,12 @@ TEST_CASE("a sender does not fill the buffer of another call") {
 TEST_CASE("a message without bytes still tells of its call") {
   Wire wire(64);
   const auto call = message(Operation::send, 9);
-  wire.out.announce(call);
+  Sending sending(call, {});
+  sending.request.names_call = true;
+  wire.out.post(sending.request);
+  CHECK(!sending.request.done());  // who sends it must stay until it has left
   wire.pump();
+  CHECK(sending.request.done());
   REQUIRE(wire.at_receiver.told.size() == 1);
   CHECK(wire.at_receiver.told[0].call == call);
   CHECK(wire.is_sound());
