@@ -127,13 +127,4 @@ inline constexpr int least_window = 2;
 /// Also all_to_all_v, which has no in-place form.
 [[nodiscard]] Schedule all_to_all_pairwise(const Problem& problem);
 
-/// input[0, count) to rank `to`, and output[0, count) from rank `from`.
-[[nodiscard]] Schedule send(const Problem& problem, int to);
-[[nodiscard]] Schedule recv(const Problem& problem, int from);
-
-/// Both at once. A rank that names itself on both sides copies; its counts must be equal.
-/// Throws std::invalid_argument where it names itself on one side only, or with different counts.
-[[nodiscard]] Schedule send_recv(const Problem& problem, int to, std::int64_t send_count, int from,
-                                 std::int64_t recv_count);
-
 }  // namespace tutti::algorithm

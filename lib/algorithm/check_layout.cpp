@@ -39,8 +39,6 @@ class LayoutOfRank {
       case Operation::broadcast:
       case Operation::fan_out:
         return broadcast();
-      case Operation::send_recv:
-        return send_recv();
       case Operation::all_reduce:
         return reduced(true);
       case Operation::reduce:
@@ -97,12 +95,6 @@ class LayoutOfRank {
     Symbols own;
     if (at_root_) append(own, whole(), root());
     return arranged(true, std::move(own), symbols_of(whole(), root()));
-  }
-
-  [[nodiscard]] Layout send_recv() const {
-    const int source = expectation_.source.at(static_cast<std::size_t>(rank_));
-    return arranged(false, symbols_of(whole(), self()),
-                    symbols_of(whole(), source < 0 ? 0 : sets_.single(source)));
   }
 
   [[nodiscard]] Layout reduced(bool gets_it) const {

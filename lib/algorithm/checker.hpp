@@ -16,13 +16,12 @@ namespace tutti::algorithm {
 
 /// What the buffers hold at the start and shall hold in the end: as algorithms.hpp says of the
 /// operation. Out of place, output starts with nothing; a rank that shall have no such buffer has
-/// one of no elements. Of send_recv, input and output have `count` elements.
+/// one of no elements.
 struct Expectation {
   Operation operation = Operation::broadcast;
   std::int64_t count = 0;  ///< as Problem::count
   int root = 0;
-  bool in_place = true;     ///< operations that have an input
-  std::vector<int> source;  ///< send_recv: whose input ends in each rank's output; -1: nobody's
+  bool in_place = true;  ///< operations that have an input
   /// Of each rank, where ranks differ in it.
   std::vector<bool> in_place_of;
   /// v-forms: the elements of each rank's block.

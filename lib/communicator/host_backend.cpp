@@ -210,19 +210,13 @@ void HostBackend::prepare(engine::Task& task, const Message& message,
                            .root = sends ? message.to : message.from,
                            .count = sends ? message.send_count : message.recv_count};
   if (sends) require_no_verdict(call);
-  Problem problem{.rank = group().rank, .size = group().size()};
-  problem.count = signed_count(call.count);
-  if (sends && receives) {
-    task.schedule = algorithm::send_recv(problem, message.to, signed_count(message.send_count),
-                                         message.from, signed_count(message.recv_count));
-  } else if (sends) {
-    task.schedule = algorithm::send(problem, message.to);
-  } else {
-    task.schedule = algorithm::recv(problem, message.from);
+  const auto bytes = size_of(message.type);
+  if (sends) {
+    task.message_out = {static_cast<const std::byte*>(message.send), message.send_count * bytes};
   }
-  task.memory = {.input = static_cast<const std::byte*>(message.send),
-                 .output = static_cast<std::byte*>(message.recv),
-                 .element_bytes = size_of(message.type)};
+  if (receives) {
+    task.message_in = {static_cast<std::byte*>(message.recv), message.recv_count * bytes};
+  }
   task.is_message = true;
   task.sends = sends && !to_self;
   task.receives = receives && !to_self;

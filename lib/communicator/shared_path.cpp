@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "base/pause.hpp"
 #include "base/shape.hpp"
 
 namespace tutti {
@@ -15,14 +16,6 @@ constexpr int most_spins = 2000;
 // A short wait is over soonest without pauses; a longer one leaves the core's other half in peace.
 constexpr int spins_without_pause = 50;
 constexpr std::chrono::microseconds longest_yielding{200};
-
-void pause_briefly() {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
 
 std::vector<int> local_ranks_of(const control::Plane& plane, const control::Group& group) {
   std::vector<int> result;

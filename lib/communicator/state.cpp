@@ -191,6 +191,7 @@ void Job::connect() {
       transport::TcpLinks::Settings{.eager_bytes = environment.eager_bytes,
                                     .congestion = environment.congestion,
                                     .faults = &faults,
+                                    .arena = arena,
                                     .shares_cores = plane->peers().shares_cores(),
                                     .connect_timeout = environment.timeout});
   driver = std::make_unique<engine::Driver>(*plane, *links, *checker, arena, while_waiting);

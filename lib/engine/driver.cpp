@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "base/quiet_thread.hpp"
@@ -201,16 +202,25 @@ void Driver::activate(Task& task) {
   task.execution.emplace(task.schedule, task.memory,
                          Execution::Names{task.send_call, task.recv_call, task.late.group->world},
                          links_);
-  if (!task.is_message) return;
+}
+
+void Driver::activate_message(Task& task) {
+  auto& exchange = task.exchange.emplace();
   const auto& group = *task.late.group;
+  // What the peer has already sent is to be taken before this rank's own bytes wake it.
+  if (task.receives) {
+    const int from = group.world_of(task.recv_call.signature.root);
+    checker_.add_message(from, task.recv_call);
+    exchange.receive(links_, from, task.recv_call, task.message_in);
+  }
   if (task.sends) {
     const int to = group.world_of(task.send_call.signature.root);
     checker_.add_message(to, task.send_call);
-    if (task.send_call.signature.count == 0) task.execution->send_empty_message();
+    exchange.send(links_, to, task.send_call, task.message_out);
   }
-  if (task.receives) {
-    checker_.add_message(group.world_of(task.recv_call.signature.root), task.recv_call);
-    if (task.recv_call.signature.count == 0) task.execution->await_empty_message();
+  // To oneself.
+  if (!task.sends && !task.receives && !task.message_out.empty()) {
+    std::memmove(task.message_in.data(), task.message_out.data(), task.message_out.size());
   }
 }
 
@@ -223,6 +233,10 @@ bool Driver::advance(Task& task) {
       shared_has_moved_ = true;
     }
     return progress == SharedCall::Progress::done;
+  }
+  if (task.is_message) {
+    if (!task.exchange) activate_message(task);
+    return task.exchange->done();
   }
   if (!task.execution) activate(task);
   return task.execution->advance();
@@ -317,7 +331,7 @@ void Driver::fail(const control::Finding& finding, const Task& task,
 void Driver::check_peers(Task& task) {
   if (task.shared != nullptr) return check_members(task);
   const auto seen_before = task.seen_departed;
-  const auto all = task.execution->awaited();
+  const auto all = awaited(task);
   for (const auto& awaited : all) {
     check_peer(task, awaited, seen_before.contains(awaited.peer));
   }

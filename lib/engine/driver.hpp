@@ -65,6 +65,7 @@ class Driver {
   void move_all(Deadline limit);
   bool advance_all();
   void activate(Task& task);
+  void activate_message(Task& task);
   bool advance(Task& task);
   bool progress(std::chrono::nanoseconds longest);
   bool sleep_in_arena(std::chrono::nanoseconds limit);

@@ -61,21 +61,7 @@ bool Execution::advance() {
     changed |= refill();
     changed |= start_ready();
   }
-  return count_ == 0 && cursor_at_end_ && sent_empty_.done() && received_empty_.done();
-}
-
-void Execution::send_empty_message() {
-  sent_empty_.peer = world_of(send_call_->signature.root);
-  sent_empty_.call = send_call_;
-  sent_empty_.names_call = true;
-  links_.post(sent_empty_);
-}
-
-void Execution::await_empty_message() {
-  received_empty_.peer = world_of(recv_call_->signature.root);
-  received_empty_.call = recv_call_;
-  received_empty_.awaits_call = true;
-  links_.post(received_empty_);
+  return count_ == 0 && cursor_at_end_;
 }
 
 bool Execution::reap() {
@@ -206,8 +192,6 @@ void Execution::run_local(const Step& step) const {
 
 std::vector<Awaited> Execution::awaited() const {
   std::vector<Awaited> result;
-  if (!sent_empty_.done()) result.push_back({sent_empty_.peer, false});
-  if (!received_empty_.done()) result.push_back({received_empty_.peer, true});
   for (std::size_t i = 0; i < count_; ++i) {
     const auto& slot = at(i);
     if (slot.state == State::started) {

@@ -44,10 +44,6 @@ class Execution {
   Execution(const Execution&) = delete;
   Execution& operator=(const Execution&) = delete;
 
-  /// The message to send has no bytes: done when its call has been named to the receiver.
-  void send_empty_message();
-  /// The message to receive has no bytes: done when the sender has named its call.
-  void await_empty_message();
   /// Starts and finishes what can be; true when the schedule is done.
   bool advance();
   [[nodiscard]] std::vector<Awaited> awaited() const;
@@ -83,8 +79,6 @@ class Execution {
   std::size_t first_ = 0;
   std::size_t count_ = 0;
   bool cursor_at_end_ = false;
-  transport::SendRequest sent_empty_;
-  transport::RecvRequest received_empty_;
 };
 
 }  // namespace tutti::engine

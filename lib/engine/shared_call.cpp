@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/copy.hpp"
+#include "base/copy.hpp"
 
 namespace tutti::engine {
 namespace {

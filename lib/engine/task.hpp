@@ -10,6 +10,7 @@
 
 #include "algorithm/schedule.hpp"
 #include "control/call_history.hpp"
+#include "engine/exchange.hpp"
 #include "engine/execution.hpp"
 #include "engine/lateness.hpp"
 #include "engine/shared_call.hpp"
@@ -40,6 +41,9 @@ struct Task {
   std::shared_ptr<control::CallHistory> history;
   algorithm::Schedule schedule;
   Memory memory;
+  /// A message's memory is in these.
+  std::span<const std::byte> message_out;
+  std::span<std::byte> message_in;
   std::vector<std::byte> scratch;  ///< empty where `memory` has the scratch of somebody else
   transport::CallContext send_call;
   transport::CallContext recv_call;
@@ -58,6 +62,7 @@ struct Task {
 
   // The driver's.
   std::optional<Execution> execution;
+  std::optional<Exchange> exchange;  ///< of a message, which has no execution
   std::optional<std::chrono::steady_clock::time_point> broken_since;
   std::chrono::steady_clock::time_point next_note{};  ///< of whom it waits for
   std::set<int> seen_departed;

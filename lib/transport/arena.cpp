@@ -13,6 +13,7 @@
 #include <climits>
 
 #include "base/system_error.hpp"
+#include "transport/link_memory.hpp"
 
 namespace tutti::transport {
 namespace {
@@ -65,8 +66,12 @@ void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t value,
 
 }  // namespace
 
-std::size_t Arena::bytes_for(int ranks) {
+std::size_t Arena::room_bytes_for(int ranks) {
   return rank_offset(ranks, ranks);
+}
+
+std::size_t Arena::bytes_for(int ranks) {
+  return room_bytes_for(ranks) + LinkMemory::bytes_for(ranks);
 }
 
 Descriptor Arena::make_file(int ranks) {
@@ -97,11 +102,12 @@ Arena::Arena(Descriptor file, int local_rank, int ranks)
   }
   take_memory(rank_offset(ranks_, local_rank_), part_bytes(0));
   if (local_rank_ == 0) take_memory(0, header_bytes(ranks_));
-  void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), 0);
+  const auto mapped = room_bytes_for(ranks);
+  void* const base = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), 0);
   if (base == MAP_FAILED) throw system_error("can't map shared memory", errno);
   base_ = static_cast<std::byte*>(base);
   // A forked child is no rank: what it does, to the end of its copies of objects, stays outside.
-  ::madvise(base, bytes, MADV_DONTFORK);
+  ::madvise(base, mapped, MADV_DONTFORK);
 }
 
 /// Ahead of its use, so that a lack of memory is an error here and not a signal later.
@@ -113,7 +119,7 @@ void Arena::take_memory(std::size_t offset, std::size_t bytes) const {
 }
 
 Arena::~Arena() {
-  ::munmap(base_, bytes_for(ranks_));
+  ::munmap(base_, room_bytes_for(ranks_));
 }
 
 HostLine& Arena::host() const {

@@ -15,6 +15,9 @@
 
 /// Memory that the ranks of one host share: one sealed segment a host, mapped by all of them.
 ///
+/// At its end is room for the rings of links between any two of them (LinkMemory), of which a link
+/// that is made takes memory. Before it:
+///
 /// It has a few *rooms*, each for one communicator, and in each room every rank of the host has a
 /// part that it alone writes: cells by which it tells the others how far it is, and the bytes that
 /// it has for them.
@@ -53,6 +56,8 @@ struct Part {
 struct alignas(cell_bytes) Bell {
   std::atomic<std::uint32_t> rings;
   std::atomic<std::uint32_t> sleepers;  ///< threads of this rank that sleep
+  /// Not 0: the rank sleeps on its links' sockets, and one of those who see it wakes it.
+  std::atomic<std::uint32_t> asleep_on_links;
   /// The latest communicator that the rank has left, for each room.
   std::atomic<std::uint32_t> left[room_count];
 };
@@ -123,6 +128,8 @@ class Arena {
   /// A new file of the right size, sealed. Throws Error{system}.
   [[nodiscard]] static Descriptor make_file(int ranks);
   [[nodiscard]] static std::size_t bytes_for(int ranks);
+  /// All but the links' rings: what each rank maps.
+  [[nodiscard]] static std::size_t room_bytes_for(int ranks);
 
   [[nodiscard]] int local_rank() const { return local_rank_; }
   [[nodiscard]] int ranks() const { return ranks_; }
@@ -134,10 +141,14 @@ class Arena {
 
   /// Wakes the threads of this rank that sleep.
   void ring_self();
+  [[nodiscard]] std::atomic<std::uint32_t>& asleep_on_links(int local_rank) const {
+    return bell(local_rank).asleep_on_links;
+  }
 
  private:
   friend class Room;
   friend class Sleep;
+  friend class LinkMemory;
   [[nodiscard]] HostLine& host() const;
   [[nodiscard]] Bell& bell(int local_rank) const;
   void take_memory(std::size_t offset, std::size_t bytes) const;

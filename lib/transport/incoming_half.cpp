@@ -13,6 +13,8 @@ namespace {
 // A piece to reduce is read, then reduced, while it is still in the first-level or second-level
 // cache.
 constexpr std::size_t staging_bytes = std::size_t{64} << 10;
+// Of a ring so much is read, or reduced, before the sender gets the room back.
+constexpr std::size_t ring_piece_bytes = std::size_t{16} << 10;
 // No honest peer has so many calls ahead of this rank.
 constexpr std::size_t most_streams = std::size_t{1} << 16;
 // After so much from one peer the others get their turn.
@@ -23,9 +25,8 @@ constexpr std::size_t fair_share = std::size_t{2} << 20;
 IncomingHalf::IncomingHalf(int peer, std::size_t eager_bytes, CallInspector& inspector)
     : peer_(peer), eager_bytes_(eager_bytes), inspector_(inspector) {}
 
-void IncomingHalf::connect(rendezvous::Wire socket) {
-  socket_ = std::move(socket);
-  staging_.resize(staging_bytes);
+void IncomingHalf::connect(LinkWire wire) {
+  wire_ = std::move(wire);
   for (auto& [key, stream] : streams_) grant_if_due(stream);
 }
 
@@ -60,7 +61,7 @@ void IncomingHalf::finish(const StreamKey& key) {
 
 void IncomingHalf::grant_if_due(Stream& stream) {
   const auto posted = stream.bytes.posted();
-  if (!socket_ || posted <= stream.granted) return;
+  if (!wire_ || posted <= stream.granted) return;
   if (posted <= eager_bytes_ && !stream.wanted) return;
   stream.granted = posted;
   const auto header = encode({.kind = FrameKind::grant, .position = posted, .call = stream.ours});
@@ -81,11 +82,11 @@ void IncomingHalf::return_credit(std::size_t bytes) {
 bool IncomingHalf::write() {
   blocked_ = false;
   std::size_t sent = 0;
-  while (socket_ && sent < outgoing_.size()) {
+  while (wire_ && wire_.is_settled() && sent < outgoing_.size()) {
     auto count = outgoing_.size() - sent;
     if (most_written_ > 0) count = std::min(count, most_written_);
     const std::array<iovec, 1> part{{{outgoing_.data() + sent, count}}};
-    const auto done = socket_.write(part);
+    const auto done = wire_.write(part);
     if (done >= 0) {
       sent += static_cast<std::size_t>(done);
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
@@ -101,13 +102,23 @@ bool IncomingHalf::write() {
 
 bool IncomingHalf::read() {
   std::size_t moved = 0;
-  while (socket_ && failure_.empty() && !contradicted_) {
+  if (!settle()) return false;
+  if (wire_.has_rings()) {
+    while (moved < fair_share && !is_over()) {
+      const auto taken = take_from_ring();
+      if (taken == 0) break;
+      moved += taken;
+    }
+    if (moved > 0) wire_.wake_peer();
+    return moved > 0;
+  }
+  while (wire_ && failure_.empty() && !contradicted_) {
     // First what is there already, then more from the kernel.
     if (frame_ ? take_payload() : take_header()) continue;
     // Only between reads: what is staged must not wait for an event that may never come.
     const bool had_enough = moved >= fair_share;
     if (!failure_.empty() || contradicted_) break;
-    if (had_enough && !socket_.holds_back()) break;
+    if (had_enough && !wire_.holds_back()) break;
     const auto got = fill(!had_enough);
     if (got == 0) break;
     moved += got;
@@ -118,6 +129,7 @@ bool IncomingHalf::read() {
 /// Reads once from the socket: the payload that is due straight into its place, what follows into
 /// the staging buffer. `ahead`: an encrypted socket may be emptied further than that.
 std::size_t IncomingHalf::fill(bool ahead) {
+  if (staging_.empty()) staging_.resize(staging_bytes);
   if (staged_begin_ == staged_end_) {
     staged_begin_ = staged_end_ = 0;
   } else if (staged_begin_ > 0) {
@@ -139,10 +151,10 @@ std::size_t IncomingHalf::fill(bool ahead) {
   if (direct == 0 || direct == payload_left_) {
     parts[count++] = {staging_.data() + staged_end_, staging_.size() - staged_end_};
   }
-  const auto result = socket_.read(std::span(parts).first(count), ahead);
+  const auto result = wire_.read(std::span(parts).first(count), ahead);
   if (result < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return 0;
   if (result <= 0) {
-    fail(result == 0 ? "the peer closed it" : socket_.explain(errno));
+    fail(result == 0 ? "the peer closed it" : wire_.explain(errno));
     return 0;
   }
   const auto got = static_cast<std::size_t>(result);
@@ -157,11 +169,50 @@ std::size_t IncomingHalf::fill(bool ahead) {
   return got;
 }
 
+/// False before it is known how the bytes come, and where that can't be known any more.
+bool IncomingHalf::settle() {
+  if (!wire_ || is_over()) return false;
+  if (wire_.is_settled()) return true;
+  if (!wire_.settle()) {
+    fail(errno == EPROTO ? "the peer sent what is no link's first byte" : wire_.explain(errno));
+    return false;
+  }
+  if (wire_.is_settled()) write();
+  return wire_.is_settled();
+}
+
+/// Reads a header, or a piece of the payload, where it lies.
+std::size_t IncomingHalf::take_from_ring() {
+  auto& ring = wire_.input();
+  const auto there = ring.available();
+  if (!frame_ && there >= frame_header_bytes) {
+    FrameHeader header;
+    const std::array<iovec, 1> part{{{header.data(), header.size()}}};
+    ring.read(part);
+    accept(header);
+    return frame_header_bytes;
+  }
+  if (frame_ && there > 0) {
+    auto piece = ring.peek();
+    piece = piece.first(std::min({piece.size(), payload_left_, ring_piece_bytes}));
+    deliver(piece);
+    ring.consume(piece.size());
+    return piece.size();
+  }
+  if (wire_.is_closed()) fail("the peer closed it");
+  return 0;
+}
+
 bool IncomingHalf::take_header() {
   if (staged_end_ - staged_begin_ < frame_header_bytes) return false;
-  const auto frame = decode(std::span<const std::byte, frame_header_bytes>(
-      staging_.data() + staged_begin_, frame_header_bytes));
+  const std::span<const std::byte, frame_header_bytes> header(staging_.data() + staged_begin_,
+                                                              frame_header_bytes);
   staged_begin_ += frame_header_bytes;
+  return accept(header);
+}
+
+bool IncomingHalf::accept(std::span<const std::byte, frame_header_bytes> header) {
+  const auto frame = decode(header);
   if (!frame || !on_frame(*frame)) {
     if (!contradicted_) fail("the peer sent what is no frame");
     return false;
@@ -201,18 +252,21 @@ bool IncomingHalf::on_frame(const Frame& frame) {
 bool IncomingHalf::take_payload() {
   const auto available = std::min(payload_left_, staged_end_ - staged_begin_);
   if (available == 0) return false;
+  deliver(std::span<const std::byte>(staging_).subspan(staged_begin_, available));
+  staged_begin_ += available;
+  return true;
+}
+
+void IncomingHalf::deliver(std::span<const std::byte> payload) {
   auto& stream = streams_[frame_->call.key];
   const bool is_eager = frame_->kind == FrameKind::eager;
-  const auto bytes = std::span<const std::byte>(staging_).subspan(staged_begin_, available);
-  const auto taken = stream.bytes.put(bytes, is_eager);
-  staged_begin_ += available;
-  payload_left_ -= available;
+  const auto taken = stream.bytes.put(payload, is_eager);
+  payload_left_ -= payload.size();
   if (payload_left_ == 0) frame_.reset();
   if (is_eager) {
-    kept_ += available - taken;
+    kept_ += payload.size() - taken;
     return_credit(taken);
   }
-  return true;
 }
 
 void IncomingHalf::abandon(const std::string& reason) {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/wire.hpp"
 #include "transport/frame.hpp"
 #include "transport/incoming_stream.hpp"
+#include "transport/link_wire.hpp"
 #include "transport/links.hpp"
 
 namespace tutti::transport {
@@ -18,11 +18,11 @@ class IncomingHalf {
  public:
   IncomingHalf(int peer, std::size_t eager_bytes, CallInspector& inspector);
 
-  void connect(rendezvous::Wire socket);
+  void connect(LinkWire wire);
   /// A fault on purpose: at most so many bytes a write; 0: no limit.
   void limit_writes(std::size_t bytes) { most_written_ = bytes; }
-  [[nodiscard]] bool connected() const { return static_cast<bool>(socket_); }
-  [[nodiscard]] int fd() const { return socket_.get(); }
+  [[nodiscard]] bool connected() const { return static_cast<bool>(wire_); }
+  [[nodiscard]] int fd() const { return wire_.fd(); }
   [[nodiscard]] const std::string& failure() const { return failure_; }
 
   void post(RecvRequest& request);
@@ -35,7 +35,16 @@ class IncomingHalf {
   /// Both return true if anything moved.
   bool read();
   bool write();
-  [[nodiscard]] bool wants_to_write() const { return blocked_; }
+  [[nodiscard]] bool wants_to_write() const { return blocked_ && !wire_.has_rings(); }
+  /// Something is ready on the socket.
+  void on_socket_event() {
+    if (wire_.has_rings()) wire_.take_bell();
+  }
+  [[nodiscard]] bool has_rings() const { return wire_.has_rings(); }
+  /// With rings, which no event tells of: read() or write() would move something.
+  [[nodiscard]] bool has_ring_work() const {
+    return !is_over() && (wire_.has_input() || (blocked_ && wire_.has_room()));
+  }
 
  private:
   struct Stream {
@@ -48,8 +57,12 @@ class IncomingHalf {
   };
 
   std::size_t fill(bool ahead);
+  std::size_t take_from_ring();
+  bool settle();
   bool take_header();
   bool take_payload();
+  bool accept(std::span<const std::byte, frame_header_bytes> header);
+  void deliver(std::span<const std::byte> payload);
   bool on_frame(const Frame& frame);
   void grant_if_due(Stream& stream);
   void return_credit(std::size_t bytes);
@@ -58,7 +71,7 @@ class IncomingHalf {
   int peer_;
   std::size_t eager_bytes_;
   CallInspector& inspector_;
-  rendezvous::Wire socket_;
+  LinkWire wire_;
   std::string failure_;
   std::size_t most_written_ = 0;
   std::map<StreamKey, Stream> streams_;

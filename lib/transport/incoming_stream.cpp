@@ -3,14 +3,20 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/copy.hpp"
+
 namespace tutti::transport {
 namespace {
+
+// What is longer goes past the caches, which would not keep it until it is read.
+constexpr std::size_t streamed_bytes = std::size_t{8} << 20;
 
 /// Gives the request as much of `bytes` as it wants; returns how much.
 std::size_t feed(RecvRequest& request, std::span<const std::byte> bytes) {
   bytes = bytes.first(std::min(bytes.size(), request.to.size() - request.received));
   if (request.reduce == nullptr) {
-    std::memcpy(request.to.data() + request.received, bytes.data(), bytes.size());
+    const auto copy = request.to.size() >= streamed_bytes ? stream_bytes : copy_bytes;
+    copy(request.to.data() + request.received, bytes.data(), bytes.size());
     request.received += bytes.size();
     return bytes.size();
   }

@@ -23,8 +23,8 @@ OutgoingHalf::OutgoingHalf(int peer, std::size_t eager_bytes, CallInspector& ins
       inspector_(inspector),
       credit_(eager_credit(eager_bytes)) {}
 
-void OutgoingHalf::connect(rendezvous::Wire socket) {
-  socket_ = std::move(socket);
+void OutgoingHalf::connect(LinkWire wire) {
+  wire_ = std::move(wire);
 }
 
 void OutgoingHalf::fail(std::string reason) {
@@ -61,7 +61,7 @@ void OutgoingHalf::abandon(const std::string& reason) {
 bool OutgoingHalf::write() {
   bool moved = false;
   blocked_ = false;
-  while (socket_ && failure_.empty()) {
+  while (wire_ && failure_.empty()) {
     if (!current_ && !start_next_frame()) break;
     if (!send_current()) break;
     moved = true;
@@ -143,10 +143,10 @@ bool OutgoingHalf::send_current() {
       count = 1;
       parts[0].iov_len = std::min(parts[0].iov_len, most_written_);
     }
-    const auto result = socket_.write(std::span(parts).first(count));
+    const auto result = wire_.write(std::span(parts).first(count));
     if (result < 0) {
       blocked_ = errno == EAGAIN || errno == EWOULDBLOCK;
-      if (!blocked_) fail(socket_.explain(errno));
+      if (!blocked_) fail(wire_.explain(errno));
       return false;
     }
     auto done = static_cast<std::size_t>(result);
@@ -167,13 +167,13 @@ bool OutgoingHalf::send_current() {
 
 bool OutgoingHalf::read() {
   bool moved = false;
-  while (socket_ && failure_.empty()) {
+  while (wire_ && failure_.empty()) {
     const std::array<iovec, 1> part{
         {{incoming_.data() + incoming_bytes_, frame_header_bytes - incoming_bytes_}}};
-    const auto got = socket_.read(part, false);
+    const auto got = wire_.read(part, false);
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
     if (got <= 0) {
-      fail(got == 0 ? "the peer closed it" : socket_.explain(errno));
+      fail(got == 0 ? "the peer closed it" : wire_.explain(errno));
       break;
     }
     incoming_bytes_ += static_cast<std::size_t>(got);
@@ -209,12 +209,13 @@ bool OutgoingHalf::on_frame(const Frame& frame) {
 
 std::size_t OutgoingHalf::unacknowledged() const {
   int bytes = 0;
-  if (!socket_ || !failure_.empty()) return 0;
-  return ::ioctl(socket_.get(), SIOCOUTQ, &bytes) == 0 ? static_cast<std::size_t>(bytes) : 0;
+  // What is in a ring stays there for the peer, whatever becomes of this rank.
+  if (!wire_ || wire_.has_rings() || !failure_.empty()) return 0;
+  return ::ioctl(wire_.fd(), SIOCOUTQ, &bytes) == 0 ? static_cast<std::size_t>(bytes) : 0;
 }
 
 void OutgoingHalf::shut_down() const {
-  if (socket_) ::shutdown(socket_.get(), SHUT_WR);
+  if (wire_) ::shutdown(wire_.fd(), SHUT_WR);
 }
 
 }  // namespace tutti::transport

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "rendezvous/wire.hpp"
 #include "transport/frame.hpp"
+#include "transport/link_wire.hpp"
 #include "transport/links.hpp"
 
 namespace tutti::transport {
@@ -17,12 +17,12 @@ class OutgoingHalf {
  public:
   OutgoingHalf(int peer, std::size_t eager_bytes, CallInspector& inspector);
 
-  void connect(rendezvous::Wire socket);
+  void connect(LinkWire wire);
   /// A fault on purpose: at most so many bytes a write; 0: no limit.
   void limit_writes(std::size_t bytes) { most_written_ = bytes; }
   void fail(std::string reason);
-  [[nodiscard]] bool connected() const { return static_cast<bool>(socket_); }
-  [[nodiscard]] int fd() const { return socket_.get(); }
+  [[nodiscard]] bool connected() const { return static_cast<bool>(wire_); }
+  [[nodiscard]] int fd() const { return wire_.fd(); }
   [[nodiscard]] const std::string& failure() const { return failure_; }
 
   void post(SendRequest& request);
@@ -35,7 +35,16 @@ class OutgoingHalf {
   bool write();
   bool read();
   /// True if write() stopped because the kernel takes no more.
-  [[nodiscard]] bool wants_to_write() const { return blocked_; }
+  [[nodiscard]] bool wants_to_write() const { return blocked_ && !wire_.has_rings(); }
+  /// Something is ready on the socket.
+  void on_socket_event() {
+    if (wire_.has_rings()) wire_.take_bell();
+  }
+  [[nodiscard]] bool has_rings() const { return wire_.has_rings(); }
+  /// With rings, which no event tells of: read() or write() would move something.
+  [[nodiscard]] bool has_ring_work() const {
+    return !is_over() && (wire_.has_input() || (blocked_ && wire_.has_room()));
+  }
   /// Bytes that the peer's kernel has not acknowledged yet.
   [[nodiscard]] std::size_t unacknowledged() const;
   /// No more data will follow: the peer reads an orderly end after all of it.
@@ -66,7 +75,7 @@ class OutgoingHalf {
   int peer_;
   std::size_t eager_bytes_;
   CallInspector& inspector_;
-  rendezvous::Wire socket_;
+  LinkWire wire_;
   std::string failure_;
   std::map<StreamKey, Stream> streams_;
   StreamKey last_served_;

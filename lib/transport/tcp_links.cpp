@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <thread>
 
+#include "base/pause.hpp"
 #include "base/system_error.hpp"
 
 namespace tutti::transport {
@@ -21,6 +22,11 @@ namespace {
 constexpr std::chrono::microseconds spin_time{50};
 // With more ranks than cores: long enough for a peer that only needs its turn on the core.
 constexpr std::chrono::microseconds shared_spin_time{20};
+// The same where the peer needs no wake-up, which is dearer than a turn on the core.
+constexpr std::chrono::microseconds ring_yield_time{200};
+constexpr std::uint32_t polls_a_look = 16;
+// Before the caller looks at the clock again, which takes as long as some looks at the rings.
+constexpr int ring_polls = 64;
 constexpr std::chrono::milliseconds linger_limit{500};
 
 constexpr std::uint64_t wakeup_token = UINT64_MAX;
@@ -210,9 +216,11 @@ void TcpLinks::take_connections() {
     const int fd = arrival.connection.socket.get();
     tune(fd, settings_.congestion);
     if (arrival.dialed_here) {
-      outgoing(peer).connect(std::move(arrival.connection.socket));
+      auto& half = outgoing(peer);
+      half.connect(wire_to(std::move(arrival.connection.socket), peer));
+      if (half.has_rings()) ringed_outgoing_.emplace_back(peer, &half);
     } else {
-      incoming(peer).connect(std::move(arrival.connection.socket));
+      incoming(peer).connect(wire_from(std::move(arrival.connection.socket), peer));
     }
     watch(fd, peer, arrival.dialed_here);
     if (arrival.dialed_here) {
@@ -222,6 +230,61 @@ void TcpLinks::take_connections() {
       update_watch(incoming(peer), peer, false);
     }
   }
+}
+
+bool TcpLinks::shares_memory_with(int peer) const {
+  return settings_.arena && plane_.peers().on_this_host(peer);
+}
+
+LinkWire TcpLinks::wire_to(rendezvous::Wire socket, int peer) const {
+  if (!shares_memory_with(peer)) return {std::move(socket)};
+  std::unique_ptr<LinkMemory> memory;
+  try {
+    memory = std::make_unique<LinkMemory>(settings_.arena, settings_.arena->local_rank(),
+                                          plane_.peers().place_of(peer).local_rank);
+  } catch (const Error&) {
+    // Without memory the socket serves.
+  }
+  return LinkWire::dialed(std::move(socket), std::move(memory));
+}
+
+LinkWire TcpLinks::wire_from(rendezvous::Wire socket, int peer) const {
+  if (!shares_memory_with(peer)) return {std::move(socket)};
+  return LinkWire::accepted(
+      std::move(socket),
+      std::make_unique<LinkMemory>(settings_.arena, plane_.peers().place_of(peer).local_rank,
+                                   settings_.arena->local_rank()));
+}
+
+template <class Half>
+bool TcpLinks::serve(Half& half, int peer, bool is_outgoing) {
+  bool moved = half.read();
+  moved |= half.write();
+  update_watch(half, peer, is_outgoing);
+  return moved || half.is_over();
+}
+
+/// No event tells of what happens in rings.
+bool TcpLinks::poll_rings() {
+  bool moved = false;
+  for (const auto& [peer, half] : ringed_outgoing_) {
+    if (half->has_ring_work()) moved |= serve(*half, peer, true);
+  }
+  for (const auto& [peer, half] : ringed_incoming_) {
+    if (half->has_ring_work()) moved |= serve(*half, peer, false);
+  }
+  return moved;
+}
+
+/// Peers that put something into a ring meanwhile wake this rank.
+bool TcpLinks::wait_for_events(std::chrono::nanoseconds limit) {
+  if (ringed_outgoing_.empty() && ringed_incoming_.empty()) return handle_ready(limit);
+  auto& asleep = settings_.arena->asleep_on_links(settings_.arena->local_rank());
+  asleep.store(1);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const bool moved = poll_rings() || handle_ready(limit);
+  asleep.store(0, std::memory_order_relaxed);
+  return moved;
 }
 
 bool TcpLinks::handle_ready(std::chrono::nanoseconds limit) {
@@ -242,16 +305,16 @@ bool TcpLinks::handle_ready(std::chrono::nanoseconds limit) {
       continue;
     }
     const int peer = static_cast<int>(event.data.u64 >> 1);
-    const auto serve = [&](auto& half, bool is_outgoing) {
-      moved |= half.read();
-      moved |= half.write();
-      update_watch(half, peer, is_outgoing);
-      moved |= half.is_over();
-    };
     if ((event.data.u64 & 1U) != 0) {
-      serve(outgoing(peer), true);
+      auto& half = outgoing(peer);
+      half.on_socket_event();
+      moved |= serve(half, peer, true);
     } else {
-      serve(incoming(peer), false);
+      auto& half = incoming(peer);
+      const bool had_rings = half.has_rings();
+      half.on_socket_event();
+      moved |= serve(half, peer, false);
+      if (!had_rings && half.has_rings()) ringed_incoming_.emplace_back(peer, &half);
     }
   }
   return moved;
@@ -277,9 +340,18 @@ bool TcpLinks::progress(std::chrono::nanoseconds limit) {
   if (settings_.faults != nullptr) drop_link_if_due();
   if (!may_spin_) {
     is_idle_ = false;
-    return handle_ready(limit);
+    return wait_for_events(limit);
   }
-  if (handle_ready(std::chrono::nanoseconds(0))) {
+  const bool has_rings = !ringed_outgoing_.empty() || !ringed_incoming_.empty();
+  bool moved = poll_rings();
+  for (int i = 1; has_rings && !moved && !settings_.shares_cores && i < ring_polls; ++i) {
+    pause_briefly();
+    moved = poll_rings();
+  }
+  // A look at the sockets is a system call, which takes longer than a message through a ring.
+  if (!has_rings || ++polls_ % polls_a_look == 0)
+    moved |= handle_ready(std::chrono::nanoseconds(0));
+  if (moved) {
     is_idle_ = false;
     return true;
   }
@@ -288,11 +360,14 @@ bool TcpLinks::progress(std::chrono::nanoseconds limit) {
     is_idle_ = true;
     idle_since_ = now;
   }
-  if (now - idle_since_ < (settings_.shares_cores ? shared_spin_time : spin_time)) {
+  const auto spinning = !settings_.shares_cores ? spin_time
+                        : has_rings             ? ring_yield_time
+                                                : shared_spin_time;
+  if (now - idle_since_ < spinning) {
     if (settings_.shares_cores) ::sched_yield();
     return false;
   }
-  const bool moved = handle_ready(limit);
+  moved = wait_for_events(limit);
   if (moved) is_idle_ = false;
   return moved;
 }

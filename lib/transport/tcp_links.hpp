@@ -21,8 +21,10 @@ class TcpLinks final : public Links {
  public:
   struct Settings {
     std::size_t eager_bytes = 0;
-    std::string congestion;     ///< TCP congestion control; empty: the system's
-    Faults* faults = nullptr;   ///< null: none
+    std::string congestion;    ///< TCP congestion control; empty: the system's
+    Faults* faults = nullptr;  ///< null: none
+    /// What this host's ranks share, or null: then links inside it are sockets, too.
+    std::shared_ptr<Arena> arena;
     bool shares_cores = false;  ///< more ranks than cores here: whoever spins steals a peer's time
     std::chrono::nanoseconds connect_timeout{};
   };
@@ -49,6 +51,13 @@ class TcpLinks final : public Links {
   void watch(int fd, int peer, bool is_outgoing);
   template <class Half>
   void update_watch(Half& half, int peer, bool is_outgoing);
+  LinkWire wire_to(rendezvous::Wire socket, int peer) const;
+  LinkWire wire_from(rendezvous::Wire socket, int peer) const;
+  [[nodiscard]] bool shares_memory_with(int peer) const;
+  template <class Half>
+  bool serve(Half& half, int peer, bool is_outgoing);
+  bool poll_rings();
+  bool wait_for_events(std::chrono::nanoseconds limit);
   bool handle_ready(std::chrono::nanoseconds limit);
 
   control::Plane& plane_;
@@ -58,6 +67,10 @@ class TcpLinks final : public Links {
   std::map<int, OutgoingHalf> outgoing_;
   std::map<int, IncomingHalf> incoming_;
   std::map<std::pair<int, bool>, std::uint32_t> watched_;  ///< (peer, is_outgoing) → epoll events
+  // Those that have rings, by peer.
+  std::vector<std::pair<int, OutgoingHalf*>> ringed_outgoing_;
+  std::vector<std::pair<int, IncomingHalf*>> ringed_incoming_;
+  std::uint32_t polls_ = 0;
   std::chrono::steady_clock::time_point idle_since_{};
   bool is_idle_ = false;
   bool may_spin_ = true;

@@ -52,7 +52,6 @@ inline Expectation expectation_of(const Case& c) {
           .count = c.problem.count,
           .root = c.problem.root,
           .in_place = c.problem.in_place,
-          .source = {},
           .in_place_of = c.in_place_of,
           .counts = c.problem.counts,
           .sent = c.sent};

@@ -241,34 +241,4 @@ TEST_CASE("a barrier ends on all ranks, whatever their order") {
   }
 }
 
-TEST_CASE("send and recv move a buffer") {
-  Case c{"send", 2, 100, 16, 7};
-  Job job{.in_place = false, .element_bytes = 4, .piece = c.piece};
-  job.schedules = {algorithm::send(problem_of(c, 0), 1), algorithm::recv(problem_of(c, 1), 0)};
-  const auto sent = bytes_of(contributions<std::int32_t>(3, 100));
-  job.memory.resize(2);
-  job.memory[0].input = sent;
-  job.memory[1].output.resize(sent.size());
-  REQUIRE(run(job));
-  CHECK(job.memory[1].output == sent);
-}
-
-TEST_CASE("send_recv moves buffers round a ring, also of one rank") {
-  for (const int size : {1, 2, 3, 8}) {
-    Case c{"send_recv", size, 100, 16, 7};
-    Job job{.in_place = false, .element_bytes = 4, .piece = c.piece};
-    for (int rank = 0; rank < size; ++rank) {
-      job.schedules.push_back(algorithm::send_recv(problem_of(c, rank), (rank + 1) % size, 100,
-                                                   (rank + size - 1) % size, 100));
-      const auto own = bytes_of(contributions<std::int32_t>(rank, 100));
-      job.memory.push_back({own, std::vector<std::byte>(own.size()), {}});
-    }
-    REQUIRE(run(job));
-    for (std::size_t rank = 0; rank < job.memory.size(); ++rank) {
-      const auto before = (rank + job.memory.size() - 1) % job.memory.size();
-      CHECK(job.memory[rank].output == job.memory[before].input);
-    }
-  }
-}
-
 }  // namespace tutti::engine::test

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-namespace tutti::engine {
+namespace tutti {
 
 /// As memcpy.
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes);
@@ -12,4 +12,4 @@ void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes);
 /// this thread.
 void stream_bytes(std::byte* to, const std::byte* from, std::size_t bytes);
 
-}  // namespace tutti::engine
+}  // namespace tutti

@@ -1,4 +1,4 @@
-#include "engine/copy.hpp"
+#include "base/copy.hpp"
 
 #include <cstdint>
 #include <cstring>
@@ -7,7 +7,7 @@
 #include <emmintrin.h>
 #endif
 
-namespace tutti::engine {
+namespace tutti {
 
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (bytes != 0) std::memcpy(to, from, bytes);
@@ -52,4 +52,4 @@ void stream_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
 
 #endif
 
-}  // namespace tutti::engine
+}  // namespace tutti

@@ -1,0 +1,63 @@
+#include "transport/link_memory.hpp"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+
+#include "base/system_error.hpp"
+
+namespace tutti::transport {
+namespace {
+
+constexpr std::size_t page_bytes = 4096;
+// Two lines of counters a ring, then the answers, then what is sent.
+constexpr std::size_t back_offset = page_bytes;
+constexpr std::size_t back_bytes = page_bytes;
+constexpr std::size_t forth_offset = back_offset + back_bytes;
+static_assert(2 * sizeof(RingState) <= back_offset);
+
+/// Measured: longer rings are no faster. Each rank of a host may have links with all others.
+constexpr std::size_t forth_bytes_of(int ranks) {
+  return std::size_t{ranks <= 16 ? 128U : 32U} << 10;
+}
+
+constexpr std::size_t link_bytes_of(int ranks) {
+  return forth_offset + forth_bytes_of(ranks);
+}
+
+}  // namespace
+
+std::size_t LinkMemory::bytes_for(int ranks) {
+  const auto count = static_cast<std::size_t>(ranks);
+  return count * count * link_bytes_of(ranks);
+}
+
+LinkMemory::LinkMemory(std::shared_ptr<Arena> arena, int from, int to)
+    : arena_(std::move(arena)), from_(from), to_(to) {
+  const int ranks = arena_->ranks();
+  const auto link = static_cast<std::size_t>(from) * static_cast<std::size_t>(ranks) +
+                    static_cast<std::size_t>(to);
+  const auto bytes = link_bytes_of(ranks);
+  const auto offset = Arena::room_bytes_for(ranks) + link * bytes;
+  if (from == arena_->local_rank()) arena_->take_memory(offset, bytes);
+  void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, arena_->file_.get(),
+                            static_cast<off_t>(offset));
+  if (base == MAP_FAILED) throw system_error("can't map the memory of a link", errno);
+  base_ = static_cast<std::byte*>(base);
+  ::madvise(base, bytes, MADV_DONTFORK);
+}
+
+LinkMemory::~LinkMemory() {
+  ::munmap(base_, link_bytes_of(arena_->ranks()));
+}
+
+LinkMemory::Ring LinkMemory::forth() const {
+  return {reinterpret_cast<RingState*>(base_),
+          {base_ + forth_offset, forth_bytes_of(arena_->ranks())}};
+}
+
+LinkMemory::Ring LinkMemory::back() const {
+  return {reinterpret_cast<RingState*>(base_) + 1, {base_ + back_offset, back_bytes}};
+}
+
+}  // namespace tutti::transport

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "transport/arena.hpp"
+#include "transport/ring.hpp"
+
+namespace tutti::transport {
+
+/// The two rings of the link from one rank of a host to another, as this process maps them: `forth`
+/// for what is sent, `back` for the receiver's answers.
+class LinkMemory {
+ public:
+  struct Ring {
+    RingState* state = nullptr;
+    std::span<std::byte> bytes;
+  };
+
+  /// `from` and `to` are places on this host, one of them the own one. The sender takes the memory,
+  /// and no other rank touches it before that. Throws Error{system} where there is none.
+  LinkMemory(std::shared_ptr<Arena> arena, int from, int to);
+  LinkMemory(const LinkMemory&) = delete;
+  LinkMemory& operator=(const LinkMemory&) = delete;
+  ~LinkMemory();
+
+  /// Of all links between so many ranks.
+  [[nodiscard]] static std::size_t bytes_for(int ranks);
+
+  [[nodiscard]] Ring forth() const;
+  [[nodiscard]] Ring back() const;
+  [[nodiscard]] std::atomic<std::uint32_t>& sender_asleep() const {
+    return arena_->asleep_on_links(from_);
+  }
+  [[nodiscard]] std::atomic<std::uint32_t>& receiver_asleep() const {
+    return arena_->asleep_on_links(to_);
+  }
+
+ private:
+  std::shared_ptr<Arena> arena_;
+  int from_;
+  int to_;
+  std::byte* base_ = nullptr;
+};
+
+}  // namespace tutti::transport

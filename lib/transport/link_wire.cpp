@@ -1,0 +1,114 @@
+#include "transport/link_wire.hpp"
+
+#include <array>
+#include <cerrno>
+
+namespace tutti::transport {
+namespace {
+
+constexpr std::byte by_socket{'s'};
+constexpr std::byte by_rings{'r'};
+
+}  // namespace
+
+LinkWire LinkWire::dialed(rendezvous::Wire socket, std::unique_ptr<LinkMemory> memory) {
+  LinkWire wire(std::move(socket));
+  auto choice = memory ? by_rings : by_socket;
+  const std::array<iovec, 1> part{{{&choice, 1}}};
+  // A new socket takes a byte, or is broken, which the first read or write finds out.
+  static_cast<void>(wire.socket_.write(part));
+  wire.dialed_ = true;
+  wire.memory_ = std::move(memory);
+  if (wire.memory_) wire.use_rings();
+  return wire;
+}
+
+LinkWire LinkWire::accepted(rendezvous::Wire socket, std::unique_ptr<LinkMemory> memory) {
+  LinkWire wire(std::move(socket));
+  wire.memory_ = std::move(memory);
+  wire.settled_ = false;
+  return wire;
+}
+
+void LinkWire::use_rings() {
+  auto& link = *memory_;
+  auto forth = link.forth();
+  auto back = link.back();
+  auto& in = dialed_ ? back : forth;
+  auto& out = dialed_ ? forth : back;
+  in_.emplace(*in.state, in.bytes);
+  out_.emplace(*out.state, out.bytes);
+  has_rings_ = true;
+}
+
+bool LinkWire::settle() {
+  std::byte choice{};
+  const std::array<iovec, 1> part{{{&choice, 1}}};
+  const auto got = socket_.read(part, false);
+  if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return true;
+  if (got == 1 && choice == by_rings && memory_) {
+    use_rings();
+  } else if (got == 1 && choice == by_socket) {
+    memory_.reset();
+  } else {
+    if (got == 1) errno = EPROTO;
+    if (got == 0) errno = ECONNRESET;
+    return false;
+  }
+  settled_ = true;
+  return true;
+}
+
+ssize_t LinkWire::write(std::span<const iovec> parts) {
+  if (!settled_) {
+    errno = EAGAIN;
+    return -1;
+  }
+  if (!has_rings_) return socket_.write(parts);
+  if (closed_) {
+    errno = EPIPE;
+    return -1;
+  }
+  const auto written = out_->write(parts);
+  if (written > 0) {
+    wake_peer();
+    return static_cast<ssize_t>(written);
+  }
+  errno = EAGAIN;
+  return -1;
+}
+
+ssize_t LinkWire::read(std::span<const iovec> parts, bool ahead) {
+  if (!has_rings_) return socket_.read(parts, ahead);
+  const auto got = in_->read(parts);
+  if (got > 0) {
+    wake_peer();
+    return static_cast<ssize_t>(got);
+  }
+  if (closed_) return 0;
+  errno = EAGAIN;
+  return -1;
+}
+
+void LinkWire::take_bell() {
+  std::array<std::byte, 64> bytes;
+  const std::array<iovec, 1> part{{{bytes.data(), bytes.size()}}};
+  while (!closed_) {
+    const auto got = socket_.read(part, false);
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+    if (got <= 0) closed_ = true;
+  }
+}
+
+void LinkWire::wake_peer() {
+  auto& asleep = dialed_ ? memory_->receiver_asleep() : memory_->sender_asleep();
+  // Between what was written and this look; who goes to sleep does the opposite.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (asleep.load(std::memory_order_relaxed) == 0 || asleep.exchange(0) == 0) return;
+  std::byte bell{};
+  const std::array<iovec, 1> part{{{&bell, 1}}};
+  // A socket that takes no more has bytes that wake the peer already.
+  static_cast<void>(socket_.write(part));
+}
+
+}  // namespace tutti::transport

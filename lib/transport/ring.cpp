@@ -1,0 +1,75 @@
+#include "transport/ring.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tutti::transport {
+namespace {
+
+// Long runs are shown to the other side in pieces, so that both copy at once.
+constexpr std::size_t piece_bytes = std::size_t{16} << 10;
+
+}  // namespace
+
+std::size_t RingWriter::write(std::span<const iovec> parts) {
+  const auto begin = written_;
+  const auto limit = state_->read.load(std::memory_order_acquire) + bytes_.size();
+  std::size_t hidden = 0;
+  for (const auto& part : parts) {
+    const auto* from = static_cast<const std::byte*>(part.iov_base);
+    auto left = part.iov_len;
+    while (left > 0 && written_ < limit) {
+      const auto at = static_cast<std::size_t>(written_ & (bytes_.size() - 1));
+      const auto length = std::min(
+          {left, bytes_.size() - at, static_cast<std::size_t>(limit - written_), piece_bytes});
+      std::memcpy(bytes_.data() + at, from, length);
+      from += length;
+      left -= length;
+      written_ += length;
+      hidden += length;
+      if (hidden >= piece_bytes) {
+        publish();
+        hidden = 0;
+      }
+    }
+    if (left > 0) break;
+  }
+  if (hidden > 0) publish();
+  return static_cast<std::size_t>(written_ - begin);
+}
+
+std::size_t RingReader::available() const {
+  const auto there = state_->written.load(std::memory_order_acquire) - read_;
+  return static_cast<std::size_t>(std::min<std::uint64_t>(there, bytes_.size()));
+}
+
+std::span<const std::byte> RingReader::peek() const {
+  const auto at = static_cast<std::size_t>(read_ & (bytes_.size() - 1));
+  return bytes_.subspan(at, std::min(available(), bytes_.size() - at));
+}
+
+void RingReader::consume(std::size_t bytes) {
+  read_ += bytes;
+  state_->read.store(read_, std::memory_order_release);
+}
+
+std::size_t RingReader::read(std::span<const iovec> parts) {
+  std::size_t total = 0;
+  for (const auto& part : parts) {
+    auto* to = static_cast<std::byte*>(part.iov_base);
+    auto left = part.iov_len;
+    while (left > 0) {
+      const auto there = peek();
+      if (there.empty()) return total;
+      const auto length = std::min({left, there.size(), piece_bytes});
+      std::memcpy(to, there.data(), length);
+      consume(length);
+      to += length;
+      left -= length;
+      total += length;
+    }
+  }
+  return total;
+}
+
+}  // namespace tutti::transport

@@ -1,0 +1,112 @@
+// Streams of bytes through memory.
+#include "transport/ring.hpp"
+
+#include <array>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "support/catch.hpp"
+
+namespace tutti::transport::test {
+namespace {
+
+constexpr std::size_t ring_bytes = 4096;
+
+struct Ring {
+  RingState state{};
+  std::vector<std::byte> memory = std::vector<std::byte>(ring_bytes);
+  RingWriter writer{state, memory};
+  RingReader reader{state, memory};
+};
+
+std::vector<std::byte> pattern(std::size_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<std::byte> bytes(count);
+  for (auto& byte : bytes) byte = static_cast<std::byte>(random());
+  return bytes;
+}
+
+iovec part_of(std::span<const std::byte> bytes) {
+  return {const_cast<std::byte*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace
+
+TEST_CASE("a ring takes what fits, and gives it back in order") {
+  Ring ring;
+  CHECK(ring.reader.available() == 0);
+  CHECK(ring.reader.peek().empty());
+  const auto bytes = pattern(ring_bytes + 100, 1);
+  const std::array<iovec, 2> parts{part_of(std::span(bytes).first(10)),
+                                   part_of(std::span(bytes).subspan(10))};
+  CHECK(ring.writer.write(parts) == ring_bytes);
+  CHECK(!ring.writer.has_room());
+  CHECK(ring.writer.write(parts) == 0);
+  std::vector<std::byte> got(ring_bytes + 7, std::byte{0xEE});
+  const std::array<iovec, 2> places{part_of(std::span(got).first(33)),
+                                    part_of(std::span(got).subspan(33))};
+  CHECK(ring.reader.read(places) == ring_bytes);
+  CHECK(std::equal(bytes.begin(), bytes.begin() + ring_bytes, got.begin()));
+  CHECK(got[ring_bytes] == std::byte{0xEE});
+  CHECK(ring.writer.has_room());
+}
+
+TEST_CASE("across the end of its memory a ring shows two pieces") {
+  Ring ring;
+  const auto bytes = pattern(ring_bytes, 2);
+  const std::array<iovec, 1> most{part_of(std::span(bytes).first(ring_bytes - 6))};
+  REQUIRE(ring.writer.write(most) == ring_bytes - 6);
+  ring.reader.consume(ring_bytes - 6);
+  const std::array<iovec, 1> ten{part_of(std::span(bytes).first(10))};
+  REQUIRE(ring.writer.write(ten) == 10);
+  CHECK(ring.reader.available() == 10);
+  REQUIRE(ring.reader.peek().size() == 6);
+  ring.reader.consume(6);
+  REQUIRE(ring.reader.peek().size() == 4);
+  CHECK(ring.reader.peek()[0] == bytes[6]);
+}
+
+TEST_CASE("counters that lie lead nowhere outside the ring") {
+  Ring ring;
+  ring.state.written.store(UINT64_MAX - 5);
+  CHECK(ring.reader.available() == ring_bytes);
+  CHECK(ring.reader.peek().size() <= ring_bytes);
+  ring.state.read.store(UINT64_MAX / 2);
+  const auto bytes = pattern(3 * ring_bytes, 3);
+  const std::array<iovec, 1> part{part_of(bytes)};
+  // Where the reader claims to be ahead, the writer may write on, but only into the ring.
+  CHECK(ring.writer.write(part) <= bytes.size());
+}
+
+TEST_CASE("two threads pass bytes through a ring in pieces of any size") {
+  Ring ring;
+  const auto bytes = pattern(std::size_t{1} << 20, 4);
+  std::thread writer([&] {
+    std::mt19937 random(5);
+    std::size_t done = 0;
+    while (done < bytes.size()) {
+      const auto piece = std::min<std::size_t>(1 + random() % 9000, bytes.size() - done);
+      const std::array<iovec, 2> parts{
+          part_of(std::span(bytes).subspan(done, piece / 2)),
+          part_of(std::span(bytes).subspan(done + piece / 2, piece - piece / 2))};
+      const auto taken = ring.writer.write(parts);
+      if (taken == 0) std::this_thread::yield();
+      done += taken;
+    }
+  });
+  std::vector<std::byte> got(bytes.size());
+  std::mt19937 random(6);
+  std::size_t done = 0;
+  while (done < got.size()) {
+    const auto piece = std::min<std::size_t>(1 + random() % 9000, got.size() - done);
+    const std::array<iovec, 1> place{part_of(std::span(got).subspan(done, piece))};
+    const auto taken = ring.reader.read(place);
+    if (taken == 0) std::this_thread::yield();
+    done += taken;
+  }
+  writer.join();
+  CHECK(got == bytes);
+}
+
+}  // namespace tutti::transport::test
