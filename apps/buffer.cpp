@@ -9,9 +9,15 @@
 
 namespace tutti::app {
 
-Buffer::Buffer(Job& job, std::size_t bytes) : memory_(job.device_memory()) {
+Buffer::Buffer(Job& job, std::size_t bytes, bool allocated) : memory_(job.device_memory()) {
   try {
-    host_.resize(bytes);
+    if (allocated) {
+      allocated_ = job.communicator().allocate<std::byte>(bytes);
+      host_ = std::span(allocated_.data(), bytes);
+    } else {
+      own_.resize(bytes);
+      host_ = own_;
+    }
   } catch (const std::exception&) {  // bad_alloc or length_error
     throw Error(ErrorCode::system,
                 fmt::format("rank {} can't have {} of memory: give a smaller --size",

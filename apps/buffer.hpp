@@ -13,8 +13,9 @@ namespace tutti::app {
 /// device.
 class Buffer {
  public:
-  /// Throws Error{system} where memory is too small.
-  Buffer(Job& job, std::size_t bytes);
+  /// Host memory is from Communicator::allocate() if `allocated`. Throws Error{system} where memory
+  /// is too small.
+  Buffer(Job& job, std::size_t bytes, bool allocated);
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
   ~Buffer();
@@ -29,7 +30,9 @@ class Buffer {
 
  private:
   std::shared_ptr<device::DeviceMemory> memory_;  ///< outlives the job's end; null on the host path
-  std::vector<std::byte> host_;
+  std::vector<std::byte> own_;
+  Allocation<std::byte> allocated_;
+  std::span<std::byte> host_;  ///< one of the two
   void* device_ = nullptr;
 };
 

@@ -51,6 +51,7 @@ struct BenchOptions : DataOptions {
   std::vector<std::size_t> sizes{4, std::size_t{1} << 10, std::size_t{64} << 10,
                                  std::size_t{1} << 20, std::size_t{16} << 20};
   bool out_of_place = false;
+  bool allocated = false;
   bool graph = false;
   int warmup = 5;
   int iterations = 0;  ///< 0: as many as `min_time` gives

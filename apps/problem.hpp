@@ -14,6 +14,7 @@ struct Problem {
   Operator op = Operator::sum;
   int root = 0;
   bool in_place = false;
+  bool allocated = false;  ///< buffers are from Communicator::allocate()
   bool on_nccl = false;  ///< who computes
   /// Integer sums of its data may wrap around, as ours do; other libraries' may saturate.
   bool wraps = true;

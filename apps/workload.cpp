@@ -6,8 +6,8 @@ Workload::Workload(Job& job, const Problem& problem)
     : problem_(problem),
       layout_(layout_of(problem)),
       exchange_(problem),
-      send_(job, layout_.send_elements * size_of(problem.type)),
-      recv_(job, layout_.recv_elements * size_of(problem.type)) {}
+      send_(job, layout_.send_elements * size_of(problem.type), problem.allocated),
+      recv_(job, layout_.recv_elements * size_of(problem.type), problem.allocated) {}
 
 void Workload::prepare() {
   exchange_.fill(send_.host(), recv_.host());

@@ -93,6 +93,7 @@ std::vector<Problem> problems_of(Job& job, const BenchOptions& options) {
                     .op = options.op,
                     .root = options.root,
                     .in_place = goes_in_place(operation, options),
+                    .allocated = options.allocated,
                     .on_nccl = job.is_on_nccl(),
                     .wraps = false,
                     .rank = communicator.rank(),

@@ -30,6 +30,7 @@ Json row_json(const Problem& problem, const Row& row) {
   auto json = cell_key(problem);
   json.update(Json{{"peer", row.peer},
                    {"in_place", is_in_place(problem)},
+                   {"allocated", problem.allocated},
                    {"median_us", row.median_us},
                    {"p10_us", row.p10_us},
                    {"p90_us", row.p90_us},

@@ -31,7 +31,8 @@ std::string ratio_text(const Cell& cell, const std::string& peer) {
 std::string placement_text(const Problem& problem) {
   const auto shape = shape_of(problem);
   if (shape.send == Extent::none) return "";
-  return problem.in_place ? ", in place" : ", out of place";
+  return fmt::format("{}{}", problem.in_place ? ", in place" : ", out of place",
+                     problem.allocated ? ", allocated" : "");
 }
 
 }  // namespace

@@ -4,6 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
 
 #include "communicator/arguments.hpp"
 #include "communicator/state.hpp"
@@ -106,6 +109,21 @@ Work Communicator::start(const Message& message, const Call& call) {
   state_->job->faults.before_call();
   auto& backend = state_->backend(message.stream);
   return Work(backend.start(message, state_->settings_of(call, message.stream)));
+}
+
+std::shared_ptr<void> Communicator::allocate_bytes(std::size_t bytes) {
+  if (const auto& arena = state_->job->arena) {
+    if (auto* const piece = arena->heap().take(bytes)) {
+      return {piece, [arena](std::byte* memory) { arena->heap().give_back(memory); }};
+    }
+  }
+  constexpr std::size_t page = 4096;
+  if (bytes > SIZE_MAX - page) throw std::bad_alloc();
+  const auto rounded = std::max<std::size_t>(1, (bytes + page - 1) / page) * page;
+  std::shared_ptr<void> memory(std::aligned_alloc(page, rounded), std::free);
+  if (!memory) throw std::bad_alloc();
+  std::memset(memory.get(), 0, rounded);
+  return memory;
 }
 
 void Communicator::barrier(const Call& call) {

@@ -1,6 +1,7 @@
 #include "engine/shared_call.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "base/copy.hpp"
@@ -17,6 +18,16 @@ constexpr std::size_t line = 64;
 constexpr std::size_t combined_by_all_bytes = std::size_t{16} << 10;
 // Rounds that advance() moves at most before it looks around.
 constexpr int rounds_at_once = 32;
+// Who lends must wait for the readers: of less, a copy is cheaper.
+constexpr std::size_t least_lent_bytes = std::size_t{32} << 10;
+
+/// What a cell says of a rank's data that the others read where it lies: its place in the rank's
+/// heap, plus 1; 0: it is in the slot.
+struct Loan {
+  std::uint64_t input;
+  std::uint64_t output;
+};
+static_assert(sizeof(Loan) <= transport::inline_bytes);
 
 }  // namespace
 
@@ -51,6 +62,7 @@ SharedCall::SharedCall(transport::Room& room, const SharedProblem& problem, Copy
 void SharedCall::plan() {
   const auto size = static_cast<std::size_t>(room_->size());
   unit_bytes_ = problem_.count * problem_.element_bytes;
+  input_bytes_ = unit_bytes_;
   width_ = room_->round_bytes();
   std::size_t contributions = 1;
   switch (problem_.operation) {
@@ -105,6 +117,7 @@ void SharedCall::plan() {
                           problem_.operation == Operation::all_to_all ||
                           problem_.operation == Operation::reduce_scatter;
   if (has_blocks) {
+    input_bytes_ = unit_bytes_ * size;
     width_ = width_ / size / line * line;
     contributions = size;
   }
@@ -136,13 +149,51 @@ std::byte* SharedCall::result_slot(int member, std::uint64_t round) const {
          (first_ + round) % rounds_in_flight * (room_->round_bytes() / 2);
 }
 
+transport::Cell& SharedCall::cell(int member, std::uint64_t round) const {
+  return room_->member(member).part->cells[(first_ + round) % cells_in_flight];
+}
+
+SharedCall::Contribution SharedCall::contribution(int member, std::uint64_t round) const {
+  Loan loan{};
+  if (!fits_cell_) std::memcpy(&loan, cell(member, round).content, sizeof loan);
+  if (loan.input == 0) return {slot(member, round), stride_};
+  auto& heap = room_->arena().heap();
+  const auto* const bytes =
+      heap.address_of(room_->member(member).local_rank, loan.input - 1, input_bytes_);
+  return {bytes + begin_of(round), unit_bytes_};
+}
+
+const std::byte* SharedCall::result(int member, std::uint64_t round, const Slice& slice) const {
+  Loan loan{};
+  std::memcpy(&loan, cell(member, round).content, sizeof loan);
+  if (loan.output == 0) return result_slot(member, round);
+  auto& heap = room_->arena().heap();
+  const auto* const bytes =
+      heap.address_of(room_->member(member).local_rank, loan.output - 1, unit_bytes_);
+  return bytes + begin_of(round) + slice.begin;
+}
+
+/// Whether the others are to read what this rank has where it lies.
+void SharedCall::choose_lending() {
+  if (fits_cell_ || unit_bytes_ < least_lent_bytes || !room_->all_reach_heaps()) return;
+  const auto& heap = room_->arena().heap();
+  // All others are through with what a rank overwrites of its input, but in an all-to-all.
+  const bool overwrites = problem_.operation == Operation::all_to_all &&
+                          problem_.input < problem_.output + input_bytes_ &&
+                          problem_.output < problem_.input + input_bytes_;
+  if (put_ != Put::nothing && !overwrites) {
+    lent_input_ = heap.offset_of(problem_.input, input_bytes_);
+  }
+  if (combine_ == Combine::slice) lent_output_ = heap.offset_of(problem_.output, unit_bytes_);
+}
+
 bool SharedCall::has_put(int member, std::uint64_t round) {
   auto& owner = room_->member(member);
   const auto number = first_ + round;
-  const auto& cell = owner.part->cells[number % cells_in_flight];
-  const auto stamp = cell.stamp.load(std::memory_order_acquire);
+  const auto& theirs = cell(member, round);
+  const auto stamp = theirs.stamp.load(std::memory_order_acquire);
   if (stamp < number + 1) return false;
-  if (stamp > number + 1 || cell.fingerprint != problem_.fingerprint) {
+  if (stamp > number + 1 || theirs.fingerprint != problem_.fingerprint) {
     stranger_ = member;
     return false;
   }
@@ -218,21 +269,27 @@ void SharedCall::put_content(std::uint64_t round, std::byte* to) const {
 bool SharedCall::try_put() {
   if (!all_have_read(put_rounds_)) return false;
   const auto number = first_ + put_rounds_;
-  put_content(put_rounds_, slot(room_->rank(), put_rounds_));
-  auto& cell = room_->self().part->cells[number % cells_in_flight];
-  cell.fingerprint = problem_.fingerprint;
-  cell.stamp.store(number + 1, std::memory_order_release);
+  auto& own = cell(room_->rank(), put_rounds_);
+  if (!fits_cell_) {
+    const Loan loan{lent_input_ ? *lent_input_ + 1 : 0, lent_output_ ? *lent_output_ + 1 : 0};
+    std::memcpy(own.content, &loan, sizeof loan);
+  }
+  if (!lent_input_) put_content(put_rounds_, slot(room_->rank(), put_rounds_));
+  own.fingerprint = problem_.fingerprint;
+  own.stamp.store(number + 1, std::memory_order_release);
   ring();
   ++put_rounds_;
   return true;
 }
 
 /// One piece of all contributions, of scratch_bytes at most.
-void SharedCall::combine_piece(std::byte* to, const std::byte* own, std::size_t offset,
-                               std::size_t length, std::uint64_t round) const {
+void SharedCall::combine_piece(std::byte* to, const std::byte* own, const Piece& piece) const {
   const int size = room_->size();
+  const auto length = piece.length;
   const auto part = [&](int member) -> const std::byte* {
-    return member == room_->rank() ? own : slot(member, round) + offset;
+    if (member == room_->rank()) return own;
+    const auto theirs = contribution(member, piece.round);
+    return theirs.bytes + piece.block * theirs.stride + piece.offset;
   };
   const auto elements = length / problem_.element_bytes;
   if (problem_.combine != nullptr) {
@@ -252,12 +309,12 @@ void SharedCall::combine_piece(std::byte* to, const std::byte* own, std::size_t 
 
 /// `to` may be the own contribution; `second`, if there is one, gets the same.
 void SharedCall::combine_parts(std::byte* to, std::byte* second, const std::byte* own,
-                               std::size_t offset, std::size_t length, std::uint64_t round) const {
+                               const Piece& all) const {
   auto* const piece = room_->scratch();
   constexpr std::size_t most = transport::Room::scratch_bytes;
-  for (std::size_t done = 0; done < length; done += most) {
-    const auto bytes = std::min(most, length - done);
-    combine_piece(piece, own + done, offset + done, bytes, round);
+  for (std::size_t done = 0; done < all.length; done += most) {
+    const auto bytes = std::min(most, all.length - done);
+    combine_piece(piece, own + done, {all.round, all.block, all.offset + done, bytes});
     copy_out(to + done, piece, bytes);
     if (second != nullptr) copy_in(second + done, piece, bytes);
   }
@@ -269,20 +326,20 @@ bool SharedCall::try_combine() {
   const auto begin = begin_of(round);
   switch (combine_) {
     case Combine::whole:
-      combine_parts(problem_.output + begin, nullptr, problem_.input + begin, 0, length_of(round),
-                    round);
+      combine_parts(problem_.output + begin, nullptr, problem_.input + begin,
+                    {round, 0, 0, length_of(round)});
       break;
     case Combine::block: {
       const auto block = static_cast<std::size_t>(room_->rank());
       combine_parts(problem_.output + begin, nullptr, problem_.input + block * unit_bytes_ + begin,
-                    block * stride_, length_of(round), round);
+                    {round, block, 0, length_of(round)});
       break;
     }
     case Combine::slice: {
       const auto slice = slice_of(room_->rank(), length_of(round));
       auto* const to = problem_.output + begin + slice.begin;
-      combine_parts(to, result_slot(room_->rank(), round), problem_.input + begin + slice.begin,
-                    slice.begin, slice.length, round);
+      combine_parts(to, lent_output_ ? nullptr : result_slot(room_->rank(), round),
+                    problem_.input + begin + slice.begin, {round, 0, slice.begin, slice.length});
       room_->self().part->reduced.value.store(first_ + round + 1, std::memory_order_release);
       ring();
       break;
@@ -306,23 +363,24 @@ bool SharedCall::get_from(int member) {
     const auto reduced = room_->member(member).part->reduced.value.load(std::memory_order_acquire);
     if (reduced < first_ + round + 1) return false;
     const auto slice = slice_of(member, length);
-    copy_out(problem_.output + begin + slice.begin, result_slot(member, round), slice.length);
+    copy_out(problem_.output + begin + slice.begin, result(member, round, slice), slice.length);
     return true;
   }
   if (!has_put(member, round)) return false;
-  const auto* const from = slot(member, round);
+  const auto theirs = contribution(member, round);
+  const auto* const from = theirs.bytes;
   switch (get_) {
     case Get::root_whole:
       copy_out(problem_.output + begin, from, length);
       break;
     case Get::root_block:
-      copy_out(problem_.output + begin, from + own_block * stride_, length);
+      copy_out(problem_.output + begin, from + own_block * theirs.stride, length);
       break;
     case Get::all_whole:
       copy_out(problem_.output + block * unit_bytes_ + begin, from, length);
       break;
     case Get::all_blocks:
-      copy_out(problem_.output + block * unit_bytes_ + begin, from + own_block * stride_, length);
+      copy_out(problem_.output + block * unit_bytes_ + begin, from + own_block * theirs.stride, length);
       break;
     default:
       break;
@@ -378,6 +436,7 @@ bool SharedCall::chooses_copies() const {
 
 void SharedCall::begin() {
   begun_ = true;
+  choose_lending();
   // Here, and not before the calls before this one are over: one after the other.
   if (chooses_copies()) {
     streaming_ = copies_->next({problem_.operation, is_root(), unit_bytes_});
@@ -398,6 +457,24 @@ void SharedCall::finish() {
   if (rounds_ != 0) room_->finished_rounds.store(first_ + rounds_, std::memory_order_release);
 }
 
+bool SharedCall::is_over() {
+  if (put_rounds_ != rounds_ || combined_rounds_ != rounds_ || got_rounds_ != rounds_) return false;
+  if (!lends()) return true;
+  // The others read the caller's own memory.
+  for (int m = 0; m < room_->size(); ++m) {
+    auto& member = room_->member(m);
+    if (m != room_->rank() && !has_read_all(member)) return false;
+  }
+  return true;
+}
+
+bool SharedCall::has_read_all(transport::Room::Member& member) const {
+  if (member.read < first_ + rounds_) {
+    member.read = member.part->read.value.load(std::memory_order_acquire);
+  }
+  return member.read >= first_ + rounds_;
+}
+
 SharedCall::Progress SharedCall::advance() {
   const auto progress = move_rounds();
   if (std::exchange(ring_is_due_, false)) room_->ring();
@@ -414,7 +491,7 @@ SharedCall::Progress SharedCall::move_rounds() {
     if (got_rounds_ < std::min(put_rounds_, combined_rounds_)) now |= try_get();
     if (combined_rounds_ < put_rounds_) now |= try_combine();
     if (put_rounds_ < rounds_) now |= try_put();
-    if (put_rounds_ == rounds_ && combined_rounds_ == rounds_ && got_rounds_ == rounds_) {
+    if (is_over()) {
       finish();
       return Progress::done;
     }
@@ -440,6 +517,8 @@ std::vector<int> SharedCall::awaited() {
       } else if (!from_root || m == problem_.root) {
         waits |= !has_put(m, got_rounds_);
       }
+    } else if (got_rounds_ == rounds_ && lends()) {
+      waits |= !has_read_all(room_->member(m));
     }
     if (waits) result.push_back(m);
   }

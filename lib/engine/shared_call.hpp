@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "engine/copy_choice.hpp"
@@ -39,6 +40,8 @@ struct SharedProblem {
 ///     combine  once all have put a round, a rank combines its slice of all contributions, in the
 ///              order of ranks
 ///     get      a rank copies what it is due out of the others' parts
+///
+/// Data that lies in a rank's heap is not put: the cell says where it is.
 ///
 /// An operation has some of the three. A round moves what fits in a part's slot for it; up to
 /// rounds_in_flight rounds are on their way, so that ranks need not keep step. Contributions of a
@@ -81,8 +84,20 @@ class SharedCall {
     std::size_t length;
   };
   [[nodiscard]] Slice slice_of(int member, std::size_t length) const;
+  [[nodiscard]] transport::Cell& cell(int member, std::uint64_t round) const;
   [[nodiscard]] std::byte* slot(int member, std::uint64_t round) const;
   [[nodiscard]] std::byte* result_slot(int member, std::uint64_t round) const;
+  /// What a member has for the others in a round: a block each where there are blocks.
+  struct Contribution {
+    const std::byte* bytes;
+    std::size_t stride;  ///< from block to block
+  };
+  [[nodiscard]] Contribution contribution(int member, std::uint64_t round) const;
+  [[nodiscard]] const std::byte* result(int member, std::uint64_t round, const Slice& slice) const;
+  void choose_lending();
+  [[nodiscard]] bool lends() const { return lent_input_ || lent_output_; }
+  [[nodiscard]] bool has_read_all(transport::Room::Member& member) const;
+  [[nodiscard]] bool is_over();
 
   /// Rounds that a rank may put before the others have read the first of them.
   [[nodiscard]] std::uint64_t most_ahead() const {
@@ -99,10 +114,15 @@ class SharedCall {
   void copy_own_block() const;
   void copy_in(std::byte* to, const std::byte* from, std::size_t bytes) const;
   void copy_out(std::byte* to, const std::byte* from, std::size_t bytes) const;
-  void combine_parts(std::byte* to, std::byte* second, const std::byte* own, std::size_t offset,
-                     std::size_t length, std::uint64_t round) const;
-  void combine_piece(std::byte* to, const std::byte* own, std::size_t offset, std::size_t length,
-                     std::uint64_t round) const;
+  /// A piece of a round that all contribute to: `offset` in block `block`.
+  struct Piece {
+    std::uint64_t round;
+    std::size_t block;
+    std::size_t offset;
+    std::size_t length;
+  };
+  void combine_parts(std::byte* to, std::byte* second, const std::byte* own, const Piece& all) const;
+  void combine_piece(std::byte* to, const std::byte* own, const Piece& piece) const;
   void say_read(std::uint64_t rounds);
   void ring();
   [[nodiscard]] Progress move_rounds();
@@ -120,9 +140,14 @@ class SharedCall {
   bool done_ = false;
   bool fits_cell_ = false;
   bool ring_is_due_ = false;
+  // Where what this rank has is in its heap, the others read it there. Such a call ends when they
+  // have.
+  std::optional<std::uint64_t> lent_input_;
+  std::optional<std::uint64_t> lent_output_;
   Streaming streaming_ = Streaming::none;
   std::chrono::steady_clock::time_point begun_at_{};
   std::size_t unit_bytes_ = 0;
+  std::size_t input_bytes_ = 0;  ///< what a rank has for the others: a unit, or one for each rank
   std::size_t width_ = 0;   ///< of the unit, that a round moves
   std::size_t stride_ = 0;  ///< between blocks in a slot
   std::uint64_t first_ = 0;

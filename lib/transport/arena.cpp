@@ -19,6 +19,8 @@ namespace tutti::transport {
 namespace {
 
 constexpr std::size_t page_bytes = 4096;
+// Of each rank: address space, and memory only as far as the program takes it.
+constexpr std::size_t heap_bytes = std::size_t{64} << 30;
 // The first room is the whole job's. Measured: larger rounds are no faster, and memory that is
 // taken costs set-up some 0.4 ms a megabyte.
 constexpr std::size_t first_room_round_bytes = std::size_t{64} << 10;
@@ -75,12 +77,14 @@ std::size_t Arena::bytes_for(int ranks) {
 }
 
 Descriptor Arena::make_file(int ranks) {
-  const auto bytes = bytes_for(ranks);
+  auto bytes = bytes_for(ranks);
   // Past this limit the kernel would end the process.
   rlimit limit{};
-  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes) {
+  const bool is_limited = ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  if (is_limited && limit.rlim_cur < bytes) {
     throw system_error(fmt::format("no shared memory of {} bytes", bytes), EFBIG);
   }
+  if (!is_limited) bytes += static_cast<std::size_t>(ranks) * heap_bytes;
   Descriptor file(::memfd_create("tutti", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file) throw system_error("can't make shared memory", errno);
   if (::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) {
@@ -95,9 +99,9 @@ Descriptor Arena::make_file(int ranks) {
 Arena::Arena(Descriptor file, int local_rank, int ranks)
     : file_(std::move(file)), local_rank_(local_rank), ranks_(ranks), uses_(room_count) {
   const int seals = ::fcntl(file_.get(), F_GET_SEALS);
-  const auto bytes = bytes_for(ranks);
-  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 ||
-      ::lseek(file_.get(), 0, SEEK_END) != static_cast<off_t>(bytes)) {
+  const auto bytes = static_cast<std::int64_t>(bytes_for(ranks));
+  const auto length = static_cast<std::int64_t>(::lseek(file_.get(), 0, SEEK_END));
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || length < bytes) {
     throw system_error("what came is not the shared memory of this job", EINVAL);
   }
   take_memory(rank_offset(ranks_, local_rank_), part_bytes(0));
@@ -108,6 +112,10 @@ Arena::Arena(Descriptor file, int local_rank, int ranks)
   base_ = static_cast<std::byte*>(base);
   // A forked child is no rank: what it does, to the end of its copies of objects, stays outside.
   ::madvise(base, mapped, MADV_DONTFORK);
+  const auto zone =
+      static_cast<std::size_t>(length - bytes) / static_cast<std::size_t>(ranks_) / page_bytes * page_bytes;
+  heap_.emplace(file_.get(), static_cast<std::size_t>(bytes), zone, local_rank_, ranks_);
+  bell(local_rank_).reaches_heaps.store(heap_->is_reachable() ? 1 : 0, std::memory_order_release);
 }
 
 /// Ahead of its use, so that a lack of memory is an error here and not a signal later.
@@ -202,6 +210,7 @@ Room::Room(std::shared_ptr<Arena> arena, std::size_t number, std::uint32_t commu
                         .bytes = part + part_pages_bytes,
                         .results = part + part_pages_bytes + rounds_in_flight * round_bytes_,
                         .bell = &arena_->bell(local_rank),
+                        .local_rank = local_rank,
                         .read = next_round});
   }
   const std::lock_guard lock(arena_->mutex_);
@@ -215,6 +224,12 @@ Room::~Room() {
   const std::lock_guard lock(arena_->mutex_);
   arena_->uses_[number_].in_use = false;
   self().bell->left[number_].store(communicator_, std::memory_order_release);
+}
+
+bool Room::all_reach_heaps() const {
+  return std::all_of(members_.begin(), members_.end(), [](const Member& member) {
+    return member.bell->reaches_heaps.load(std::memory_order_acquire) != 0;
+  });
 }
 
 void Room::ring() {

@@ -7,16 +7,18 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/descriptor.hpp"
+#include "transport/heap.hpp"
 
 /// Memory that the ranks of one host share: one sealed segment a host, mapped by all of them.
 ///
-/// At its end is room for the rings of links between any two of them (LinkMemory), of which a link
-/// that is made takes memory. Before it:
+/// At its end are the ranks' heaps, and before them room for the rings of links between any two ranks
+/// (LinkMemory), of which a link that is made takes memory. In front:
 ///
 /// It has a few *rooms*, each for one communicator, and in each room every rank of the host has a
 /// part that it alone writes: cells by which it tells the others how far it is, and the bytes that
@@ -58,6 +60,7 @@ struct alignas(cell_bytes) Bell {
   std::atomic<std::uint32_t> sleepers;  ///< threads of this rank that sleep
   /// Not 0: the rank sleeps on its links' sockets, and one of those who see it wakes it.
   std::atomic<std::uint32_t> asleep_on_links;
+  std::atomic<std::uint32_t> reaches_heaps;  ///< not 0: what others lend it can read
   /// The latest communicator that the rank has left, for each room.
   std::atomic<std::uint32_t> left[room_count];
 };
@@ -76,6 +79,7 @@ class Room {
     std::byte* bytes = nullptr;    ///< rounds_in_flight times round_bytes()
     std::byte* results = nullptr;  ///< half of that
     Bell* bell = nullptr;
+    int local_rank = 0;
     /// Rounds that this member is known to have read.
     std::uint64_t read = 0;
   };
@@ -94,6 +98,8 @@ class Room {
   [[nodiscard]] std::size_t number() const { return number_; }
   [[nodiscard]] Arena& arena() { return *arena_; }
 
+  /// Whether all members can read what this rank lends them.
+  [[nodiscard]] bool all_reach_heaps() const;
   /// What a rank has just written, the others are to see: wakes those that sleep.
   void ring();
 
@@ -117,15 +123,14 @@ class Room {
 /// The segment as this process maps it.
 class Arena {
  public:
-  /// Takes the shared file, which is to have bytes_for(ranks) bytes and to be sealed against
-  /// shrinking, maps it, and takes memory for this rank's part of the first room. Throws
+  /// Takes the shared file, as make_file() makes it, maps it, and takes memory for this rank's part of the first room. Throws
   /// Error{system}.
   Arena(Descriptor file, int local_rank, int ranks);
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
   ~Arena();
 
-  /// A new file of the right size, sealed. Throws Error{system}.
+  /// A new file with at least bytes_for(ranks), sealed; what is beyond is for the heaps. Throws Error{system}.
   [[nodiscard]] static Descriptor make_file(int ranks);
   [[nodiscard]] static std::size_t bytes_for(int ranks);
   /// All but the links' rings: what each rank maps.
@@ -133,6 +138,7 @@ class Arena {
 
   [[nodiscard]] int local_rank() const { return local_rank_; }
   [[nodiscard]] int ranks() const { return ranks_; }
+  [[nodiscard]] Heap& heap() { return *heap_; }
 
   /// Bit r: room r is free here and every member of its latest communicator has left it. Takes
   /// memory for the rooms that are not the whole job's when first asked; without that, none is
@@ -160,6 +166,7 @@ class Arena {
   int local_rank_;
   int ranks_;
   std::byte* base_ = nullptr;
+  std::optional<Heap> heap_;
   struct Use {
     std::uint32_t communicator = 0;
     bool in_use = false;

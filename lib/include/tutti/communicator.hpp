@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
 
+#include "tutti/allocation.hpp"
 #include "tutti/bootstrap.hpp"
 #include "tutti/collective.hpp"
 #include "tutti/error.hpp"
@@ -68,6 +70,15 @@ class Communicator : public Operations<Communicator> {
   /// Name of the algorithm that the latest collective call used.
   [[nodiscard]] const std::string& latest_algorithm() const noexcept;
 
+  /// `count` zeroed elements that the other ranks of this host can read where they lie: collectives on
+  /// them copy less (docs/performance.md). Where this host's ranks share no memory, or there is none
+  /// left to share, it is memory like any other. Of this rank alone. Throws std::bad_alloc.
+  template <class T>
+  [[nodiscard]] Allocation<T> allocate(std::size_t count) {
+    if (count > SIZE_MAX / sizeof(T)) throw std::bad_array_new_length();
+    return {allocate_bytes(count * sizeof(T)), count};
+  }
+
   /// Nobody returns before all have come.
   void barrier(const Call& call = {});
   [[nodiscard]] Work barrier_async(const Call& call = {});
@@ -116,6 +127,7 @@ class Communicator : public Operations<Communicator> {
  private:
   struct State;
   explicit Communicator(std::unique_ptr<State> state);
+  [[nodiscard]] std::shared_ptr<void> allocate_bytes(std::size_t bytes);
   Communicator make_group(std::uint32_t id, std::span<const int> members);
   std::unique_ptr<State> state_;
 };

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+namespace tutti {
+
+/// Elements in memory from Communicator::allocate(): a contiguous range that calls take like any
+/// other. It may outlive the communicator.
+template <class T>
+class Allocation {
+  static_assert(std::is_trivially_copyable_v<T>, "calls move bytes");
+
+ public:
+  Allocation() = default;
+  Allocation(std::shared_ptr<void> memory, std::size_t size)
+      : memory_(std::move(memory)), size_(size) {}
+
+  [[nodiscard]] T* data() const noexcept { return static_cast<T*>(memory_.get()); }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+  [[nodiscard]] T* begin() const noexcept { return data(); }
+  [[nodiscard]] T* end() const noexcept { return data() + size_; }
+  T& operator[](std::size_t i) const noexcept { return data()[i]; }
+
+ private:
+  std::shared_ptr<void> memory_;
+  std::size_t size_ = 0;
+};
+
+}  // namespace tutti
