@@ -144,8 +144,9 @@ void add_bench_contents(CLI::App& command, BenchOptions& options) {
   command.add_flag("--out-of-place", options.out_of_place,
                    "separate send and receive buffers; else in place, but for all-to-all and "
                    "send-recv");
-  command.add_flag("--allocate", options.allocated,
-                   "buffers from Communicator::allocate(), which ranks of a host read where they lie");
+  command.add_flag(
+      "--allocate", options.allocated,
+      "buffers from Communicator::allocate(), which ranks of a host read where they lie");
   command.add_flag("--graph", options.graph, "on GPUs: launch calls as a CUDA graph");
 }
 

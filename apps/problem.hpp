@@ -15,7 +15,7 @@ struct Problem {
   int root = 0;
   bool in_place = false;
   bool allocated = false;  ///< buffers are from Communicator::allocate()
-  bool on_nccl = false;  ///< who computes
+  bool on_nccl = false;    ///< who computes
   /// Integer sums of its data may wrap around, as ours do; other libraries' may saturate.
   bool wraps = true;
   /// Elements of the whole buffer, or of one rank's block where a buffer has a block a rank.

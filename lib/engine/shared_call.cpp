@@ -380,7 +380,8 @@ bool SharedCall::get_from(int member) {
       copy_out(problem_.output + block * unit_bytes_ + begin, from, length);
       break;
     case Get::all_blocks:
-      copy_out(problem_.output + block * unit_bytes_ + begin, from + own_block * theirs.stride, length);
+      copy_out(problem_.output + block * unit_bytes_ + begin, from + own_block * theirs.stride,
+               length);
       break;
     default:
       break;

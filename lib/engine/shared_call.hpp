@@ -121,7 +121,8 @@ class SharedCall {
     std::size_t offset;
     std::size_t length;
   };
-  void combine_parts(std::byte* to, std::byte* second, const std::byte* own, const Piece& all) const;
+  void combine_parts(std::byte* to, std::byte* second, const std::byte* own,
+                     const Piece& all) const;
   void combine_piece(std::byte* to, const std::byte* own, const Piece& piece) const;
   void say_read(std::uint64_t rounds);
   void ring();
@@ -148,8 +149,8 @@ class SharedCall {
   std::chrono::steady_clock::time_point begun_at_{};
   std::size_t unit_bytes_ = 0;
   std::size_t input_bytes_ = 0;  ///< what a rank has for the others: a unit, or one for each rank
-  std::size_t width_ = 0;   ///< of the unit, that a round moves
-  std::size_t stride_ = 0;  ///< between blocks in a slot
+  std::size_t width_ = 0;        ///< of the unit, that a round moves
+  std::size_t stride_ = 0;       ///< between blocks in a slot
   std::uint64_t first_ = 0;
   std::uint64_t rounds_ = 0;
   // Rounds of this call that are through each stage.

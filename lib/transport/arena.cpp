@@ -112,8 +112,8 @@ Arena::Arena(Descriptor file, int local_rank, int ranks)
   base_ = static_cast<std::byte*>(base);
   // A forked child is no rank: what it does, to the end of its copies of objects, stays outside.
   ::madvise(base, mapped, MADV_DONTFORK);
-  const auto zone =
-      static_cast<std::size_t>(length - bytes) / static_cast<std::size_t>(ranks_) / page_bytes * page_bytes;
+  const auto zone = static_cast<std::size_t>(length - bytes) / static_cast<std::size_t>(ranks_) /
+                    page_bytes * page_bytes;
   heap_.emplace(file_.get(), static_cast<std::size_t>(bytes), zone, local_rank_, ranks_);
   bell(local_rank_).reaches_heaps.store(heap_->is_reachable() ? 1 : 0, std::memory_order_release);
 }

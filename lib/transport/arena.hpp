@@ -17,8 +17,8 @@
 
 /// Memory that the ranks of one host share: one sealed segment a host, mapped by all of them.
 ///
-/// At its end are the ranks' heaps, and before them room for the rings of links between any two ranks
-/// (LinkMemory), of which a link that is made takes memory. In front:
+/// At its end are the ranks' heaps, and before them room for the rings of links between any two
+/// ranks (LinkMemory), of which a link that is made takes memory. In front:
 ///
 /// It has a few *rooms*, each for one communicator, and in each room every rank of the host has a
 /// part that it alone writes: cells by which it tells the others how far it is, and the bytes that
@@ -123,14 +123,15 @@ class Room {
 /// The segment as this process maps it.
 class Arena {
  public:
-  /// Takes the shared file, as make_file() makes it, maps it, and takes memory for this rank's part of the first room. Throws
-  /// Error{system}.
+  /// Takes the shared file, as make_file() makes it, maps it, and takes memory for this rank's part
+  /// of the first room. Throws Error{system}.
   Arena(Descriptor file, int local_rank, int ranks);
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
   ~Arena();
 
-  /// A new file with at least bytes_for(ranks), sealed; what is beyond is for the heaps. Throws Error{system}.
+  /// A new file with at least bytes_for(ranks), sealed; what is beyond is for the heaps. Throws
+  /// Error{system}.
   [[nodiscard]] static Descriptor make_file(int ranks);
   [[nodiscard]] static std::size_t bytes_for(int ranks);
   /// All but the links' rings: what each rank maps.

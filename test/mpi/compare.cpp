@@ -309,15 +309,30 @@ void Comparison::run_their_collective(const void* send, void* recv) {
   }
 }
 
+Comparison::Memory Comparison::make_memory(std::size_t bytes, bool allocated) const {
+  Memory memory;
+  if (allocated) {
+    memory.allocated = pair_.ours->allocate<std::byte>(bytes);
+    memory.bytes = {memory.allocated.data(), bytes};
+  } else {
+    memory.own.resize(bytes);
+    memory.bytes = memory.own;
+  }
+  std::fill(memory.bytes.begin(), memory.bytes.end(), poison);
+  return memory;
+}
+
 void Comparison::run_ours() {
   const auto& shape = shape_of(case_.operation);
   const auto bytes = size_of(case_.type);
   const auto room = sides();
   const auto larger = std::max(room.send, room.recv);
-  send_.assign(room.send * bytes + 2 * guard, poison);
-  recv_.assign((case_.in_place ? larger : room.recv) * bytes + 2 * guard, poison);
-  send_at_ = send_.data() + guard / 2 + case_.offset;
-  recv_at_ = recv_.data() + guard / 2 + case_.offset;
+  // Each rank for itself has memory that others can read where it lies, or not.
+  const auto draw = case_.seed >> (3 * rank_);
+  send_ = make_memory(room.send * bytes + 2 * guard, draw % 3 == 0);
+  recv_ = make_memory((case_.in_place ? larger : room.recv) * bytes + 2 * guard, draw % 2 == 0);
+  send_at_ = send_.bytes.data() + guard / 2 + case_.offset;
+  recv_at_ = recv_.bytes.data() + guard / 2 + case_.offset;
   std::memcpy(send_at_, input_.data(), input_.size());
 
   Collective call{.operation = case_.operation,
@@ -408,9 +423,9 @@ std::string Comparison::finish() {
     fault = compare_bytes(send_at_, input_.data(), room.send, "the input");
   }
   if (!fault.empty()) return fault;
-  const auto used = case_.in_place ? recv_.size() - 2 * guard : room.recv * bytes;
-  const auto before_it = std::span(recv_).first(guard / 2 + case_.offset);
-  const auto after_it = std::span(recv_).subspan(guard / 2 + case_.offset + used);
+  const auto used = case_.in_place ? recv_.bytes.size() - 2 * guard : room.recv * bytes;
+  const auto before_it = recv_.bytes.first(guard / 2 + case_.offset);
+  const auto after_it = recv_.bytes.subspan(guard / 2 + case_.offset + used);
   for (const auto part : {before_it, after_it}) {
     for (const auto byte : part) {
       if (byte != poison) {

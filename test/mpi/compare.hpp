@@ -65,8 +65,15 @@ class Comparison {
   int size_ = 1;
   std::vector<std::byte> input_;     ///< what this rank sends
   std::vector<std::byte> expected_;  ///< what MPI gives; of 16-bit reductions, f64 values
-  std::vector<std::byte> send_;      ///< ours, with room before and behind
-  std::vector<std::byte> recv_;
+  /// Ours, with room before and behind.
+  struct Memory {
+    std::vector<std::byte> own;
+    Allocation<std::byte> allocated;
+    std::span<std::byte> bytes;  ///< one of the two
+  };
+  [[nodiscard]] Memory make_memory(std::size_t bytes, bool allocated) const;
+  Memory send_;
+  Memory recv_;
   std::byte* send_at_ = nullptr;
   std::byte* recv_at_ = nullptr;
   std::vector<std::size_t> recv_counts_;

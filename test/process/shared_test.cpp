@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 
@@ -19,7 +20,7 @@ constexpr std::array<Operation, 9> operations{
     Operation::gather,    Operation::scatter,        Operation::all_to_all};
 
 /// Small whole numbers, so that sums are exact in every type and order.
-void fill(std::vector<std::byte>& buffer, Type type, int rank) {
+void fill(std::span<std::byte> buffer, Type type, int rank) {
   const auto bytes = size_of(type);
   for (std::size_t i = 0; i < buffer.size() / bytes; ++i) {
     const auto value = static_cast<int>((i * 7 + static_cast<std::size_t>(rank) * 3) % 5);
@@ -44,11 +45,17 @@ struct Case {
   std::size_t count;
   int root;
   bool in_place;
+  unsigned lending = 0;  ///< two bits a rank: its send, its receive buffer is one that is lent
+
+  [[nodiscard]] bool allocated(int rank, int buffer) const {
+    return (lending >> (2 * rank + buffer) & 1U) != 0;
+  }
 };
 
 std::string describe(const Case& one) {
-  return fmt::format("{} of {} {} by {}, root {}{}", name(one.operation), one.count, name(one.type),
-                     name(one.op), one.root, one.in_place ? ", in place" : "");
+  return fmt::format("{} of {} {} by {}, root {}{}, lent {:x}", name(one.operation), one.count,
+                     name(one.type), name(one.op), one.root, one.in_place ? ", in place" : "",
+                     one.lending);
 }
 
 /// What the receive buffer holds afterwards.
@@ -69,8 +76,16 @@ std::vector<std::byte> result_of(Communicator& communicator, const Case& one,
                          one.operation == Operation::reduce);
   const auto larger = std::max(elements(shape.send), elements(shape.recv));
   const auto bytes = size_of(one.type);
-  std::vector<std::byte> send((sends ? elements(shape.send) : 0) * bytes);
-  std::vector<std::byte> recv((in_place ? larger : receives ? elements(shape.recv) : 0) * bytes);
+  const auto send_bytes = (sends ? elements(shape.send) : 0) * bytes;
+  const auto recv_bytes = (in_place ? larger : receives ? elements(shape.recv) : 0) * bytes;
+  std::vector<std::byte> own_send(one.allocated(rank, 0) ? 0 : send_bytes);
+  std::vector<std::byte> own_recv(one.allocated(rank, 1) ? 0 : recv_bytes);
+  Allocation<std::byte> lent_send;
+  Allocation<std::byte> lent_recv;
+  if (one.allocated(rank, 0)) lent_send = communicator.allocate<std::byte>(send_bytes);
+  if (one.allocated(rank, 1)) lent_recv = communicator.allocate<std::byte>(recv_bytes);
+  const auto send = one.allocated(rank, 0) ? std::span(lent_send) : std::span(own_send);
+  const auto recv = one.allocated(rank, 1) ? std::span(lent_recv) : std::span(own_recv);
   fill(send, one.type, rank);
   fill(recv, one.type, rank);
   communicator.run(Collective{.operation = one.operation,
@@ -83,7 +98,7 @@ std::vector<std::byte> result_of(Communicator& communicator, const Case& one,
                               .recv_count = recv.size() / bytes,
                               .in_place = in_place},
                    {.algorithm = algorithm});
-  return recv;
+  return {recv.begin(), recv.end()};
 }
 
 void compare(Communicator& communicator, const Case& one) {
@@ -131,6 +146,62 @@ TEST_CASE("calls through shared memory give what they give over links") {
         60s);
     CHECK(trouble(reports) == "");
   }
+}
+
+TEST_CASE("memory that ranks lend is read where it lies, whoever has some") {
+  for (const int size : {2, 4, 5}) {
+    CAPTURE(size);
+    const auto reports = run_ranks(
+        size,
+        [size](Rank& rank) -> std::string {
+          auto& communicator = rank.communicator({.timeout = 20s});
+          int number = 0;
+          for (const auto operation : operations) {
+            for (const auto type : {Type::bf16, Type::f32}) {
+              for (const std::size_t count : {777, 20011, 150001}) {
+                for (const bool in_place : {false, true}) {
+                  // All lend, none does, and mixtures of both.
+                  for (const unsigned lending : {~0U, 0x5A96U * static_cast<unsigned>(++number)}) {
+                    compare(communicator,
+                            {operation, type, average, count, number % size, in_place, lending});
+                  }
+                }
+              }
+            }
+          }
+          communicator.finalize();
+          return "done";
+        },
+        60s);
+    CHECK(trouble(reports) == "");
+  }
+}
+
+TEST_CASE("what was lent is the caller's own again when the call is over") {
+  const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator({.timeout = 10s});
+    const std::size_t count = 100'000;
+    auto lent = communicator.allocate<int>(count);
+    std::vector<int> got(count * 3);
+    for (int round = 0; round < 200; ++round) {
+      std::fill(lent.begin(), lent.end(), round * 3 + rank.rank());
+      communicator.all_gather(lent, got);
+      // Who still reads would see this.
+      std::fill(lent.begin(), lent.end(), -1);
+      for (int from = 0; from < 3; ++from) {
+        const auto* const block = got.data() + static_cast<std::size_t>(from) * count;
+        expect(std::all_of(block, block + count, [&](int v) { return v == round * 3 + from; }),
+               "OVERWRITTEN");
+      }
+    }
+    // A piece that is given back and taken again is zero.
+    lent = {};
+    lent = communicator.allocate<int>(count);
+    expect(std::all_of(lent.begin(), lent.end(), [](int v) { return v == 0; }), "NOT ZERO");
+    communicator.finalize();
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
 }
 
 TEST_CASE("each kind of copy through shared memory gives the same") {

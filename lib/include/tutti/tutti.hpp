@@ -1,5 +1,6 @@
 #pragma once
 
+#include "tutti/allocation.hpp"
 #include "tutti/bootstrap.hpp"
 #include "tutti/collective.hpp"
 #include "tutti/communicator.hpp"

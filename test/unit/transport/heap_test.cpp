@@ -1,0 +1,96 @@
+// Memory that ranks lend each other.
+#include "transport/heap.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstring>
+
+#include "base/descriptor.hpp"
+#include "support/catch.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti::transport::test {
+namespace {
+
+constexpr std::size_t page = 4096;
+constexpr std::size_t zone = 16 * page;
+constexpr std::size_t begin = 4 * page;
+
+struct Segment {
+  Descriptor file{::memfd_create("heap", MFD_CLOEXEC)};
+  Segment() { REQUIRE(::ftruncate(file.get(), begin + 2 * zone) == 0); }
+};
+
+}  // namespace
+
+TEST_CASE("what one rank takes another finds by its place") {
+  const Segment segment;
+  Heap first(segment.file.get(), begin, zone, 0, 2);
+  Heap second(segment.file.get(), begin, zone, 1, 2);
+  REQUIRE(first.is_reachable());
+  auto* const ours = first.take(100);
+  auto* const theirs = second.take(3 * page);
+  REQUIRE(ours != nullptr);
+  REQUIRE(theirs != nullptr);
+  std::memset(ours, 7, 100);
+  std::memset(theirs, 9, 3 * page);
+  const auto place = first.offset_of(ours + 10, 90);
+  REQUIRE(place);
+  CHECK(second.address_of(0, *place, 90)[0] == std::byte{7});
+  CHECK(first.address_of(1, *second.offset_of(theirs, 3 * page), 3 * page)[3 * page - 1] ==
+        std::byte{9});
+}
+
+TEST_CASE("memory that is not all in the own zone has no place in it") {
+  const Segment segment;
+  Heap heap(segment.file.get(), begin, zone, 0, 2);
+  int other = 0;
+  CHECK(!heap.offset_of(reinterpret_cast<std::byte*>(&other), sizeof other));
+  auto* const piece = heap.take(page);
+  CHECK(heap.offset_of(piece, zone));
+  CHECK(!heap.offset_of(piece, zone + 1));
+  CHECK(!heap.offset_of(piece - 1, 1));
+}
+
+TEST_CASE("pieces are taken until there is no more, and come back in any order") {
+  const Segment segment;
+  Heap heap(segment.file.get(), begin, zone, 0, 2);
+  CHECK(heap.take(zone + 1) == nullptr);
+  auto* const a = heap.take(5 * page);
+  auto* const b = heap.take(5 * page);
+  auto* const c = heap.take(6 * page - 10);
+  REQUIRE(a != nullptr);
+  REQUIRE(b != nullptr);
+  REQUIRE(c != nullptr);
+  CHECK(heap.take(1) == nullptr);
+  std::memset(b, 1, 5 * page);
+  heap.give_back(a);
+  heap.give_back(c);
+  CHECK(heap.take(7 * page) == nullptr);
+  heap.give_back(b);
+  auto* const all = heap.take(zone);
+  REQUIRE(all != nullptr);
+  for (std::size_t i = 0; i < zone; ++i) REQUIRE(all[i] == std::byte{0});
+}
+
+TEST_CASE("a peer that speaks of memory outside its zone is refused") {
+  const Segment segment;
+  Heap heap(segment.file.get(), begin, zone, 0, 2);
+  CHECK_THROWS_AS(heap.address_of(1, zone, 1), Error);
+  CHECK_THROWS_AS(heap.address_of(1, 0, zone + 1), Error);
+  CHECK_THROWS_AS(heap.address_of(1, UINT64_MAX, 2), Error);
+}
+
+TEST_CASE("without zones there is nothing to take or to find") {
+  const Segment segment;
+  Heap heap(segment.file.get(), begin, 0, 0, 2);
+  CHECK(!heap.is_reachable());
+  CHECK(heap.take(1) == nullptr);
+  std::byte other{};
+  CHECK(!heap.offset_of(&other, 1));
+  CHECK_THROWS_AS(heap.address_of(1, 0, 1), Error);
+}
+
+}  // namespace tutti::transport::test
