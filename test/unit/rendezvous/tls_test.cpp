@@ -44,8 +44,9 @@ struct Pair {
                 Tls::Settings settings = {}) {
     std::tie(initiator_socket, initiator_far) = socket_pair();
     std::tie(responder_socket, responder_far) = socket_pair();
-    initiator.emplace(initiator_socket.get(), Tls::Side::initiator, first, settings);
-    responder.emplace(responder_socket.get(), Tls::Side::responder, second, settings);
+    const auto context = std::make_shared<TlsContext>();
+    initiator.emplace(context, initiator_socket.get(), Tls::Side::initiator, first, settings);
+    responder.emplace(context, responder_socket.get(), Tls::Side::responder, second, settings);
   }
 
   /// What the responder's socket has room for; true if anything.
@@ -325,7 +326,7 @@ TEST_CASE("an end of a TLS link is an end, after what came before it") {
 
 TEST_CASE("somebody without any key gets no TLS link") {
   auto [socket, far] = socket_pair();
-  Tls responder(socket.get(), Tls::Side::responder, key_of(1));
+  Tls responder(std::make_shared<TlsContext>(), socket.get(), Tls::Side::responder, key_of(1));
   const std::string_view nonsense = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
   REQUIRE(::send(far.get(), nonsense.data(), nonsense.size(), MSG_NOSIGNAL) > 0);
   CHECK(responder.shake_hands() == Tls::Step::failed);
