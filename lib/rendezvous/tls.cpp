@@ -76,7 +76,7 @@ struct Tls::Parts {
   std::size_t in_end = 0;
   bool ahead = false;
   bool at_end = false;
-  int socket_errno = 0;
+  int socket_errno = 0;  ///< stays: the kernel tells an error once, and then of an end
   std::string trouble;
 
   static Parts& of(BIO* bio) { return *static_cast<Parts*>(BIO_get_data(bio)); }
@@ -94,6 +94,7 @@ struct Tls::Parts {
 /// neither.
 int Tls::Parts::take(BIO* bio, char* to, int wanted) {
   BIO_clear_retry_flags(bio);
+  if (socket_errno != 0) return -1;
   const auto size = static_cast<std::size_t>(wanted);
   if (in_begin < in_end) {
     const auto got = std::min(size, in_end - in_begin);
@@ -303,10 +304,10 @@ Tls::Step Tls::shake_hands() {
     return Step::failed;
   }
   if (error == SSL_ERROR_WANT_READ) return Step::wait;
-  if (parts.at_end) {
-    parts.trouble = "it closed the connection during the TLS handshake";
-  } else if (parts.socket_errno != 0) {
+  if (parts.socket_errno != 0) {
     parts.trouble = "the TLS handshake failed: " + errno_text(parts.socket_errno);
+  } else if (parts.at_end) {
+    parts.trouble = "it closed the connection during the TLS handshake";
   } else {
     static_cast<void>(parts.fail("the TLS handshake failed"));
   }
@@ -360,8 +361,8 @@ ssize_t Tls::read(std::span<const iovec> parts, bool ahead) {
       }
       // What has come is handed out first; the next read meets the same end.
       if (total > 0) return static_cast<ssize_t>(total);
-      if (own.at_end) return 0;
-      errno = wants_more ? EAGAIN : own.socket_errno != 0 ? own.socket_errno : EBADMSG;
+      if (own.socket_errno == 0 && own.at_end) return 0;
+      errno = own.socket_errno != 0 ? own.socket_errno : wants_more ? EAGAIN : EBADMSG;
       return -1;
     }
   }
