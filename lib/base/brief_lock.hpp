@@ -8,10 +8,14 @@
 
 namespace tutti {
 
-/// For a few nanoseconds of work that threads hardly ever do at once: a lock and an unlock take one
-/// atomic exchange, half of what a mutex takes. Whoever has to wait yields its core soon, and then
-/// sleeps, so that a holder of a lower priority comes to run.
+/// For a few nanoseconds of work that threads hardly ever do at once: locking is one atomic
+/// exchange and unlocking a plain store, where a mutex takes an exchange for each. Whoever has to
+/// wait yields its core at once, and soon sleeps in between, so that a holder of a lower priority
+/// comes to run.
 class BriefLock {
+  // Else the lock would take a mutex of the standard library's.
+  static_assert(std::atomic<bool>::is_always_lock_free);
+
  public:
   void lock() noexcept {
     int tries = 0;

@@ -140,6 +140,19 @@ void Plane::Worker::link_neighbours(Deadline setup) {
 }
 
 void Plane::Worker::on_connection(rendezvous::Connection connection) {
+  if (const auto reason = why_refused(self_, connection); !reason.empty()) {
+    const int peer = connection.peer;
+    const auto failure = fmt::format("can't use a link with {}: {}", peers_.describe(peer), reason);
+    consensus_.found({.code = ErrorCode::system,
+                      .culprits = {peers_.rank()},
+                      .sentence = failure,
+                      .origin = peers_.rank()});
+    // In set-up there may be no other way to tell.
+    const std::lock_guard lock(plane_.mutex_);
+    plane_.link_failure_ = failure;
+    plane_.changed_.notify_all();
+    return;
+  }
   if (connection.kind == rendezvous::LinkKind::control) return add_link(std::move(connection));
   const std::lock_guard lock(plane_.mutex_);
   plane_.data_connections_.push_back({std::move(connection), false, {}});
@@ -389,7 +402,10 @@ void Plane::Worker::dial_data(int peer, Deadline deadline) {
       [this, peer](std::optional<rendezvous::Connection> connection, const std::string& failure) {
         DataConnection result{.dialed_here = true, .failure = failure};
         result.connection.peer = peer;
-        if (connection) result.connection = std::move(*connection);
+        if (connection) {
+          result.failure = why_refused(self_, *connection);
+          if (result.failure.empty()) result.connection = std::move(*connection);
+        }
         const std::lock_guard lock(plane_.mutex_);
         plane_.data_connections_.push_back(std::move(result));
         plane_.wakeup_.signal();

@@ -118,7 +118,7 @@ void Acceptor::check(PendingList::iterator pending) {
     return drop(pending, "it went away");
   }
   reactor_.cancel(pending->timer);
-  if (self_.encrypted) return encrypt(pending);
+  if (self_.tls) return encrypt(pending);
   finish(pending);
 }
 
@@ -127,7 +127,7 @@ void Acceptor::check(PendingList::iterator pending) {
 void Acceptor::encrypt(PendingList::iterator pending) {
   SecretMemory key(Tls::key_bytes);
   derive_key(self_, pending->introduced.from, pending->hello, pending->proof, key.bytes());
-  pending->tls = std::make_unique<Tls>(pending->socket.get(), Tls::Side::responder,
+  pending->tls = std::make_unique<Tls>(self_.tls, pending->socket.get(), Tls::Side::responder,
                                        std::span<const std::byte, Tls::key_bytes>(key.bytes()));
   encrypting_.splice(encrypting_.end(), pending_, pending);
   shake_hands(pending);
@@ -146,7 +146,7 @@ void Acceptor::finish(PendingList::iterator pending) {
   reactor_.remove(pending->socket.get());
   Connection connection{Wire(std::move(pending->socket), std::move(pending->tls)),
                         pending->introduced.from, pending->introduced.kind};
-  (self_.encrypted ? encrypting_ : pending_).erase(pending);
+  (self_.tls ? encrypting_ : pending_).erase(pending);
   on_connection_(std::move(connection));
 }
 

@@ -182,10 +182,10 @@ void Dialer::on_answer(DialList::iterator dial) {
   if (!check_answer(self_, dial->peer, dial->hello, dial->proof, dial->answer)) {
     return fail_attempt(dial, "it does not know the job's secret");
   }
-  if (!self_.encrypted) return succeed(dial);
+  if (!self_.tls) return succeed(dial);
   SecretMemory key(Tls::key_bytes);
   derive_key(self_, dial->peer, dial->hello, dial->proof, key.bytes());
-  dial->tls = std::make_unique<Tls>(dial->socket.get(), Tls::Side::initiator,
+  dial->tls = std::make_unique<Tls>(self_.tls, dial->socket.get(), Tls::Side::initiator,
                                     std::span<const std::byte, Tls::key_bytes>(key.bytes()));
   dial->state = State::encrypting;
   set_timer(dial, dial->deadline.remaining(), "it did not finish the TLS handshake");

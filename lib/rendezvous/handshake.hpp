@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <variant>
@@ -26,6 +27,8 @@
 /// HKDF-Expand(PRK, "tutti tls" ‖ lo ‖ hi ‖ epoch ‖ hello ‖ proof, 32).
 namespace tutti::rendezvous {
 
+class TlsContext;
+
 enum class LinkKind : std::uint8_t { control = 1, data = 2 };
 
 inline constexpr std::size_t hello_bytes = 40;
@@ -45,7 +48,8 @@ struct Membership {
       0;  ///< grows when the job shrinks, so that links of the old job are refused
   int rank = 0;
   int size = 1;
-  bool encrypted = false;  ///< what follows the handshake is TLS, on all ranks
+  /// Set on all ranks or on none: what follows the handshake is TLS.
+  std::shared_ptr<const TlsContext> tls = nullptr;
 };
 
 struct Introduced {

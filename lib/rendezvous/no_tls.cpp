@@ -14,16 +14,20 @@ bool has_tls() {
   return false;
 }
 
-void require_tls() {
+struct TlsContext::Parts {};
+
+TlsContext::TlsContext() {
   throw Error(ErrorCode::usage,
               "TUTTI_ENCRYPT=1 needs libssl, and this tutti was built without: build it where "
               "OpenSSL's headers are (libssl-dev), or unset the variable on all ranks");
 }
 
-Tls::Tls(int, Side, std::span<const std::byte, key_bytes>, Settings)
-    : parts_(std::make_unique<Parts>()) {
-  require_tls();
-}
+TlsContext::~TlsContext() = default;
+
+// Never called: there is no context to call it with.
+Tls::Tls(std::shared_ptr<const TlsContext>, int, Side, std::span<const std::byte, key_bytes>,
+         Settings)
+    : parts_(std::make_unique<Parts>()) {}
 
 Tls::~Tls() = default;
 

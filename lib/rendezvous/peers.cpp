@@ -143,8 +143,9 @@ Meeting meet(Bootstrap& bootstrap, Card card, const Environment& environment,
   // What this rank alone can't do is told to all by its card, so that all fail alike.
   std::vector<Interface> interfaces;
   std::vector<Listener> listeners;
+  std::shared_ptr<const TlsContext> tls;
   try {
-    if (environment.encrypt) require_tls();
+    if (environment.encrypt) tls = std::make_shared<TlsContext>();
     interfaces = usable_interfaces(environment);
     if (interfaces.size() > most_interfaces) interfaces.resize(most_interfaces);
     // Bound before they are published: whoever reads the card can connect at once.
@@ -172,7 +173,7 @@ Meeting meet(Bootstrap& bootstrap, Card card, const Environment& environment,
                  .epoch = 0,
                  .rank = place.rank,
                  .size = place.size,
-                 .encrypted = environment.encrypt},
+                 .tls = std::move(tls)},
       std::move(listeners),
       InterfaceFilter(environment.socket_ifname).is_set() ? interfaces : std::vector<Interface>()};
 }

@@ -51,14 +51,16 @@ bool has_tls() {
   return true;
 }
 
-void require_tls() {}
+struct TlsContext::Parts {
+  std::unique_ptr<SSL_CTX, Freeing<SSL_CTX_free>> context;
+  std::unique_ptr<BIO_METHOD, Freeing<BIO_meth_free>> method;
+};
 
 struct Tls::Parts {
   int socket = -1;
   Settings settings;
-  std::unique_ptr<BIO_METHOD, Freeing<BIO_meth_free>> method;
+  std::shared_ptr<const TlsContext> shared;  ///< outlives what is made of it
   std::unique_ptr<SSL_SESSION, Freeing<SSL_SESSION_free>> session;
-  std::unique_ptr<SSL_CTX, Freeing<SSL_CTX_free>> context;
   std::unique_ptr<SSL, Freeing<SSL_free>> ssl;
 
   /// Encrypted and not yet in the kernel's hands: from `flushed` on.
@@ -74,7 +76,7 @@ struct Tls::Parts {
   std::size_t in_end = 0;
   bool ahead = false;
   bool at_end = false;
-  int socket_errno = 0;
+  int socket_errno = 0;  ///< stays: the kernel tells an error once, and then of an end
   std::string trouble;
 
   static Parts& of(BIO* bio) { return *static_cast<Parts*>(BIO_get_data(bio)); }
@@ -92,6 +94,7 @@ struct Tls::Parts {
 /// neither.
 int Tls::Parts::take(BIO* bio, char* to, int wanted) {
   BIO_clear_retry_flags(bio);
+  if (socket_errno != 0) return -1;
   const auto size = static_cast<std::size_t>(wanted);
   if (in_begin < in_end) {
     const auto got = std::min(size, in_end - in_begin);
@@ -216,14 +219,10 @@ int find_key(SSL* ssl, const unsigned char* id, std::size_t length, SSL_SESSION*
 
 }  // namespace
 
-Tls::Tls(int socket, Side side, std::span<const std::byte, key_bytes> key, Settings settings)
-    : parts_(std::make_unique<Parts>()) {
-  auto& parts = *parts_;
-  parts.socket = socket;
-  parts.settings = settings;
+TlsContext::TlsContext() : parts_(std::make_unique<Parts>()) {
   ERR_clear_error();
-  parts.context.reset(SSL_CTX_new(TLS_method()));
-  auto* const context = parts.context.get();
+  parts_->context.reset(SSL_CTX_new(TLS_method()));
+  auto* const context = parts_->context.get();
   if (context == nullptr || SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) != 1 ||
       SSL_CTX_set_max_proto_version(context, TLS1_3_VERSION) != 1 ||
       SSL_CTX_set_ciphersuites(context, "TLS_AES_128_GCM_SHA256") != 1 ||
@@ -236,7 +235,27 @@ Tls::Tls(int socket, Side side, std::span<const std::byte, key_bytes> key, Setti
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_psk_use_session_callback(context, offer_key);
   SSL_CTX_set_psk_find_session_callback(context, find_key);
-  parts.ssl.reset(SSL_new(context));
+
+  parts_->method.reset(BIO_meth_new(BIO_TYPE_SOURCE_SINK, "tutti"));
+  auto* const method = parts_->method.get();
+  if (method == nullptr || BIO_meth_set_read(method, Tls::Parts::on_read) != 1 ||
+      BIO_meth_set_write(method, Tls::Parts::on_write) != 1 ||
+      BIO_meth_set_ctrl(method, on_control) != 1 || BIO_meth_set_create(method, on_create) != 1) {
+    throw unusable();
+  }
+}
+
+TlsContext::~TlsContext() = default;
+
+Tls::Tls(std::shared_ptr<const TlsContext> context, int socket, Side side,
+         std::span<const std::byte, key_bytes> key, Settings settings)
+    : parts_(std::make_unique<Parts>()) {
+  auto& parts = *parts_;
+  parts.socket = socket;
+  parts.settings = settings;
+  parts.shared = std::move(context);
+  ERR_clear_error();
+  parts.ssl.reset(SSL_new(parts.shared->parts_->context.get()));
   auto* const ssl = parts.ssl.get();
   if (ssl == nullptr) throw unusable();
 
@@ -253,14 +272,7 @@ Tls::Tls(int socket, Side side, std::span<const std::byte, key_bytes> key, Setti
   }
   SSL_set_app_data(ssl, parts.session.get());
 
-  parts.method.reset(BIO_meth_new(BIO_TYPE_SOURCE_SINK, "tutti"));
-  auto* const method = parts.method.get();
-  if (method == nullptr || BIO_meth_set_read(method, Parts::on_read) != 1 ||
-      BIO_meth_set_write(method, Parts::on_write) != 1 ||
-      BIO_meth_set_ctrl(method, on_control) != 1 || BIO_meth_set_create(method, on_create) != 1) {
-    throw unusable();
-  }
-  auto* const bio = BIO_new(method);
+  auto* const bio = BIO_new(parts.shared->parts_->method.get());
   if (bio == nullptr) throw unusable();
   BIO_set_data(bio, &parts);
   SSL_set_bio(ssl, bio, bio);
@@ -292,10 +304,10 @@ Tls::Step Tls::shake_hands() {
     return Step::failed;
   }
   if (error == SSL_ERROR_WANT_READ) return Step::wait;
-  if (parts.at_end) {
-    parts.trouble = "it closed the connection during the TLS handshake";
-  } else if (parts.socket_errno != 0) {
+  if (parts.socket_errno != 0) {
     parts.trouble = "the TLS handshake failed: " + errno_text(parts.socket_errno);
+  } else if (parts.at_end) {
+    parts.trouble = "it closed the connection during the TLS handshake";
   } else {
     static_cast<void>(parts.fail("the TLS handshake failed"));
   }
@@ -349,8 +361,8 @@ ssize_t Tls::read(std::span<const iovec> parts, bool ahead) {
       }
       // What has come is handed out first; the next read meets the same end.
       if (total > 0) return static_cast<ssize_t>(total);
-      if (own.at_end) return 0;
-      errno = wants_more ? EAGAIN : own.socket_errno != 0 ? own.socket_errno : EBADMSG;
+      if (own.socket_errno == 0 && own.at_end) return 0;
+      errno = own.socket_errno != 0 ? own.socket_errno : wants_more ? EAGAIN : EBADMSG;
       return -1;
     }
   }

@@ -8,13 +8,28 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 namespace tutti::rendezvous {
 
 /// True where this build has libssl.
 [[nodiscard]] bool has_tls();
-/// Error{usage} where it has not.
-void require_tls();
+
+/// What all TLS links of a process have in common: made once, and handed on with its membership in
+/// the job. Any number of threads may use it at once.
+class TlsContext {
+ public:
+  /// Throws Error{usage} where this build has no libssl, Error{system} where libssl is unusable.
+  TlsContext();
+  TlsContext(const TlsContext&) = delete;
+  TlsContext& operator=(const TlsContext&) = delete;
+  ~TlsContext();
+
+ private:
+  friend class Tls;
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
 
 /// TLS 1.3 by a pre-shared key over a connected, non-blocking socket: one suite, a fresh
 /// Diffie-Hellman exchange, no certificates, no tickets. For one thread at a time.
@@ -30,9 +45,11 @@ class Tls {
   };
 
   /// `socket` belongs to somebody else and outlives this. Throws Error{system}.
-  Tls(int socket, Side side, std::span<const std::byte, key_bytes> key, Settings settings);
-  Tls(int socket, Side side, std::span<const std::byte, key_bytes> key)
-      : Tls(socket, side, key, Settings{}) {}
+  Tls(std::shared_ptr<const TlsContext> context, int socket, Side side,
+      std::span<const std::byte, key_bytes> key, Settings settings);
+  Tls(std::shared_ptr<const TlsContext> context, int socket, Side side,
+      std::span<const std::byte, key_bytes> key)
+      : Tls(std::move(context), socket, side, key, Settings{}) {}
   Tls(const Tls&) = delete;
   Tls& operator=(const Tls&) = delete;
   ~Tls();
@@ -53,6 +70,7 @@ class Tls {
   [[nodiscard]] const std::string& trouble() const;
 
  private:
+  friend class TlsContext;
   struct Parts;
   std::unique_ptr<Parts> parts_;
 };

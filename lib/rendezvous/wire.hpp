@@ -15,7 +15,8 @@ namespace tutti::rendezvous {
 class Wire {
  public:
   Wire() = default;
-  Wire(Descriptor socket) : socket_(std::move(socket)) {}  // NOLINT: a socket is a plain wire
+  [[nodiscard]] static Wire plain(Descriptor socket) { return {std::move(socket), nullptr}; }
+  /// Plain without `tls`.
   Wire(Descriptor socket, std::unique_ptr<Tls> tls)
       : socket_(std::move(socket)), tls_(std::move(tls)) {}
 

@@ -47,8 +47,6 @@ missing_packages() {
   if ! has_command mpirun || ! has_command mpicxx; then echo openmpi-bin libopenmpi-dev; fi
   [ "${1:-}" = test ] || return 0
   has_command python3 || echo python3
-  has_command cmake || echo cmake
-  has_command ip || echo iproute2
   if ! has_header catch2/catch.hpp && ! has_header catch2/catch_all.hpp; then echo catch2; fi
 }
 
@@ -66,22 +64,34 @@ install_packages() {
     "apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing"
 }
 
-# What some tests need besides: without it they are skipped, with the reason.
+# optional_packages [few]: what some tests need besides, a line for what belongs together. Without it they are skipped, with
+# the reason. few: without the large ones.
 optional_packages() {
+  has_command ip || echo iproute2
+  has_command cmake || echo cmake
+  [ "${1:-}" != few ] || return 0
   has_command nft || echo nftables
   # Launchers that tests start: torchrun, and srun of a Slurm of their own.
   python3 -c 'import torch' 2>/dev/null || /usr/bin/python3 -c 'import torch' 2>/dev/null || echo python3-torch
   if ! has_command slurmctld || ! has_command munged; then echo slurm-wlm munge; fi
 }
 
+# install_optional_packages [few]: as far as it goes. What one of them lacks must not keep the others away.
 install_optional_packages() {
-  local wanted
-  wanted=$(optional_packages | tr '\n' ' ')
-  if [ -z "${wanted// /}" ] || [ "$(id -u)" -ne 0 ] || ! has_command apt-get; then return 0; fi
-  # shellcheck disable=SC2086  # a list of words
-  (step "install for more tests" timeout 240 sh -c \
-    "apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $wanted") >/dev/null 2>&1 ||
-    printf 'not installed, so some tests are skipped: %s\n' "$wanted"
+  local wanted as_root=()
+  wanted=$(optional_packages "${1:-}")
+  [ -n "$wanted" ] || return 0
+  [ "$(id -u)" -eq 0 ] || ! has_command sudo || as_root=(sudo -n)
+  if has_command apt-get; then
+    # shellcheck disable=SC2016  # for the inner shell
+    "${as_root[@]}" timeout 240 sh -c '
+      apt-get update -qq
+      while read -r packages; do
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages </dev/null
+      done' <<<"$wanted" >/dev/null 2>&1 || true
+  fi
+  wanted=$(optional_packages "${1:-}")
+  [ -z "$wanted" ] || printf 'not installed, so tests that need it are skipped: %s\n' "$(paste -sd ' ' <<<"$wanted")"
 }
 
 # configure [OPTION…]: makes the build folder; a folder that was made before gets options that differ.

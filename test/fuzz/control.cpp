@@ -110,15 +110,15 @@ void control_link(Input input) {
   pair.limit_sending();  // so that what goes back has to wait
   std::size_t got = 0;
   int closed = 0;
-  control::ControlLink link(reactor, std::move(pair.one), std::chrono::seconds(15),
-                            {.message =
-                                 [&](std::span<const std::byte> bytes) {
-                                   require(bytes.size() <= control::most_message_bytes,
-                                           "a message is bounded");
-                                   got += 4 + bytes.size();
-                                   link.send(Bytes(bytes.begin(), bytes.end()));
-                                 },
-                             .closed = [&](int) { ++closed; }});
+  control::ControlLink link(
+      reactor, rendezvous::Wire::plain(std::move(pair.one)), std::chrono::seconds(15),
+      {.message =
+           [&](std::span<const std::byte> bytes) {
+             require(bytes.size() <= control::most_message_bytes, "a message is bounded");
+             got += 4 + bytes.size();
+             link.send(Bytes(bytes.begin(), bytes.end()));
+           },
+       .closed = [&](int) { ++closed; }});
   transport::test::Stranger peer(std::move(pair.other));
   peer.write(input.first(cut));
   reactor.run_once(std::chrono::seconds(0));

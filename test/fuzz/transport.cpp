@@ -89,7 +89,7 @@ void incoming(Input input) {
   SocketPair pair;
   transport::test::Stranger peer(std::move(pair.other));
   if ((choice & 128U) != 0) half.limit_writes(5);
-  const auto connect = [&] { half.connect(rendezvous::Wire(std::move(pair.one))); };
+  const auto connect = [&] { half.connect(rendezvous::Wire::plain(std::move(pair.one))); };
   if ((choice & 64U) == 0) connect();
 
   std::deque<Receiving> posted;
@@ -143,7 +143,7 @@ void outgoing(Input input) {
   SocketPair pair;
   transport::test::Stranger peer(std::move(pair.other));
   if ((choice & 128U) != 0) half.limit_writes(5);
-  const auto connect = [&] { half.connect(rendezvous::Wire(std::move(pair.one))); };
+  const auto connect = [&] { half.connect(rendezvous::Wire::plain(std::move(pair.one))); };
   if ((choice & 64U) == 0) connect();
 
   std::deque<Sending> posted;

@@ -57,4 +57,4 @@ class MadeUpDevices(Checks):
 
 del Checks  # its tests are not this file's
 if __name__ == "__main__":
-    tap.main()
+    tap.main(devices=True)

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <numeric>
 #include <optional>
@@ -37,6 +38,7 @@ struct Pair {
   Descriptor initiator_socket, initiator_far, responder_socket, responder_far;
   std::optional<Tls> initiator, responder;
   std::vector<std::byte> seen;      ///< from the initiator
+  std::vector<std::byte> answered;  ///< from the responder
   std::vector<std::byte> waiting;   ///< for room at the responder
   std::optional<std::size_t> bend;  ///< of the initiator's bytes, counted from now on
 
@@ -44,8 +46,9 @@ struct Pair {
                 Tls::Settings settings = {}) {
     std::tie(initiator_socket, initiator_far) = socket_pair();
     std::tie(responder_socket, responder_far) = socket_pair();
-    initiator.emplace(initiator_socket.get(), Tls::Side::initiator, first, settings);
-    responder.emplace(responder_socket.get(), Tls::Side::responder, second, settings);
+    const auto context = std::make_shared<TlsContext>();
+    initiator.emplace(context, initiator_socket.get(), Tls::Side::initiator, first, settings);
+    responder.emplace(context, responder_socket.get(), Tls::Side::responder, second, settings);
   }
 
   /// What the responder's socket has room for; true if anything.
@@ -74,6 +77,7 @@ struct Pair {
       if (got > 0) {
         REQUIRE(::send(initiator_far.get(), buffer.data(), static_cast<std::size_t>(got),
                        MSG_NOSIGNAL) == got);
+        answered.insert(answered.end(), buffer.begin(), buffer.begin() + got);
         moved = true;
       }
     }
@@ -98,6 +102,19 @@ std::vector<std::byte> numbers(std::size_t count, unsigned first = 0) {
     bytes[i] = static_cast<std::byte>((i * 131 + (i >> 8) + first) & 255U);
   }
   return bytes;
+}
+
+/// Encrypted records by the length of what they hold: their own are 5 bytes of header, then a kind
+/// and a tag.
+std::size_t records_of(std::span<const std::byte> stream, std::size_t bytes) {
+  std::size_t count = 0;
+  for (std::size_t at = 0; at + 5 <= stream.size();) {
+    const auto length = std::to_integer<std::size_t>(stream[at + 3]) << 8 |
+                        std::to_integer<std::size_t>(stream[at + 4]);
+    if (length == bytes + 17) ++count;
+    at += 5 + length;
+  }
+  return count;
 }
 
 iovec part_of(std::vector<std::byte>& bytes, std::size_t from = 0) {
@@ -293,6 +310,8 @@ TEST_CASE("a recorded piece of a TLS link can't be played again") {
 TEST_CASE("the key changes after so many bytes, in either direction") {
   Pair pair(key_of(1), key_of(1), {.bytes_per_key = 50'000});
   REQUIRE(pair.shake_hands());
+  pair.seen.clear();
+  pair.answered.clear();
   for (unsigned round = 0; round < 20; ++round) {
     auto bytes = numbers(30'000, round);
     CHECK(move_all(pair, bytes) == bytes);
@@ -306,6 +325,9 @@ TEST_CASE("the key changes after so many bytes, in either direction") {
     room.resize(30'000);
     CHECK(room == back);
   }
+  // Before each third block. A KeyUpdate has five bytes, which no block leaves for a record.
+  CHECK(records_of(pair.seen, 5) == 9);
+  CHECK(records_of(pair.answered, 5) == 9);
 }
 
 TEST_CASE("an end of a TLS link is an end, after what came before it") {
@@ -323,9 +345,30 @@ TEST_CASE("an end of a TLS link is an end, after what came before it") {
   CHECK(pair.responder->read(in, true) == 0);
 }
 
+TEST_CASE("a connection that is broken off stays so, and is no orderly end") {
+  Pair pair;
+  REQUIRE(pair.shake_hands());
+  auto bytes = numbers(100);
+  const std::array<iovec, 1> out{part_of(bytes)};
+  REQUIRE(pair.initiator->write(out) == 100);
+  pair.carry();
+  // What nobody reads makes a reset of the close.
+  REQUIRE(pair.responder->write(out) == 100);
+  pair.responder_far.reset();
+  std::vector<std::byte> room(1000);
+  const std::array<iovec, 1> in{part_of(room)};
+  CHECK(pair.responder->read(in, true) == 100);
+  for (int i = 0; i < 2; ++i) {
+    CHECK(pair.responder->read(in, true) == -1);
+    CHECK(errno == ECONNRESET);
+  }
+  // It is no sign of somebody who changes bytes.
+  CHECK(pair.responder->trouble().empty());
+}
+
 TEST_CASE("somebody without any key gets no TLS link") {
   auto [socket, far] = socket_pair();
-  Tls responder(socket.get(), Tls::Side::responder, key_of(1));
+  Tls responder(std::make_shared<TlsContext>(), socket.get(), Tls::Side::responder, key_of(1));
   const std::string_view nonsense = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
   REQUIRE(::send(far.get(), nonsense.data(), nonsense.size(), MSG_NOSIGNAL) > 0);
   CHECK(responder.shake_hands() == Tls::Step::failed);

@@ -17,7 +17,7 @@ struct LyingSender {
 
   LyingSender() : LyingSender(SocketPair()) {}
   explicit LyingSender(SocketPair pair) : liar(std::move(pair.other)) {
-    in.connect(rendezvous::Wire(std::move(pair.one)));
+    in.connect(rendezvous::Wire::plain(std::move(pair.one)));
   }
 
   void write(FrameKind kind, std::uint64_t position, std::size_t payload,
@@ -43,7 +43,7 @@ struct LyingReceiver {
 
   LyingReceiver() : LyingReceiver(SocketPair()) {}
   explicit LyingReceiver(SocketPair pair) : liar(std::move(pair.other)) {
-    out.connect(rendezvous::Wire(std::move(pair.one)));
+    out.connect(rendezvous::Wire::plain(std::move(pair.one)));
   }
   std::string failure() {
     out.read();

@@ -22,11 +22,11 @@ struct Host {
     return Descriptor(::fcntl(file.get(), F_DUPFD_CLOEXEC, 0));
   }
   LinkWire dial(bool with_memory = true) {
-    return LinkWire::dialed(rendezvous::Wire(std::move(sockets.one)),
+    return LinkWire::dialed(rendezvous::Wire::plain(std::move(sockets.one)),
                             with_memory ? std::make_unique<LinkMemory>(first, 0, 1) : nullptr);
   }
   LinkWire accept() {
-    return LinkWire::accepted(rendezvous::Wire(std::move(sockets.other)),
+    return LinkWire::accepted(rendezvous::Wire::plain(std::move(sockets.other)),
                               std::make_unique<LinkMemory>(second, 0, 1));
   }
 };

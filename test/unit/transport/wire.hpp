@@ -114,8 +114,8 @@ struct Wire {
 
   explicit Wire(std::size_t eager, int buffer_bytes = 0) : eager_bytes(eager) {
     SocketPair pair(buffer_bytes);
-    out.connect(rendezvous::Wire(std::move(pair.one)));
-    in.connect(rendezvous::Wire(std::move(pair.other)));
+    out.connect(rendezvous::Wire::plain(std::move(pair.one)));
+    in.connect(rendezvous::Wire::plain(std::move(pair.other)));
   }
 
   void pump() {
