@@ -168,14 +168,23 @@ void Faults::count_call() {
       case FaultKind::delay:
         std::this_thread::sleep_for(fault.time);
         break;
-      default:
-        link_to_drop_ = fault.peer;
+      default: {
+        const std::lock_guard lock(mutex_);
+        links_to_drop_.push_back(fault.peer);
+        has_links_to_drop_ = true;
+      }
     }
   }
 }
 
 int Faults::take_link_to_drop() {
-  return has_timed_ && link_to_drop_ >= 0 ? link_to_drop_.exchange(-1) : -1;
+  if (!has_timed_ || !has_links_to_drop_) return -1;
+  const std::lock_guard lock(mutex_);
+  if (links_to_drop_.empty()) return -1;
+  const int peer = links_to_drop_.back();
+  links_to_drop_.pop_back();
+  has_links_to_drop_ = !links_to_drop_.empty();
+  return peer;
 }
 
 }  // namespace tutti

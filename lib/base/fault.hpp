@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -57,7 +58,9 @@ class Faults {
   std::vector<Fault> timed_;
   bool has_timed_ = false;
   std::atomic<std::uint64_t> calls_{0};
-  std::atomic<int> link_to_drop_{-1};
+  std::mutex mutex_;
+  std::vector<int> links_to_drop_;
+  std::atomic<bool> has_links_to_drop_{false};
   std::size_t most_written_bytes_ = 0;
   bool refuses_shared_memory_ = false;
 };

@@ -323,17 +323,20 @@ bool TcpLinks::handle_ready(std::chrono::nanoseconds limit) {
 /// A fault on purpose. What stands is shut in both directions; what does not stand yet, as soon as
 /// it does.
 void TcpLinks::drop_link_if_due() {
-  if (const int peer = settings_.faults->take_link_to_drop(); peer >= 0) link_to_drop_ = peer;
-  if (link_to_drop_ < 0) return;
-  const auto shut = [this](auto& halves) {
-    const auto found = halves.find(link_to_drop_);
+  for (int peer = 0; (peer = settings_.faults->take_link_to_drop()) >= 0;) {
+    links_to_drop_.insert(peer);
+  }
+  const auto shut = [](auto& halves, int peer) {
+    const auto found = halves.find(peer);
     if (found == halves.end() || !found->second.connected()) return false;
     ::shutdown(found->second.fd(), SHUT_RDWR);
     return true;
   };
-  const bool out = shut(outgoing_);
-  const bool in = shut(incoming_);
-  if (out || in) link_to_drop_ = -1;
+  std::erase_if(links_to_drop_, [&](int peer) {
+    const bool out = shut(outgoing_, peer);
+    const bool in = shut(incoming_, peer);
+    return out || in;
+  });
 }
 
 bool TcpLinks::progress(std::chrono::nanoseconds limit) {

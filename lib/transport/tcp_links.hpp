@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "base/descriptor.hpp"
@@ -74,7 +75,7 @@ class TcpLinks final : public Links {
   std::chrono::steady_clock::time_point idle_since_{};
   bool is_idle_ = false;
   bool may_spin_ = true;
-  int link_to_drop_ = -1;
+  std::set<int> links_to_drop_;
 };
 
 }  // namespace tutti::transport

@@ -319,6 +319,38 @@ TEST_CASE("a death during set-up is told to a rank that opens its control links 
   }
 }
 
+TEST_CASE("who waits for the goodbye of a rank that dies learns that none will come") {
+  // A destructor that waits in vain takes half a second; one that a busy machine delays may, too.
+  constexpr int jobs = 8;
+  int in_vain = 0;
+  for (int i = 0; i < jobs; ++i) {
+    Job job(6, [](Rank& rank) -> std::string {
+      std::vector<float> data(100);
+      reduce_and_check(rank, rank.communicator({.timeout = 8s}), data);
+      rank.mark();
+      if (rank.rank() == 2) std::this_thread::sleep_for(8s);
+      return "done";
+    });
+    job.await_marks_of_all(1);
+    std::this_thread::sleep_for(30ms);
+    job.signal(2, SIGKILL);
+    const auto reports = job.finish();
+    INFO(describe(reports));
+    Clock::duration longest{};
+    for (int rank = 0; rank < job.size(); ++rank) {
+      if (rank == 2) continue;
+      const auto& report = reports[static_cast<std::size_t>(rank)];
+      REQUIRE(report.finished);
+      CHECK(report.text == "done");
+      longest = std::max(longest, report.destruction);
+    }
+    in_vain += longest >= 500ms ? 1 : 0;
+  }
+  fmt::print("a death among goodbyes: {} of {} jobs had a destructor that waited in vain\n",
+             in_vain, jobs);
+  CHECK(in_vain <= jobs / 2);
+}
+
 TEST_CASE("a rank whose last send is on its way when it dies does not spoil what has arrived") {
   // Rank 1 sends a small message and dies. Rank 0 knows of the death when it receives: it has the
   // whole message or the error, never half of it.

@@ -2,6 +2,7 @@
 #include "base/fault.hpp"
 
 #include <chrono>
+#include <set>
 
 #include "base/environment.hpp"
 #include "support/catch.hpp"
@@ -124,6 +125,15 @@ TEST_CASE("a fault meets the rank that it names, and no other") {
   named.before_call();
   CHECK(named.take_link_to_drop() == 0);
   CHECK(named.take_link_to_drop() == -1);
+}
+
+TEST_CASE("links that are dropped at one call all are") {
+  Faults faults(parse_faults("drop-link:rank=1,peer=0;drop-link:rank=1,peer=2"), 1, 3);
+  CHECK(faults.take_link_to_drop() == -1);
+  faults.before_call();
+  const std::set<int> peers{faults.take_link_to_drop(), faults.take_link_to_drop()};
+  CHECK(peers == std::set<int>{0, 2});
+  CHECK(faults.take_link_to_drop() == -1);
 }
 
 TEST_CASE("a fault for a rank that the job does not have is refused") {

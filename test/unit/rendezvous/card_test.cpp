@@ -3,6 +3,11 @@
 
 #include <unistd.h>
 
+#include <fstream>
+#include <iterator>
+#include <span>
+#include <string>
+
 #include "addresses.hpp"
 #include "support/catch.hpp"
 #include "tutti/error.hpp"
@@ -50,6 +55,19 @@ bool contains(const std::string& text, std::string_view part) {
 }
 
 }  // namespace
+
+// Were the card of the fuzzer's inputs another one, they would be refused before they reach
+// anything.
+TEST_CASE("the fuzzer's kept card is a card of today") {
+  std::ifstream file(TUTTI_SOURCE_ROOT "/test/fuzz/corpus/card/whole", std::ios::binary);
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  const auto bytes = std::as_bytes(std::span(text));
+  const auto card = Card::decode({bytes.begin(), bytes.end()});
+  REQUIRE(card);
+  CHECK(card->settings.size() == 2);
+  CHECK(card->devices.size() == 2);
+  CHECK(card->addresses.size() == 5);
+}
 
 TEST_CASE("a card survives the way") {
   const auto card = sample();

@@ -1,0 +1,85 @@
+// How the control thread finds deaths: by the kernel's word of processes of this host, and by links
+// that end.
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "control/descriptors.hpp"
+#include "control/worker.hpp"
+
+namespace tutti::control {
+namespace {
+
+// A process may end right after its goodbye, which comes another way than the kernel's word.
+constexpr std::chrono::milliseconds goodbye_grace{10};
+
+Descriptor open_process(std::uint32_t pid) {
+#ifdef SYS_pidfd_open
+  return Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0)));
+#else
+  return Descriptor();
+#endif
+}
+
+}  // namespace
+
+void Plane::Worker::watch_processes() {
+  for (int peer = 0; peer < peers_.size(); ++peer) {
+    if (peer == peers_.rank() || !peers_.sees_pid_of(peer)) continue;
+    const auto& card = peers_.card(peer);
+    // Precise word, but the control links do without it: not where descriptors are short.
+    if (spare_descriptors(peers_) <= static_cast<std::int64_t>(processes_.size())) return;
+    auto process = open_process(card.pid);
+    // The start time tells whether the pid still is (or already was, when it was opened) the
+    // process of the card.
+    const bool gone = !process && errno == ESRCH;
+    const auto start = process ? rendezvous::process_start_ticks(card.pid) : 0;
+    const bool ended = gone || (start != 0 && start != card.process_start);
+    if (ended) {
+      reactor_.post([this, peer] { on_process_ended(peer); });
+      continue;
+    }
+    if (!process) continue;  // an old kernel: the control links alone must do
+    const int fd = process.get();
+    processes_[peer] = std::move(process);
+    reactor_.add(fd, EPOLLIN, [this, peer](std::uint32_t) { on_process_ended(peer); });
+  }
+}
+
+void Plane::Worker::on_process_ended(int peer) {
+  if (const auto found = processes_.find(peer); found != processes_.end()) {
+    reactor_.remove(found->second.get());
+    processes_.erase(found);
+  }
+  reactor_.after(goodbye_grace, [this, peer] { lost(peer, LossReason::process_ended); });
+}
+
+void Plane::Worker::on_link_closed(int peer, int number) {
+  if (number == EBADMSG) return lost(peer, LossReason::link_corrupted);
+  const bool silent = number == ETIMEDOUT || number == EHOSTUNREACH || number == ENETUNREACH;
+  if (silent && !peers_.on_this_host(peer)) {
+    // The host's kernel does not answer, so it answers for none of its ranks. Their links would
+    // tell in their turn, but each only after a time of its own.
+    for (int other = 0; other < peers_.size(); ++other) {
+      if (peers_.place_of(other).host_index == peers_.place_of(peer).host_index) {
+        lost(other, LossReason::host_silent);
+      }
+    }
+    return;
+  }
+  const auto reason = silent ? LossReason::host_silent : LossReason::connection_closed;
+  if (!processes_.contains(peer)) return lost(peer, reason);
+  // On this host the kernel is about to say more precisely what happened.
+  reactor_.after(2 * goodbye_grace, [this, peer, reason] { lost(peer, reason); });
+}
+
+void Plane::Worker::lost(int peer, LossReason reason) {
+  if (departed_.contains(peer) || consensus_.is_lost(peer)) return;
+  consensus_.found(
+      {.code = ErrorCode::peer_lost, .lost = {{peer, reason}}, .origin = peers_.rank()});
+  check_all_gone();
+}
+
+}  // namespace tutti::control
