@@ -77,6 +77,7 @@ Communicator Communicator::shrink(const Call& call) {
         if (before != state_->job) pass_on(first, false, told, *next);
       }
       next->plane->wait_until_linked(deadline);
+      next->share_memory_anew(deadline);
       next->connect();
       auto state = std::make_unique<State>(next, *state_);
       // All have come: only then may the old job's links go.

@@ -19,7 +19,6 @@
 #include "control/descriptors.hpp"
 #include "launch/place.hpp"
 #include "rendezvous/peers.hpp"
-#include "transport/arena_setup.hpp"
 #include "transport/tcp_links.hpp"
 
 namespace tutti {
@@ -137,11 +136,10 @@ Job::Job(Bootstrap& bootstrap, const Options& options, const EnvironmentMap& map
   const auto shared = bootstrap::SharedSecret::from(environment.secret_file,
                                                     bootstrap::hide_secret_of_environment());
   auto card = rendezvous::make_card(environment);
-  std::optional<transport::ArenaSetup> arena_setup;
   std::string no_arena_because;
   const auto open_arena = [&](const rendezvous::Peers& peers, const bootstrap::JobSecret& secret) {
     if (!environment.shared_memory) return;
-    arena_setup.emplace(peers, secret, faults.refuses_shared_memory());
+    arena_setup.emplace(peers, transport::NoteKey{secret}, faults.refuses_shared_memory());
   };
   devices->describe(card);
   auto meeting =
@@ -157,7 +155,9 @@ Job::Job(Bootstrap& bootstrap, const Options& options, const EnvironmentMap& map
         arena_setup->finish(plane->peers(), deadline, [this] { return plane->failed(); });
     arena = std::move(outcome.arena);
     no_arena_because = std::move(outcome.trouble);
+    arena_setup.reset();
   }
+  shares_memory = arena != nullptr;
   const auto sharing = Clock::now();
   plane->wait_until_linked(deadline);
   if (!no_arena_because.empty() && !fails_soon(*plane)) {
@@ -181,7 +181,18 @@ Job::Job(const Job& before, rendezvous::Meeting meeting, Deadline deadline)
       devices(before.devices),
       ranks(describe_ranks(meeting.peers)) {
   log.set_rank(meeting.self.rank);
+  shares_memory = before.shares_memory;
+  if (shares_memory) {
+    const auto& self = meeting.self;
+    arena_setup.emplace(meeting.peers, transport::NoteKey{self.secret, self.epoch}, false);
+  }
   plane = std::make_unique<control::Plane>(std::move(meeting), environment, log, deadline);
+}
+
+void Job::share_memory_anew(Deadline deadline) {
+  if (!arena_setup) return;
+  arena = arena_setup->finish(plane->peers(), deadline, [this] { return plane->failed(); }).arena;
+  arena_setup.reset();
 }
 
 void Job::connect() {
@@ -266,8 +277,10 @@ Communicator::State::State(std::shared_ptr<Job> the_job, const State& before)
     info.device_uuid = old_info.device_uuid;
   }
   ranks = job->ranks;
-  // The survivors share no memory anew: what is left of the old segment is the old job's.
-  host = make_host(*job, control::Group::whole_job(peers.rank(), peers.size()), std::nullopt);
+  auto whole = control::Group::whole_job(peers.rank(), peers.size());
+  std::optional<std::size_t> room;
+  if (may_share(*job, whole)) room = 0;
+  host = make_host(*job, std::move(whole), room);
 }
 
 Communicator::State::State(const State& parent, control::Group group)

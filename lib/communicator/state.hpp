@@ -14,6 +14,7 @@
 #include "engine/call_checker.hpp"
 #include "engine/driver.hpp"
 #include "transport/arena.hpp"
+#include "transport/arena_setup.hpp"
 #include "transport/links.hpp"
 #include "tutti/communicator.hpp"
 
@@ -28,6 +29,8 @@ struct Job {
       std::shared_ptr<DeviceProvider> device_provider);
   /// The job of some of `before`'s ranks, who meet as `meeting` says; connect() follows.
   Job(const Job& before, rendezvous::Meeting meeting, Deadline deadline);
+  /// Shares memory with those of this host who were left, once the control plane stands.
+  void share_memory_anew(Deadline deadline);
   /// Makes the links, once the control plane stands.
   void connect();
 
@@ -54,6 +57,9 @@ struct Job {
   /// Jobs of survivors that have lost ranks in their turn. They last until one lives, since a
   /// goodbye in one of them would say that a rank does not go on.
   std::vector<std::shared_ptr<Job>> attempts;
+  bool shares_memory = false;  ///< or did before a loss
+  std::optional<transport::ArenaSetup>
+      arena_setup;         ///< of a job of survivors, until it has an arena
   bool is_shrunk = false;  ///< its survivors are in another job
 };
 

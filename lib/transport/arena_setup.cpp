@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "transport/descriptor_passing.hpp"
@@ -23,15 +24,14 @@ bool says_yes(Received received, const Note& note) {
 
 }  // namespace
 
-ArenaSetup::ArenaSetup(const rendezvous::Peers& peers, const bootstrap::JobSecret& secret,
-                       bool refuses)
-    : secret_(secret), refuses_(refuses), self_(peers.rank()) {
+ArenaSetup::ArenaSetup(const rendezvous::Peers& peers, NoteKey key, bool refuses)
+    : key_(std::move(key)), refuses_(refuses), self_(peers.rank()) {
   for (int rank = 0; rank < peers.size(); ++rank) {
     if (peers.on_this_host(rank)) local_.push_back(rank);
   }
   if (local_.size() < 2 || !leads()) return;
   try {
-    socket_ = listen_for_notes(secret_, self_);
+    socket_ = listen_for_notes(key_, self_);
   } catch (const Error& error) {
     trouble_ = error.sentence();
   }
@@ -42,7 +42,8 @@ ArenaSetup::Outcome ArenaSetup::finish(const rendezvous::Peers& peers, Deadline 
   if (local_.size() < 2) return {};
   if (!leads()) return follow(peers, deadline, cancelled);
   // The others wait for the decision until the deadline.
-  const auto limit = std::min<std::chrono::nanoseconds>(leading_limit, deadline.remaining() / 2);
+  const auto half = deadline.remaining() / 2;
+  const auto limit = meets_anew() ? half : std::min<std::chrono::nanoseconds>(leading_limit, half);
   auto outcome = lead(peers, Deadline::after(limit), cancelled);
   socket_.reset();
   followers_.clear();
@@ -75,7 +76,7 @@ std::string ArenaSetup::gather(const rendezvous::Peers& peers, Deadline limit,
     const auto soon = limit.within(stranger_limit);
     if (receive_note(connection, note, soon, cancelled) != Received::note) continue;
     const auto found = std::find(local_.begin() + 1, local_.end(), note.rank);
-    if (found == local_.end() || !note.proves_membership(secret_, self_)) continue;
+    if (found == local_.end() || !note.proves_membership(key_, self_)) continue;
     followers_[static_cast<std::size_t>(found - local_.begin()) - 1] = std::move(connection);
   }
 }
@@ -116,12 +117,25 @@ ArenaSetup::Outcome ArenaSetup::lead(const rendezvous::Peers& peers, Deadline li
   return outcome;
 }
 
+/// Throws where the first rank does not listen, which after a loss it may do later.
+Descriptor ArenaSetup::reach_leader(Deadline deadline, const Cancelled& cancelled) const {
+  const auto limit = Deadline::after(deadline.remaining() / 2);
+  while (true) {
+    try {
+      return connect_for_notes(key_, local_.front());
+    } catch (const Error&) {
+      if (!meets_anew() || limit.expired() || cancelled()) throw;
+    }
+    std::this_thread::sleep_for(look_around);
+  }
+}
+
 ArenaSetup::Outcome ArenaSetup::follow(const rendezvous::Peers& peers, Deadline deadline,
                                        const Cancelled& cancelled) {
   const int leader = local_.front();
   Descriptor connection;
   try {
-    connection = connect_for_notes(secret_, leader);
+    connection = reach_leader(deadline, cancelled);
   } catch (const Error&) {
     return {};  // the first rank misses this one, and decides so
   }
@@ -139,7 +153,7 @@ ArenaSetup::Outcome ArenaSetup::follow(const rendezvous::Peers& peers, Deadline 
     return says_yes(received, note);
   };
   Note offer;
-  if (!send_note(connection, Note::request(secret_, self_, leader)) || !hear(offer)) return {};
+  if (!send_note(connection, Note::request(key_, self_, leader)) || !hear(offer)) return {};
   Outcome outcome;
   auto answer = Note::yes();
   try {

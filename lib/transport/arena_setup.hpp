@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "base/descriptor.hpp"
-#include "bootstrap/job_secret.hpp"
 #include "rendezvous/peers.hpp"
 #include "transport/arena.hpp"
+#include "transport/descriptor_passing.hpp"
 #include "tutti/deadline.hpp"
 
 namespace tutti::transport {
@@ -27,9 +27,10 @@ class ArenaSetup {
   /// True where there is no more use in waiting.
   using Cancelled = std::function<bool()>;
 
-  /// Opens the socket. All ranks of the host must have come past here before any calls finish().
-  /// `refuses`: this rank is to do without, on purpose.
-  ArenaSetup(const rendezvous::Peers& peers, const bootstrap::JobSecret& secret, bool refuses);
+  /// Opens the socket. In epoch 0 all ranks of the host must have come past here before any calls
+  /// finish(). Later, after a loss, they come when they come, and finish() waits for them up to
+  /// half of its deadline. `refuses`: this rank is to do without, on purpose.
+  ArenaSetup(const rendezvous::Peers& peers, NoteKey key, bool refuses);
   ArenaSetup(const ArenaSetup&) = delete;
   ArenaSetup& operator=(const ArenaSetup&) = delete;
 
@@ -40,12 +41,15 @@ class ArenaSetup {
 
  private:
   [[nodiscard]] bool leads() const { return self_ == local_.front(); }
+  [[nodiscard]] bool meets_anew() const { return key_.epoch > 0; }
   Outcome lead(const rendezvous::Peers& peers, Deadline limit, const Cancelled& cancelled);
   Outcome follow(const rendezvous::Peers& peers, Deadline deadline, const Cancelled& cancelled);
   std::string gather(const rendezvous::Peers& peers, Deadline limit, const Cancelled& cancelled);
   [[nodiscard]] std::shared_ptr<Arena> map(Descriptor file) const;
 
-  bootstrap::JobSecret secret_;
+  Descriptor reach_leader(Deadline limit, const Cancelled& cancelled) const;
+
+  NoteKey key_;
   bool refuses_;
   int self_;
   std::vector<int> local_;

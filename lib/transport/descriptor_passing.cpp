@@ -24,16 +24,17 @@ constexpr std::chrono::milliseconds look_around{5};
 
 using Mac = std::array<std::byte, 32>;
 
-Mac mac_of(const bootstrap::JobSecret& secret, std::string_view purpose, int from, int to) {
+Mac mac_of(const NoteKey& key, std::string_view purpose, int from, int to) {
   ByteWriter message;
   message.put(std::as_bytes(std::span(purpose)))
-      .put(std::span<const std::byte>(secret.id()))
+      .put(std::span<const std::byte>(key.secret.id()))
+      .put(key.epoch)
       .put(static_cast<std::uint32_t>(from))
       .put(static_cast<std::uint32_t>(to));
   Mac mac{};
   unsigned int length = 0;
   const auto& bytes = message.bytes();
-  if (HMAC(EVP_sha256(), secret.secret().data(), static_cast<int>(secret.secret().size()),
+  if (HMAC(EVP_sha256(), key.secret.secret().data(), static_cast<int>(key.secret.secret().size()),
            reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
            reinterpret_cast<unsigned char*>(mac.data()), &length) == nullptr) {
     throw Error(ErrorCode::system, "libcrypto offers no HMAC-SHA256");
@@ -48,9 +49,9 @@ struct Address {
   [[nodiscard]] const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
 };
 
-Address address_of(const bootstrap::JobSecret& secret, int owner) {
+Address address_of(const NoteKey& key, int owner) {
   std::string name = "tutti-";
-  const auto mac = mac_of(secret, "tutti notes name", owner, owner);
+  const auto mac = mac_of(key, "tutti notes name", owner, owner);
   for (std::size_t i = 0; i < mac.size() / 2; ++i) {
     name += fmt::format("{:02x}", static_cast<unsigned>(mac[i]));
   }
@@ -90,20 +91,19 @@ Note Note::no(const std::string& reason) {
   return note;
 }
 
-Note Note::request(const bootstrap::JobSecret& secret, int from, int to) {
-  return {.kind = NoteKind::request,
-          .rank = from,
-          .proof = mac_of(secret, "tutti notes proof", from, to)};
+Note Note::request(const NoteKey& key, int from, int to) {
+  return {
+      .kind = NoteKind::request, .rank = from, .proof = mac_of(key, "tutti notes proof", from, to)};
 }
 
-bool Note::proves_membership(const bootstrap::JobSecret& secret, int to) const {
-  const auto due = mac_of(secret, "tutti notes proof", rank, to);
+bool Note::proves_membership(const NoteKey& key, int to) const {
+  const auto due = mac_of(key, "tutti notes proof", rank, to);
   return kind == NoteKind::request && CRYPTO_memcmp(due.data(), proof.data(), due.size()) == 0;
 }
 
-Descriptor listen_for_notes(const bootstrap::JobSecret& secret, int owner) {
+Descriptor listen_for_notes(const NoteKey& key, int owner) {
   auto socket = make_socket();
-  const auto address = address_of(secret, owner);
+  const auto address = address_of(key, owner);
   if (::bind(socket.get(), address.get(), address.length) != 0 ||
       ::listen(socket.get(), SOMAXCONN) != 0) {
     throw system_error("can't open a socket to pass shared memory", errno);
@@ -117,9 +117,9 @@ Descriptor accept_notes(const Descriptor& socket, std::chrono::milliseconds limi
   return Descriptor(::accept4(socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
 }
 
-Descriptor connect_for_notes(const bootstrap::JobSecret& secret, int owner) {
+Descriptor connect_for_notes(const NoteKey& key, int owner) {
   auto socket = make_socket();
-  const auto address = address_of(secret, owner);
+  const auto address = address_of(key, owner);
   while (::connect(socket.get(), address.get(), address.length) != 0) {
     if (errno != EINTR) {
       throw system_error("can't reach the rank that passes shared memory", errno);

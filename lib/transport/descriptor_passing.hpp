@@ -17,6 +17,12 @@ namespace tutti::transport {
 
 enum class NoteKind : std::uint8_t { request = 1, yes, no };
 
+/// What sockets are named by, and members prove that they know.
+struct NoteKey {
+  bootstrap::JobSecret secret;
+  std::uint32_t epoch = 0;  ///< of the job, which grows when it shrinks
+};
+
 struct Note {
   NoteKind kind = NoteKind::no;
   std::int32_t rank = -1;             ///< of a request
@@ -27,18 +33,18 @@ struct Note {
   static Note yes() { return {.kind = NoteKind::yes}; }
   static Note no(const std::string& reason);
   /// What proves to rank `to` that rank `from` is a member of the job.
-  static Note request(const bootstrap::JobSecret& secret, int from, int to);
-  [[nodiscard]] bool proves_membership(const bootstrap::JobSecret& secret, int to) const;
+  static Note request(const NoteKey& key, int from, int to);
+  [[nodiscard]] bool proves_membership(const NoteKey& key, int to) const;
   [[nodiscard]] std::string text() const { return reason.data(); }
 };
 
 /// Rank `owner`'s socket: its name is derived from the secret, so that nobody else can take it
 /// before. Throws Error{system}.
-[[nodiscard]] Descriptor listen_for_notes(const bootstrap::JobSecret& secret, int owner);
+[[nodiscard]] Descriptor listen_for_notes(const NoteKey& key, int owner);
 /// Empty until `limit` or while nobody comes.
 [[nodiscard]] Descriptor accept_notes(const Descriptor& socket, std::chrono::milliseconds limit);
 /// Throws Error{system} where `owner` does not listen.
-[[nodiscard]] Descriptor connect_for_notes(const bootstrap::JobSecret& secret, int owner);
+[[nodiscard]] Descriptor connect_for_notes(const NoteKey& key, int owner);
 
 /// False where the other end is gone.
 bool send_note(const Descriptor& connection, const Note& note, int file = -1);

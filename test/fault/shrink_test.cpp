@@ -66,6 +66,7 @@ TEST_CASE("after a loss the survivors are ranks of a communicator that works") {
         expect(rest.rank() == due, fmt::format("this is rank {}", rest.rank()));
         expect(rest.info(rest.rank()).pid == ::getpid(), "the infos are of other ranks");
         expect(sum_of_origins(rest, rank.rank()) == (1 << size) - 1 - (1 << victim), "WRONG DATA");
+        expect(rest.size() == 1 || rest.latest_algorithm() == "shared", "THEY SHARE NO MEMORY");
         auto half = rest.split(rest.rank() % 2);
         expect(half && half->size() >= 1, "no half");
         half->barrier();
