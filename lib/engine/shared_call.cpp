@@ -1,16 +1,12 @@
 #include "engine/shared_call.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
-#include "base/copy.hpp"
 
 namespace tutti::engine {
 namespace {
 
-using transport::cells_in_flight;
-using transport::rounds_in_flight;
 
 constexpr std::size_t line = 64;
 // Up to here each rank combines everything by itself: one meeting of the ranks instead of two, for
@@ -20,14 +16,6 @@ constexpr std::size_t combined_by_all_bytes = std::size_t{16} << 10;
 constexpr int rounds_at_once = 32;
 // Who lends must wait for the readers: of less, a copy is cheaper.
 constexpr std::size_t least_lent_bytes = std::size_t{32} << 10;
-
-/// What a cell says of a rank's data that the others read where it lies: its place in the rank's
-/// heap, plus 1; 0: it is in the slot.
-struct Loan {
-  std::uint64_t input;
-  std::uint64_t output;
-};
-static_assert(sizeof(Loan) <= transport::inline_bytes);
 
 }  // namespace
 
@@ -126,53 +114,6 @@ void SharedCall::plan() {
   fits_cell_ = unit_bytes_ * contributions <= transport::inline_bytes;
 }
 
-std::size_t SharedCall::length_of(std::uint64_t round) const {
-  return std::min(width_, unit_bytes_ - begin_of(round));
-}
-
-SharedCall::Slice SharedCall::slice_of(int member, std::size_t length) const {
-  const auto size = static_cast<std::size_t>(room_->size());
-  const auto each = ((length + size - 1) / size + line - 1) / line * line;
-  const auto begin = std::min(static_cast<std::size_t>(member) * each, length);
-  return {begin, std::min(each, length - begin)};
-}
-
-std::byte* SharedCall::slot(int member, std::uint64_t round) const {
-  auto& owner = room_->member(member);
-  const auto number = first_ + round;
-  if (fits_cell_) return owner.part->cells[number % cells_in_flight].content;
-  return owner.bytes + number % rounds_in_flight * room_->round_bytes();
-}
-
-std::byte* SharedCall::result_slot(int member, std::uint64_t round) const {
-  return room_->member(member).results +
-         (first_ + round) % rounds_in_flight * (room_->round_bytes() / 2);
-}
-
-transport::Cell& SharedCall::cell(int member, std::uint64_t round) const {
-  return room_->member(member).part->cells[(first_ + round) % cells_in_flight];
-}
-
-SharedCall::Contribution SharedCall::contribution(int member, std::uint64_t round) const {
-  Loan loan{};
-  if (!fits_cell_) std::memcpy(&loan, cell(member, round).content, sizeof loan);
-  if (loan.input == 0) return {slot(member, round), stride_};
-  auto& heap = room_->arena().heap();
-  const auto* const bytes =
-      heap.address_of(room_->member(member).local_rank, loan.input - 1, input_bytes_);
-  return {bytes + begin_of(round), unit_bytes_};
-}
-
-const std::byte* SharedCall::result(int member, std::uint64_t round, const Slice& slice) const {
-  Loan loan{};
-  std::memcpy(&loan, cell(member, round).content, sizeof loan);
-  if (loan.output == 0) return result_slot(member, round);
-  auto& heap = room_->arena().heap();
-  const auto* const bytes =
-      heap.address_of(room_->member(member).local_rank, loan.output - 1, unit_bytes_);
-  return bytes + begin_of(round) + slice.begin;
-}
-
 /// Whether the others are to read what this rank has where it lies.
 void SharedCall::choose_lending() {
   if (fits_cell_ || unit_bytes_ < least_lent_bytes || !room_->all_reach_heaps()) return;
@@ -185,248 +126,6 @@ void SharedCall::choose_lending() {
     lent_input_ = heap.offset_of(problem_.input, input_bytes_);
   }
   if (combine_ == Combine::slice) lent_output_ = heap.offset_of(problem_.output, unit_bytes_);
-}
-
-bool SharedCall::has_put(int member, std::uint64_t round) {
-  auto& owner = room_->member(member);
-  const auto number = first_ + round;
-  const auto& theirs = cell(member, round);
-  const auto stamp = theirs.stamp.load(std::memory_order_acquire);
-  if (stamp < number + 1) return false;
-  if (stamp > number + 1 || theirs.fingerprint != problem_.fingerprint) {
-    stranger_ = member;
-    return false;
-  }
-  // Who has come to this call is through with all before.
-  owner.read = std::max(owner.read, first_);
-  return true;
-}
-
-bool SharedCall::all_have_put(std::uint64_t round) {
-  for (; put_seen_ < room_->size(); ++put_seen_) {
-    if (put_seen_ != room_->rank() && !has_put(put_seen_, round)) return false;
-  }
-  put_seen_ = 0;
-  return true;
-}
-
-/// Whether a round's slot is free: what was in it before has been read by all.
-bool SharedCall::all_have_read(std::uint64_t round) {
-  const auto number = first_ + round;
-  for (int m = 0; m < room_->size(); ++m) {
-    auto& member = room_->member(m);
-    if (m == room_->rank() || number < member.read + most_ahead()) continue;
-    member.read = member.part->read.value.load(std::memory_order_acquire);
-    if (number >= member.read + most_ahead()) return false;
-  }
-  return true;
-}
-
-void SharedCall::copy_in(std::byte* to, const std::byte* from, std::size_t bytes) const {
-  if (streaming_ == Streaming::both) {
-    stream_bytes(to, from, bytes);
-  } else {
-    copy_bytes(to, from, bytes);
-  }
-}
-
-void SharedCall::copy_out(std::byte* to, const std::byte* from, std::size_t bytes) const {
-  if (streaming_ != Streaming::none) {
-    stream_bytes(to, from, bytes);
-  } else {
-    copy_bytes(to, from, bytes);
-  }
-}
-
-void SharedCall::put_content(std::uint64_t round, std::byte* to) const {
-  const auto begin = begin_of(round);
-  switch (put_) {
-    case Put::whole:
-      // A root's buffer of a broadcast is its output.
-      copy_in(to, problem_.input + begin, length_of(round));
-      break;
-    case Put::blocks:
-      for (int m = 0; m < room_->size(); ++m) {
-        if (m == room_->rank()) continue;
-        const auto block = static_cast<std::size_t>(m);
-        copy_in(to + block * stride_, problem_.input + block * unit_bytes_ + begin,
-                length_of(round));
-      }
-      break;
-    case Put::slices: {
-      const auto length = length_of(round);
-      const auto own = slice_of(room_->rank(), length);
-      const auto behind = own.begin + own.length;
-      copy_in(to, problem_.input + begin, own.begin);
-      copy_in(to + behind, problem_.input + begin + behind, length - behind);
-      break;
-    }
-    default:
-      break;
-  }
-}
-
-bool SharedCall::try_put() {
-  if (!all_have_read(put_rounds_)) return false;
-  const auto number = first_ + put_rounds_;
-  auto& own = cell(room_->rank(), put_rounds_);
-  if (!fits_cell_) {
-    const Loan loan{lent_input_ ? *lent_input_ + 1 : 0, lent_output_ ? *lent_output_ + 1 : 0};
-    std::memcpy(own.content, &loan, sizeof loan);
-  }
-  if (!lent_input_) put_content(put_rounds_, slot(room_->rank(), put_rounds_));
-  own.fingerprint = problem_.fingerprint;
-  own.stamp.store(number + 1, std::memory_order_release);
-  ring();
-  ++put_rounds_;
-  return true;
-}
-
-/// One piece of all contributions, of scratch_bytes at most.
-void SharedCall::combine_piece(std::byte* to, const std::byte* own, const Piece& piece) const {
-  const int size = room_->size();
-  const auto length = piece.length;
-  const auto part = [&](int member) -> const std::byte* {
-    if (member == room_->rank()) return own;
-    const auto theirs = contribution(member, piece.round);
-    return theirs.bytes + piece.block * theirs.stride + piece.offset;
-  };
-  const auto elements = length / problem_.element_bytes;
-  if (problem_.combine != nullptr) {
-    auto* const scratch = room_->scratch();
-    for (int m = 0; m < size; ++m) {
-      copy_bytes(scratch + static_cast<std::size_t>(m) * transport::Room::scratch_bytes, part(m),
-                 length);
-    }
-    problem_.combine(to, scratch, transport::Room::scratch_bytes, static_cast<std::size_t>(size),
-                     elements);
-  } else {
-    problem_.reduce(to, part(0), part(1), elements);
-    for (int m = 2; m < size; ++m) problem_.reduce(to, to, part(m), elements);
-  }
-  if (problem_.divides) divide(to, elements, problem_.type, size);
-}
-
-/// `to` may be the own contribution; `second`, if there is one, gets the same.
-void SharedCall::combine_parts(std::byte* to, std::byte* second, const std::byte* own,
-                               const Piece& all) const {
-  auto* const piece = room_->scratch();
-  constexpr std::size_t most = transport::Room::scratch_bytes;
-  for (std::size_t done = 0; done < all.length; done += most) {
-    const auto bytes = std::min(most, all.length - done);
-    combine_piece(piece, own + done, {all.round, all.block, all.offset + done, bytes});
-    copy_out(to + done, piece, bytes);
-    if (second != nullptr) copy_in(second + done, piece, bytes);
-  }
-}
-
-bool SharedCall::try_combine() {
-  const auto round = combined_rounds_;
-  if (!all_have_put(round)) return false;
-  const auto begin = begin_of(round);
-  switch (combine_) {
-    case Combine::whole:
-      combine_parts(problem_.output + begin, nullptr, problem_.input + begin,
-                    {round, 0, 0, length_of(round)});
-      break;
-    case Combine::block: {
-      const auto block = static_cast<std::size_t>(room_->rank());
-      combine_parts(problem_.output + begin, nullptr, problem_.input + block * unit_bytes_ + begin,
-                    {round, block, 0, length_of(round)});
-      break;
-    }
-    case Combine::slice: {
-      const auto slice = slice_of(room_->rank(), length_of(round));
-      auto* const to = problem_.output + begin + slice.begin;
-      combine_parts(to, lent_output_ ? nullptr : result_slot(room_->rank(), round),
-                    problem_.input + begin + slice.begin, {round, 0, slice.begin, slice.length});
-      room_->self().part->reduced.value.store(first_ + round + 1, std::memory_order_release);
-      ring();
-      break;
-    }
-    default:
-      break;
-  }
-  ++combined_rounds_;
-  if (get_ == Get::nothing) say_read(combined_rounds_);
-  return true;
-}
-
-/// False where the member's part of the round is not there yet.
-bool SharedCall::get_from(int member) {
-  const auto round = got_rounds_;
-  const auto begin = begin_of(round);
-  const auto length = length_of(round);
-  const auto block = static_cast<std::size_t>(member);
-  const auto own_block = static_cast<std::size_t>(room_->rank());
-  if (get_ == Get::slices) {
-    const auto reduced = room_->member(member).part->reduced.value.load(std::memory_order_acquire);
-    if (reduced < first_ + round + 1) return false;
-    const auto slice = slice_of(member, length);
-    copy_out(problem_.output + begin + slice.begin, result(member, round, slice), slice.length);
-    return true;
-  }
-  if (!has_put(member, round)) return false;
-  const auto theirs = contribution(member, round);
-  const auto* const from = theirs.bytes;
-  switch (get_) {
-    case Get::root_whole:
-      copy_out(problem_.output + begin, from, length);
-      break;
-    case Get::root_block:
-      copy_out(problem_.output + begin, from + own_block * theirs.stride, length);
-      break;
-    case Get::all_whole:
-      copy_out(problem_.output + block * unit_bytes_ + begin, from, length);
-      break;
-    case Get::all_blocks:
-      copy_out(problem_.output + block * unit_bytes_ + begin, from + own_block * theirs.stride,
-               length);
-      break;
-    default:
-      break;
-  }
-  return true;
-}
-
-bool SharedCall::try_get() {
-  if (get_ == Get::root_whole || get_ == Get::root_block) {
-    if (!get_from(problem_.root)) return false;
-  } else {
-    for (; member_ != room_->rank(); member_ = next(member_)) {
-      if (!get_from(member_)) return false;
-    }
-    member_ = next(room_->rank());
-  }
-  ++got_rounds_;
-  say_read(got_rounds_);
-  return true;
-}
-
-void SharedCall::say_read(std::uint64_t rounds) {
-  room_->self().part->read.value.store(first_ + rounds, std::memory_order_release);
-  ring();
-}
-
-/// A small call rings once, at the end of what it can do now: to ring waits until what was written
-/// is seen by others, and their answer may be here before that.
-void SharedCall::ring() {
-  if (!fits_cell_) return room_->ring();
-  ring_is_due_ = true;
-}
-
-void SharedCall::copy_own_block() const {
-  const auto own = static_cast<std::size_t>(room_->rank()) * unit_bytes_;
-  const auto copy = [&](std::byte* to, const std::byte* from) {
-    if (to != from) copy_out(to, from, unit_bytes_);
-  };
-  if (get_ == Get::all_whole) {
-    copy(problem_.output + own, problem_.input);
-  } else if (get_ == Get::all_blocks) {
-    copy(problem_.output + own, problem_.input + own);
-  } else if (problem_.operation == Operation::scatter && is_root()) {
-    copy(problem_.output, problem_.input + own);
-  }
 }
 
 /// Pieces of a few lines are not worth it.

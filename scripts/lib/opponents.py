@@ -13,6 +13,7 @@ ALL = "fan-out,broadcast,all-reduce,reduce,all-gather,reduce-scatter,gather,scat
 # Keeps what malloc has got from the kernel: Open MPI allocates its scratch anew at each call.
 HEAP = {"MALLOC_MMAP_THRESHOLD_": "2147483648", "MALLOC_TRIM_THRESHOLD_": "8589934592"}
 YIELD = ["--mca", "mpi_yield_when_idle", "1"]
+PEERS = os.environ.get("TUTTI_PEERS", "/opt/peers")
 NO_NCCL_MULTICAST = {"NCCL_NVLS_ENABLE": os.environ.get("NCCL_NVLS_ENABLE", "0")}
 
 
@@ -24,6 +25,7 @@ class Opponent:
     environment: dict = field(default_factory=dict)
     bench: list = field(default_factory=list)
     launcher: str = "mpirun"
+    build: str = "TUTTI_BUILD"  # the variable with the build that links its MPI
     asked_for: bool = False  # only where it is named
 
     def conditions(self):
@@ -43,7 +45,10 @@ OPPONENTS = {
     "openmpi-sm": open_mpi("sm"),
     "openmpi-han": open_mpi("han"),
     "openmpi-adapt": open_mpi("adapt"),
-    "mpich": Opponent("mpi", launcher="mpirun.mpich"),
+    "openmpi5": Opponent("mpi", launcher=f"{PEERS}/openmpi/bin/mpirun", build="TUTTI_OPENMPI5_BUILD"),
+    "openmpi5-best": Opponent("mpi", options=YIELD, environment=HEAP, launcher=f"{PEERS}/openmpi/bin/mpirun", build="TUTTI_OPENMPI5_BUILD"),
+    "mpich": Opponent("mpi", launcher="mpirun.mpich", build="TUTTI_MPICH_BUILD"),
+    "mpich5": Opponent("mpi", launcher=f"{PEERS}/mpich/bin/mpirun", build="TUTTI_MPICH5_BUILD"),
     "gloo": Opponent("gloo"),
     "nccl": Opponent("nccl", environment=NO_NCCL_MULTICAST, bench=["--backend", "nccl"], asked_for=True),
     "nccl-graph": Opponent("nccl", environment=NO_NCCL_MULTICAST, bench=["--backend", "nccl", "--graph"], asked_for=True),
@@ -57,7 +62,7 @@ def fail(sentence):
 
 
 def tutti_for(opponent):
-    build = os.environ.get("TUTTI_MPICH_BUILD" if opponent.launcher == "mpirun.mpich" else "TUTTI_BUILD", "")
+    build = os.environ.get(opponent.build, "")
     return Path(build) / "apps" / "tutti" if build else None
 
 
@@ -65,7 +70,9 @@ def why_not(opponent):
     """Why it can't be run here; None if it can."""
     tutti = tutti_for(opponent)
     if tutti is None or not shutil.which(opponent.launcher):
-        return "MPICH is not installed (apt install mpich libmpich-dev)" if opponent.launcher != "mpirun" else "there is no mpirun"
+        if opponent.launcher == "mpirun":
+            return "there is no mpirun"
+        return f"{opponent.launcher} or a build for it is missing (apt install mpich libmpich-dev; scripts/peers openmpi mpich)"
     if opponent.peer == "gloo":
         version = subprocess.run([tutti, "--version"], capture_output=True, text=True, check=True).stdout
         if "Gloo, to compare with: not" in version:
@@ -75,8 +82,10 @@ def why_not(opponent):
 
 def placement(launcher, ranks):
     """A core a rank where there are enough; else as the launcher calls it."""
-    if launcher != "mpirun":
+    if "mpich" in launcher:
         return []
+    if "/" in launcher and ranks > len(os.sched_getaffinity(0)):
+        return ["--map-by", ":oversubscribe", "--bind-to", "none"]
     return ["--bind-to", "core"] if ranks <= len(os.sched_getaffinity(0)) else ["--oversubscribe", "--bind-to", "none"]
 
 
