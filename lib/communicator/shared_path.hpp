@@ -28,7 +28,7 @@ class SharedPath {
  private:
   control::Plane& plane_;
   transport::Room room_;
-  engine::CopyChoice copies_;
+  CopyChoice copies_;
   int spins_;
 };
 

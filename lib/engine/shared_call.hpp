@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "engine/copy_choice.hpp"
+#include "base/copy_choice.hpp"
 #include "engine/reduce.hpp"
 #include "transport/arena.hpp"
 #include "tutti/operation.hpp"

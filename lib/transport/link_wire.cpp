@@ -59,7 +59,7 @@ bool LinkWire::settle() {
   return true;
 }
 
-ssize_t LinkWire::write(std::span<const iovec> parts) {
+ssize_t LinkWire::write(std::span<const iovec> parts, bool streaming) {
   if (!settled_) {
     errno = EAGAIN;
     return -1;
@@ -69,7 +69,7 @@ ssize_t LinkWire::write(std::span<const iovec> parts) {
     errno = EPIPE;
     return -1;
   }
-  const auto written = out_->write(parts);
+  const auto written = out_->write(parts, streaming);
   if (written > 0) {
     wake_peer();
     return static_cast<ssize_t>(written);

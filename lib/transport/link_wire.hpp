@@ -31,8 +31,8 @@ class LinkWire {
   [[nodiscard]] explicit operator bool() const { return static_cast<bool>(socket_); }
   [[nodiscard]] int fd() const { return socket_.get(); }
 
-  /// As recvmsg() and sendmsg(), without ever blocking.
-  ssize_t write(std::span<const iovec> parts);
+  /// As recvmsg() and sendmsg(), without ever blocking. `streaming`: into a ring, past the caches.
+  ssize_t write(std::span<const iovec> parts, bool streaming = false);
   ssize_t read(std::span<const iovec> parts, bool ahead = true);
   [[nodiscard]] bool holds_back() const { return !has_rings_ && socket_.holds_back(); }
   [[nodiscard]] std::string explain(int number) const { return socket_.explain(number); }

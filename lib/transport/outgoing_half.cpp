@@ -11,6 +11,8 @@
 namespace tutti::transport {
 namespace {
 
+// Shorter messages always go through the caches.
+constexpr std::size_t least_chosen_bytes = std::size_t{256} << 10;
 // Grants come before their calls, so streams without requests pile up; more than this is no honest
 // peer.
 constexpr std::size_t most_streams = std::size_t{1} << 16;
@@ -25,6 +27,7 @@ OutgoingHalf::OutgoingHalf(int peer, std::size_t eager_bytes, CallInspector& ins
 
 void OutgoingHalf::connect(LinkWire wire) {
   wire_ = std::move(wire);
+  if (wire_.has_rings()) copies_ = std::make_unique<CopyChoice>();
 }
 
 void OutgoingHalf::fail(std::string reason) {
@@ -56,6 +59,7 @@ void OutgoingHalf::abandon(const std::string& reason) {
   fail(reason);
   streams_.clear();
   current_.reset();
+  copied_ = nullptr;
 }
 
 bool OutgoingHalf::write() {
@@ -110,6 +114,7 @@ bool OutgoingHalf::start_frame(Stream& stream) {
         encode({.kind = FrameKind::want, .position = stream.sent, .call = stream.call});
     return true;
   }
+  if (copies_ && request.taken == 0) begin_copies(request);
   const auto payload = std::min<std::uint64_t>({left, allowed, most_payload_bytes});
   frame.payload = static_cast<std::uint32_t>(payload);
   if (frame.kind == FrameKind::eager) credit_ -= payload;
@@ -143,7 +148,8 @@ bool OutgoingHalf::send_current() {
       count = 1;
       parts[0].iov_len = std::min(parts[0].iov_len, most_written_);
     }
-    const auto result = wire_.write(std::span(parts).first(count));
+    const auto result = wire_.write(std::span(parts).first(count),
+                                    request == copied_ && streaming_ == Streaming::both);
     if (result < 0) {
       blocked_ = errno == EAGAIN || errno == EWOULDBLOCK;
       if (!blocked_) fail(wire_.explain(errno));
@@ -160,9 +166,26 @@ bool OutgoingHalf::send_current() {
   }
   if (request != nullptr) request->names_call = false;
   // Its owner may use its memory for another at once.
-  if (request != nullptr && request->done()) current.stream->requests.pop_front();
+  if (request != nullptr && request->done()) {
+    if (request == copied_) end_copies(*request);
+    current.stream->requests.pop_front();
+  }
   current_.reset();
   return true;
+}
+
+/// What is copied into a ring only is like a broadcast's root: it reads nothing.
+void OutgoingHalf::begin_copies(const SendRequest& request) {
+  if (request.from.size() < least_chosen_bytes) return;
+  copied_ = &request;
+  streaming_ = copies_->next({Operation::send, true, request.from.size()});
+  begun_ = std::chrono::steady_clock::now();
+}
+
+void OutgoingHalf::end_copies(const SendRequest& request) {
+  copied_ = nullptr;
+  copies_->took({Operation::send, true, request.from.size()}, streaming_,
+                std::chrono::steady_clock::now() - begun_);
 }
 
 bool OutgoingHalf::read() {

@@ -1,10 +1,13 @@
 #pragma once
 
+#include <chrono>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
+#include "base/copy_choice.hpp"
 #include "transport/frame.hpp"
 #include "transport/link_wire.hpp"
 #include "transport/links.hpp"
@@ -70,6 +73,8 @@ class OutgoingHalf {
   bool start_next_frame();
   bool start_frame(Stream& stream);
   bool send_current();
+  void begin_copies(const SendRequest& request);
+  void end_copies(const SendRequest& request);
   bool on_frame(const Frame& frame);
 
   int peer_;
@@ -82,6 +87,11 @@ class OutgoingHalf {
   std::optional<Current> current_;
   std::uint64_t credit_;
   bool blocked_ = false;
+  // Of long messages through a ring: how the one that is on its way is copied, and since when.
+  std::unique_ptr<CopyChoice> copies_;
+  const SendRequest* copied_ = nullptr;
+  Streaming streaming_ = Streaming::none;
+  std::chrono::steady_clock::time_point begun_{};
   std::size_t most_written_ = 0;
   FrameHeader incoming_{};
   std::size_t incoming_bytes_ = 0;

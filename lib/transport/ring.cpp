@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/copy.hpp"
+
 namespace tutti::transport {
 namespace {
 
@@ -11,7 +13,8 @@ constexpr std::size_t piece_bytes = std::size_t{16} << 10;
 
 }  // namespace
 
-std::size_t RingWriter::write(std::span<const iovec> parts) {
+std::size_t RingWriter::write(std::span<const iovec> parts, bool streaming) {
+  const auto copy = streaming ? stream_bytes : copy_bytes;
   const auto begin = written_;
   const auto limit = state_->read.load(std::memory_order_acquire) + bytes_.size();
   std::size_t hidden = 0;
@@ -22,7 +25,7 @@ std::size_t RingWriter::write(std::span<const iovec> parts) {
       const auto at = static_cast<std::size_t>(written_ & (bytes_.size() - 1));
       const auto length = std::min(
           {left, bytes_.size() - at, static_cast<std::size_t>(limit - written_), piece_bytes});
-      std::memcpy(bytes_.data() + at, from, length);
+      copy(bytes_.data() + at, from, length);
       from += length;
       left -= length;
       written_ += length;

@@ -25,8 +25,8 @@ class RingWriter {
   [[nodiscard]] bool has_room() const {
     return written_ - state_->read.load(std::memory_order_acquire) < bytes_.size();
   }
-  /// Copies as much as fits; returns how much.
-  std::size_t write(std::span<const iovec> parts);
+  /// Copies as much as fits, past the caches if `streaming`; returns how much.
+  std::size_t write(std::span<const iovec> parts, bool streaming = false);
 
  private:
   void publish() { state_->written.store(written_, std::memory_order_release); }

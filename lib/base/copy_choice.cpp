@@ -1,10 +1,10 @@
-#include "engine/copy_choice.hpp"
+#include "base/copy_choice.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <limits>
 
-namespace tutti::engine {
+namespace tutti {
 namespace {
 
 // A kind is tried twice in a row: the second call finds the data where the first has left it. So
@@ -53,4 +53,4 @@ void CopyChoice::took(const Kind& kind, Streaming streaming, Duration time) {
       static_cast<std::uint32_t>(std::clamp(of_a_mebibyte, 0.0, most)));
 }
 
-}  // namespace tutti::engine
+}  // namespace tutti

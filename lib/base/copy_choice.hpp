@@ -7,16 +7,17 @@
 
 #include "tutti/operation.hpp"
 
-namespace tutti::engine {
+namespace tutti {
 
-/// Which copies of a call through shared memory go past the caches of the processor.
+/// Which copies of a call through shared memory, or of a message through a ring in it, go past the
+/// caches of the processor.
 enum class Streaming : std::uint8_t {
   none,
   out,   ///< into the caller's memory, which is not read again soon
   both,  ///< into shared memory, too
 };
 
-/// How calls through shared memory copy.
+/// How calls and messages through shared memory copy.
 ///
 /// Caches carry data between cores that share one faster than memory, between others several times
 /// slower; and on a virtual machine that changes from second to second. So it is measured: for
@@ -64,4 +65,4 @@ class CopyChoice {
   std::array<Case, operations * roles * sizes> cases_{};
 };
 
-}  // namespace tutti::engine
+}  // namespace tutti

@@ -1,12 +1,12 @@
 // Which kind of copy a call takes.
-#include "engine/copy_choice.hpp"
+#include "base/copy_choice.hpp"
 
 #include <set>
 #include <vector>
 
 #include "support/catch.hpp"
 
-namespace tutti::engine::test {
+namespace tutti::test {
 
 namespace {
 
@@ -84,4 +84,4 @@ TEST_CASE("a longer call of the same kind of size does not look slower") {
   }
 }
 
-}  // namespace tutti::engine::test
+}  // namespace tutti::test
