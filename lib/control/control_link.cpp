@@ -111,7 +111,13 @@ void ControlLink::write() {
 void ControlLink::close(int number) {
   open_ = false;
   reactor_.remove(socket_.get());
-  socket_.reset();
+  if (number == EBADMSG) {
+    // What is still to be read would make a reset of a close, and that may overtake the alert by
+    // which the other end learns the same.
+    ::shutdown(socket_.get(), SHUT_WR);
+  } else {
+    socket_.reset();
+  }
   outgoing_.clear();
   events_.closed(number);
 }

@@ -48,6 +48,7 @@ class Plane::Worker {
   void on_connection(rendezvous::Connection connection);
   void add_link(rendezvous::Connection connection);
   void on_link_closed(int peer, int number);
+  void on_link_corrupted(int peer);
   void watch_processes();
   void on_process_ended(int peer);
   void on_message(const Message& message);

@@ -12,6 +12,9 @@
 namespace tutti::control {
 namespace {
 
+// How long ranks have to agree that the link between two of them is corrupted.
+constexpr std::chrono::milliseconds corrupted_patience{1000};
+
 // A process may end right after its goodbye, which comes another way than the kernel's word.
 constexpr std::chrono::milliseconds goodbye_grace{10};
 
@@ -57,7 +60,7 @@ void Plane::Worker::on_process_ended(int peer) {
 }
 
 void Plane::Worker::on_link_closed(int peer, int number) {
-  if (number == EBADMSG) return lost(peer, LossReason::link_corrupted);
+  if (number == EBADMSG) return on_link_corrupted(peer);
   const bool silent = number == ETIMEDOUT || number == EHOSTUNREACH || number == ENETUNREACH;
   if (silent && !peers_.on_this_host(peer)) {
     // The host's kernel does not answer, so it answers for none of its ranks. Their links would
@@ -73,6 +76,28 @@ void Plane::Worker::on_link_closed(int peer, int number) {
   if (!processes_.contains(peer)) return lost(peer, reason);
   // On this host the kernel is about to say more precisely what happened.
   reactor_.after(2 * goodbye_grace, [this, peer, reason] { lost(peer, reason); });
+}
+
+/// Both ends live, so neither is lost, and no survivors may go on without the other. The verdict is
+/// agreed on by the other ranks' links; where these don't lead to it, each end is on its own.
+void Plane::Worker::on_link_corrupted(int peer) {
+  const int first = std::min(peer, peers_.rank());
+  const int second = std::max(peer, peers_.rank());
+  const Finding finding{
+      .code = ErrorCode::system,
+      .culprits = {first, second},
+      .sentence = fmt::format("the encrypted control link between {} and {} was tampered with or "
+                              "damaged: what came was not what was sent",
+                              peers_.describe(first), peers_.describe(second)),
+      .origin = peers_.rank()};
+  const auto end_alone = [this, finding] {
+    if (!consensus_.verdict()) decided(finding);
+  };
+  consensus_.found(finding);
+  const bool is_cut_off = std::none_of(links_.begin(), links_.end(),
+                                       [](const auto& link) { return link.second->is_open(); });
+  if (is_cut_off) return end_alone();
+  reactor_.after(corrupted_patience, end_alone);
 }
 
 void Plane::Worker::lost(int peer, LossReason reason) {

@@ -66,20 +66,35 @@ bool is_read_on_the_path(bool encrypted) {
   return seen.find(pattern) != std::string::npos;
 }
 
+bool goes_on(Communicator& communicator) {
+  try {
+    static_cast<void>(communicator.shrink({.timeout = 3s}));
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 struct Bent {
   std::vector<Report> reports;
   bool done = false;
 };
 
 /// One bit is flipped on the path, in the first link of that kind and well behind its handshake.
-Bent run_bent(LinkKind kind, bool encrypted) {
-  Relay relay(2);
-  auto job = detoured_job(2, relay, encrypted, [](Rank& rank, Communicator& communicator) {
+Bent run_bent(LinkKind kind, int size) {
+  Relay relay(size);
+  auto job = detoured_job(size, relay, true, [kind](Rank& rank, Communicator& communicator) {
     std::vector<float> data(50'000);
-    // Long enough for the control links to have something to say.
-    for (int round = 0; round < 2000; ++round) {
-      reduce_and_check(rank, communicator, data);
-      if (round % 10 == 0 && rank.rank() == 1) std::this_thread::sleep_for(120ms);
+    try {
+      // Long enough for the control links to have something to say.
+      for (int round = 0; round < 2000; ++round) {
+        reduce_and_check(rank, communicator, data);
+        if (round % 10 == 0 && rank.rank() == 1) std::this_thread::sleep_for(120ms);
+      }
+    } catch (const Error&) {
+      // Both ends live: neither may go on without the other.
+      if (kind == LinkKind::control) expect(!goes_on(communicator), "SHRINK WENT ON");
+      throw;
     }
     return "done";
   });
@@ -143,19 +158,31 @@ TEST_CASE("who is on the path reads plain links, and not encrypted ones") {
 }
 
 TEST_CASE("a bit changed on the path ends an encrypted job with an error that names the peer") {
-  for (const auto kind : {LinkKind::data, LinkKind::control}) {
-    CAPTURE(static_cast<int>(kind));
-    const auto bent = run_bent(kind, true);
+  const auto bent = run_bent(LinkKind::data, 2);
+  INFO(describe(bent.reports));
+  REQUIRE(bent.done);
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    REQUIRE(bent.reports[rank].failure);
+    const auto& sentence = bent.reports[rank].failure->sentence;
+    CHECK(bent.reports[rank].failure->code != ErrorCode::timeout);
+    CHECK_FALSE(bent.reports[rank].failure->culprits.empty());
+    CHECK(sentence.find(fmt::format("rank {}", 1 - rank)) != std::string::npos);
+    CHECK(sentence.find("changed on the way") != std::string::npos);
+  }
+}
+
+TEST_CASE("a bit changed on a control link makes no survivors: all hear of its two ends") {
+  for (const int size : {2, 3, 5}) {
+    CAPTURE(size);
+    const auto bent = run_bent(LinkKind::control, size);
     INFO(describe(bent.reports));
     REQUIRE(bent.done);
-    for (std::size_t rank = 0; rank < 2; ++rank) {
-      REQUIRE(bent.reports[rank].failure);
-      const auto& sentence = bent.reports[rank].failure->sentence;
-      CHECK(bent.reports[rank].failure->code != ErrorCode::timeout);
-      CHECK_FALSE(bent.reports[rank].failure->culprits.empty());
-      CHECK(sentence.find(fmt::format("rank {}", 1 - rank)) != std::string::npos);
-      CHECK((sentence.find("changed on the way") != std::string::npos ||
-             sentence.find("tampered with") != std::string::npos));
+    for (const auto& report : bent.reports) {
+      REQUIRE(report.failure);
+      CHECK(report.failure->code == ErrorCode::system);
+      CHECK(report.failure->culprits.size() == 2);
+      CHECK(report.failure->culprits == bent.reports[0].failure->culprits);
+      CHECK(report.failure->sentence.find("tampered with or damaged") != std::string::npos);
     }
   }
 }
