@@ -2,8 +2,10 @@
 // that end.
 #include <sys/epoll.h>
 #include <sys/syscall.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "control/descriptors.hpp"
@@ -14,7 +16,6 @@ namespace {
 
 // How long ranks have to agree that the link between two of them is corrupted.
 constexpr std::chrono::milliseconds corrupted_patience{1000};
-
 // A process may end right after its goodbye, which comes another way than the kernel's word.
 constexpr std::chrono::milliseconds goodbye_grace{10};
 

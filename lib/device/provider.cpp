@@ -118,8 +118,9 @@ Provider::Opened Provider::open_best(control::Plane& plane, const control::Group
       failed = true;
     }
   }
-  if (group.id == 0 || failed)
-    reason_ += "; buffers in device memory are staged through host memory";
+  // After a loss it may stand there already.
+  constexpr std::string_view staged = "; buffers in device memory are staged through host memory";
+  if ((group.id == 0 || failed) && !reason_.ends_with(staged)) reason_ += staged;
   if (failed) {
     told_ = true;
     warn(group, reason_);

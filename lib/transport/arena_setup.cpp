@@ -12,8 +12,9 @@
 namespace tutti::transport {
 namespace {
 
-// Handing the segment round takes less than a millisecond; who has not come by then is in trouble.
-constexpr std::chrono::seconds leading_limit{2};
+// Handing the segment round takes less than a millisecond, but on a loaded host some ranks come
+// seconds later than others. This part of the set-up's time they have for it.
+constexpr int leading_part = 4;
 // Somebody who connects and says nothing holds up the others for no longer.
 constexpr std::chrono::milliseconds stranger_limit{100};
 constexpr std::chrono::milliseconds look_around{5};
@@ -42,9 +43,7 @@ ArenaSetup::Outcome ArenaSetup::finish(const rendezvous::Peers& peers, Deadline 
   if (local_.size() < 2) return {};
   if (!leads()) return follow(peers, deadline, cancelled);
   // The others wait for the decision until the deadline.
-  const auto half = deadline.remaining() / 2;
-  const auto limit = meets_anew() ? half : std::min<std::chrono::nanoseconds>(leading_limit, half);
-  auto outcome = lead(peers, Deadline::after(limit), cancelled);
+  auto outcome = lead(peers, Deadline::after(deadline.remaining() / leading_part), cancelled);
   socket_.reset();
   followers_.clear();
   return outcome;

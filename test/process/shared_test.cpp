@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <thread>
 
 #include "algorithm/choice.hpp"
 #include "base/shape.hpp"
@@ -247,6 +248,19 @@ TEST_CASE("ranks without memory to share, or told not to, talk over links") {
     });
     CHECK(trouble(reports) == "");
   }
+}
+
+TEST_CASE("a rank that comes for the shared memory some seconds late gets it") {
+  const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
+    rank.bootstrap().after = [&](int number) {
+      if (number == 3 && rank.rank() == 1) std::this_thread::sleep_for(2500ms);
+    };
+    auto& communicator = rank.communicator({.timeout = 30s});
+    all_reduce_once(communicator, 1000);
+    expect(communicator.latest_algorithm() == "shared", "NOT SHARED");
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
 }
 
 TEST_CASE("more communicators than rooms in shared memory, and rooms used again") {

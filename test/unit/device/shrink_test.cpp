@@ -103,4 +103,36 @@ TEST_CASE("after a loss buffers in device memory are staged as they were before"
   CHECK(reports[2].text == "1 of 2");
 }
 
+TEST_CASE("why buffers are staged is told as it was where it is told only after a loss") {
+  Job job(3, [&](Rank& rank) -> std::string {
+    set("FAKE_GPU_MIG", "1");
+    std::string told;
+    auto& first = rank.communicator(
+        {.timeout = 20s, .log = [&](LogLevel, const std::string& line) { told += line; }});
+    DeviceMemory memory(first.device());
+    try {
+      while (true) {
+        first.barrier();
+        rank.mark();
+      }
+    } catch (const Error& error) {
+      expect(error.code() == ErrorCode::peer_lost, error.sentence());
+    }
+    auto rest = first.shrink();
+    const auto wrong = gpu_test::check(rest, memory, {.count = 1000}, 7);
+    expect(wrong.empty(), wrong);
+    rest.finalize();
+    return told;
+  });
+  job.await_marks_of_all(3);
+  job.signal(2, SIGKILL);
+  const auto reports = job.finish(60s);
+  INFO(tutti::test::describe(reports));
+  const std::string_view staged = "staged through host memory";
+  const auto& told = reports[0].text;
+  const auto at = told.find(staged);
+  REQUIRE(at != std::string::npos);
+  CHECK(told.find(staged, at + 1) == std::string::npos);
+}
+
 }  // namespace tutti::device::test
