@@ -1,8 +1,8 @@
 // How the control thread finds deaths: by the kernel's word of processes of this host, and by links
 // that end.
+#include <fmt/format.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
