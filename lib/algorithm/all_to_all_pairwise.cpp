@@ -1,10 +1,11 @@
-// All-to-all, pairwise exchange: in round t, ranks whose sum is t, modulo p, exchange their blocks.
+// All-to-all, pairwise exchange: in round t, ranks whose sum is t, modulo c, exchange their blocks,
+// where c is p if that is odd, else p − 1; then rank p − 1 takes the place of who would be alone.
 // Also for blocks of different lengths.
 //
-//     p = 4, partner of a rank:                 rounds        p
-//     round       0  1  2  3                    bytes sent    all blocks but the own
-//     rank 0      –  1  2  3                    scratch       none; in place 8 chunks
-//     rank 1      3  0  –  2 …                  chosen        all but very small blocks; always for
+//     p = 4, partner of a rank:                 rounds        p − 1; p if that is odd
+//     round       0  1  2                       bytes sent    all blocks but the own
+//     rank 0      3  1  2                       scratch       none; in place 8 chunks
+//     rank 1      2  0  3 …                     chosen        all but very small blocks; always for
 //                                                             all_to_all_v
 //
 // Paper: R. Thakur, R. Rabenseifner and W. Gropp, Optimization of Collective Communication
@@ -27,6 +28,7 @@ namespace tutti::algorithm {
 namespace {
 
 constexpr std::int64_t chunks_a_pass = 8;
+constexpr int long_block_window = 8;
 
 class Pairwise {
  public:
@@ -38,7 +40,7 @@ class Pairwise {
 
   // Blocks of different lengths: each is one step.
   Schedule run_whole() {
-    for (int round = 0; round < problem_.size; ++round) {
+    for (int round = 0; round < rounds(); ++round) {
       const int peer = partner(round);
       if (peer == problem_.rank) continue;
       append_round(schedule_, {1,
@@ -55,8 +57,11 @@ class Pairwise {
     const std::int64_t chunk = even_chunk(problem_, problem_.count);
     const std::int64_t chunks = std::min(chunks_a_pass, divide_up(problem_.count, chunk));
     schedule_.passes = divide_up(problem_.count, chunks * chunk);
+    // Of long blocks a few chunks at a time, so that a rank mostly talks to one partner, and each
+    // link carries one stream: streams that share one do not end together.
+    if (chunks > 1) schedule_.window = long_block_window;
     if (problem_.in_place) schedule_.scratch_elements = chunks * chunk;
-    for (int round = 0; round < problem_.size; ++round) {
+    for (int round = 0; round < rounds(); ++round) {
       const int peer = partner(round);
       if (peer != problem_.rank)
         append_round(schedule_, {1, chunks, exchange(peer, chunk, chunks * chunk)});
@@ -70,9 +75,24 @@ class Pairwise {
   }
 
  private:
-  // In the round of its own, a rank has nobody.
+  /// In the round of its own, a rank has nobody. An even number of ranks needs no such rounds: the
+  /// last one takes the place of who would have nobody.
   [[nodiscard]] int partner(int round) const {
-    return (round + problem_.size - problem_.rank) % problem_.size;
+    const bool is_even = problem_.size % 2 == 0;
+    const int circle = is_even ? problem_.size - 1 : problem_.size;
+    const auto across = [&](int rank) { return (round + circle - rank) % circle; };
+    if (!is_even) return across(problem_.rank);
+    if (problem_.rank < circle) {
+      const int peer = across(problem_.rank);
+      return peer == problem_.rank ? circle : peer;
+    }
+    for (int rank = 0; rank < circle; ++rank) {
+      if (across(rank) == rank) return rank;
+    }
+    return problem_.rank;
+  }
+  [[nodiscard]] int rounds() const {
+    return problem_.size % 2 == 0 ? problem_.size - 1 : problem_.size;
   }
 
   void copy_own() {

@@ -30,7 +30,7 @@ CheckedRank::CheckedRank(int rank, int size, const Schedule& schedule, Layout la
       size_(size),
       schedule_(schedule),
       in_place_(layout.in_place),
-      window_(window),
+      window_(schedule.window == 0 ? window : std::min(window, schedule.window)),
       cursor_(schedule),
       memory_{std::move(layout.input), std::move(layout.output), {}},
       wanted_(std::move(layout.wanted)) {

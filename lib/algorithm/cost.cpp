@@ -241,7 +241,7 @@ std::int64_t rounds_of(const CostQuestion& question) {
   if (is("ring")) return reduces_all ? 2 * (p - 1) : p - 1;
   if (is("rabenseifner")) return 2 * log;
   if (is("slices")) return 2 * (p - 1);
-  if (is("pairwise")) return question.operation == Operation::all_to_all ? p : p - 1;
+  if (is("pairwise")) return question.operation == Operation::all_to_all && p % 2 != 0 ? p : p - 1;
   if (is("direct")) return 1;
   if (is("recursive_doubling"))
     return std::has_single_bit(static_cast<unsigned>(p)) ? log : log - 1 + 2;

@@ -117,6 +117,9 @@ struct Schedule {
   std::int64_t scratch_elements = 0;  ///< size of Buffer::scratch
   /// All loops are executed so many times, each time on the next segment of the data.
   std::int64_t passes = 1;
+  /// Of consecutive steps, so many are in flight at most; 0: as many as whoever runs it can. All
+  /// ranks of a call have the same.
+  int window = 0;
 };
 
 /// Walks through a schedule, one step at a time, in constant memory.

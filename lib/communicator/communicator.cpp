@@ -114,7 +114,10 @@ Work Communicator::start(const Message& message, const Call& call) {
 std::shared_ptr<void> Communicator::allocate_bytes(std::size_t bytes) {
   if (const auto& arena = state_->job->arena) {
     if (auto* const piece = arena->heap().take(bytes)) {
-      return {piece, [arena](std::byte* memory) { arena->heap().give_back(memory); }};
+      // In a forked child the memory is still the parent's.
+      return {piece, [arena, owner = ::getpid()](std::byte* memory) {
+                if (::getpid() == owner) arena->heap().give_back(memory);
+              }};
     }
   }
   constexpr std::size_t page = 4096;

@@ -278,7 +278,21 @@ void HostBackend::prepare_shared(engine::Task& task, const control::PastCall& pa
 
 void HostBackend::run_shared(const CheckedCollective& call, const CallSettings& settings) {
   auto [past, shared] = begin_shared(call);
-  if (shared_->run(shared)) return history_->end(past.ticket);
+  try {
+    if (shared_->run(shared)) return history_->end(past.ticket);
+  } catch (const Error& error) {
+    // The others wait for this rank.
+    const auto& peers = plane_.peers();
+    static_cast<void>(plane_.report_and_wait(
+        {.code = ErrorCode::aborted,
+         .culprits = {peers.rank()},
+         .sentence = fmt::format("{}: {} failed: {}", peers.describe(peers.rank()),
+                                 describe(past.call), error.sentence()),
+         .origin = peers.rank()},
+        std::chrono::milliseconds(500)));
+    history_->end(past.ticket);
+    throw;
+  }
   engine::Task task(history_);
   prepare_shared(task, past, settings);
   task.shared = &shared;

@@ -59,7 +59,10 @@ bool SharedPath::run(engine::SharedCall& call) const {
   Clock::time_point yielding_since;
   while (true) {
     const auto progress = call.advance();
-    if (progress == engine::SharedCall::Progress::done) return true;
+    if (progress == engine::SharedCall::Progress::done) {
+      // After a verdict a lender has its memory back, and may have written to it.
+      return !(call.has_borrowed() && plane_.failed());
+    }
     if (progress == engine::SharedCall::Progress::moved) {
       idle = 0;
       continue;

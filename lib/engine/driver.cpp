@@ -207,7 +207,6 @@ void Driver::activate(Task& task) {
 void Driver::activate_message(Task& task) {
   auto& exchange = task.exchange.emplace();
   const auto& group = *task.late.group;
-  // What the peer has already sent is to be taken before this rank's own bytes wake it.
   if (task.receives) {
     const int from = group.world_of(task.recv_call.signature.root);
     checker_.add_message(from, task.recv_call);
@@ -232,7 +231,8 @@ bool Driver::advance(Task& task) {
       idle_since_.reset();
       shared_has_moved_ = true;
     }
-    return progress == SharedCall::Progress::done;
+    return progress == SharedCall::Progress::done &&
+           !(task.shared->has_borrowed() && plane_.failed());
   }
   if (task.is_message) {
     if (!task.exchange) activate_message(task);

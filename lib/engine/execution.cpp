@@ -1,5 +1,6 @@
 #include "engine/execution.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "tutti/error.hpp"
@@ -48,6 +49,9 @@ bool is_recv(const Step& step) {
 Execution::Execution(const algorithm::Schedule& schedule, const Memory& memory, const Names& names,
                      transport::Links& links)
     : cursor_(schedule),
+      most_in_flight_(schedule.window == 0
+                          ? window
+                          : std::min(window, static_cast<std::size_t>(schedule.window))),
       memory_(memory),
       send_call_(&names.send_call),
       recv_call_(&names.recv_call),
@@ -81,7 +85,7 @@ bool Execution::reap() {
 
 bool Execution::refill() {
   bool changed = false;
-  while (count_ < window && !cursor_at_end_) {
+  while (count_ < most_in_flight_ && !cursor_at_end_) {
     auto& slot = at(count_);
     slot.state = State::waiting;
     if (!cursor_.next(slot.step)) {

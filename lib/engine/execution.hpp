@@ -70,6 +70,7 @@ class Execution {
   [[nodiscard]] const std::byte* readable(algorithm::Buffer buffer) const;
 
   algorithm::Cursor cursor_;
+  std::size_t most_in_flight_;
   Memory memory_;
   const transport::CallContext* send_call_;
   const transport::CallContext* recv_call_;

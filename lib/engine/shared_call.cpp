@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-
 namespace tutti::engine {
 namespace {
-
 
 constexpr std::size_t line = 64;
 // Up to here each rank combines everything by itself: one meeting of the ranks instead of two, for
@@ -162,10 +160,15 @@ bool SharedCall::is_over() {
   if (!lends()) return true;
   // The others read the caller's own memory.
   for (int m = 0; m < room_->size(); ++m) {
-    auto& member = room_->member(m);
-    if (m != room_->rank() && !has_read_all(member)) return false;
+    if (reads_loans(m) && !has_read_all(room_->member(m))) return false;
   }
   return true;
+}
+
+bool SharedCall::reads_loans(int member) const {
+  const bool by_root_only =
+      problem_.operation == Operation::reduce || problem_.operation == Operation::gather;
+  return member != room_->rank() && (!by_root_only || member == problem_.root);
 }
 
 bool SharedCall::has_read_all(transport::Room::Member& member) const {
@@ -217,8 +220,8 @@ std::vector<int> SharedCall::awaited() {
       } else if (!from_root || m == problem_.root) {
         waits |= !has_put(m, got_rounds_);
       }
-    } else if (got_rounds_ == rounds_ && lends()) {
-      waits |= !has_read_all(room_->member(m));
+    } else if (combined_rounds_ == rounds_ && got_rounds_ == rounds_ && lends()) {
+      waits |= reads_loans(m) && !has_read_all(room_->member(m));
     }
     if (waits) result.push_back(m);
   }

@@ -66,6 +66,8 @@ class SharedCall {
   [[nodiscard]] int stranger() const { return stranger_; }
   /// Members that the call waits for now.
   [[nodiscard]] std::vector<int> awaited();
+  /// Whether it has read what others lent it, which is theirs again once they have a verdict.
+  [[nodiscard]] bool has_borrowed() const { return has_borrowed_; }
 
  private:
   enum class Put : std::uint8_t { nothing, signal, whole, blocks, slices };
@@ -95,6 +97,7 @@ class SharedCall {
   [[nodiscard]] Contribution contribution(int member, std::uint64_t round) const;
   [[nodiscard]] const std::byte* result(int member, std::uint64_t round, const Slice& slice) const;
   void choose_lending();
+  [[nodiscard]] bool reads_loans(int member) const;
   [[nodiscard]] bool lends() const { return lent_input_ || lent_output_; }
   [[nodiscard]] bool has_read_all(transport::Room::Member& member) const;
   [[nodiscard]] bool is_over();
@@ -145,6 +148,7 @@ class SharedCall {
   // have.
   std::optional<std::uint64_t> lent_input_;
   std::optional<std::uint64_t> lent_output_;
+  mutable bool has_borrowed_ = false;
   Streaming streaming_ = Streaming::none;
   std::chrono::steady_clock::time_point begun_at_{};
   std::size_t unit_bytes_ = 0;

@@ -54,6 +54,7 @@ SharedCall::Contribution SharedCall::contribution(int member, std::uint64_t roun
   Loan loan{};
   if (!fits_cell_) std::memcpy(&loan, cell(member, round).content, sizeof loan);
   if (loan.input == 0) return {slot(member, round), stride_};
+  has_borrowed_ = true;
   auto& heap = room_->arena().heap();
   const auto* const bytes =
       heap.address_of(room_->member(member).local_rank, loan.input - 1, input_bytes_);
@@ -64,6 +65,7 @@ const std::byte* SharedCall::result(int member, std::uint64_t round, const Slice
   Loan loan{};
   std::memcpy(&loan, cell(member, round).content, sizeof loan);
   if (loan.output == 0) return result_slot(member, round);
+  has_borrowed_ = true;
   auto& heap = room_->arena().heap();
   const auto* const bytes =
       heap.address_of(room_->member(member).local_rank, loan.output - 1, unit_bytes_);

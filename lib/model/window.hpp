@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -14,7 +15,10 @@ class Window {
   static constexpr std::size_t size = 64;  ///< as the engine's
   static constexpr std::size_t none = size;
 
-  explicit Window(const algorithm::Schedule& schedule) : cursor_(schedule) {}
+  explicit Window(const algorithm::Schedule& schedule)
+      : cursor_(schedule),
+        most_(schedule.window == 0 ? size
+                                   : std::min(size, static_cast<std::size_t>(schedule.window))) {}
 
   /// Takes the next step in; its slot, or `none` if the window is full or the schedule at its end.
   std::size_t refill();
@@ -51,6 +55,7 @@ class Window {
   void link(std::size_t slot);
 
   algorithm::Cursor cursor_;
+  std::size_t most_;
   std::array<Slot, size> slots_;
   std::array<Traces, size> traces_;
   std::size_t first_ = 0;

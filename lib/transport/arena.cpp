@@ -77,13 +77,15 @@ std::size_t Arena::bytes_for(int ranks) {
 }
 
 Descriptor Arena::make_file(int ranks) {
-  auto bytes = bytes_for(ranks);
+  auto bytes = room_bytes_for(ranks);
   // Past this limit the kernel would end the process.
   rlimit limit{};
   const bool is_limited = ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
   if (is_limited && limit.rlim_cur < bytes) {
     throw system_error(fmt::format("no shared memory of {} bytes", bytes), EFBIG);
   }
+  const bool has_links = !is_limited || limit.rlim_cur >= bytes_for(ranks);
+  if (has_links) bytes = bytes_for(ranks);
   if (!is_limited) bytes += static_cast<std::size_t>(ranks) * heap_bytes;
   Descriptor file(::memfd_create("tutti", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file) throw system_error("can't make shared memory", errno);
@@ -99,22 +101,25 @@ Descriptor Arena::make_file(int ranks) {
 Arena::Arena(Descriptor file, int local_rank, int ranks)
     : file_(std::move(file)), local_rank_(local_rank), ranks_(ranks), uses_(room_count) {
   const int seals = ::fcntl(file_.get(), F_GET_SEALS);
-  const auto bytes = static_cast<std::int64_t>(bytes_for(ranks));
+  const auto mapped = room_bytes_for(ranks);
   const auto length = static_cast<std::int64_t>(::lseek(file_.get(), 0, SEEK_END));
-  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || length < bytes) {
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || length < static_cast<std::int64_t>(mapped)) {
     throw system_error("what came is not the shared memory of this job", EINVAL);
   }
   take_memory(rank_offset(ranks_, local_rank_), part_bytes(0));
   if (local_rank_ == 0) take_memory(0, header_bytes(ranks_));
-  const auto mapped = room_bytes_for(ranks);
   void* const base = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), 0);
   if (base == MAP_FAILED) throw system_error("can't map shared memory", errno);
   base_ = static_cast<std::byte*>(base);
   // A forked child is no rank: what it does, to the end of its copies of objects, stays outside.
   ::madvise(base, mapped, MADV_DONTFORK);
-  const auto zone = static_cast<std::size_t>(length - bytes) / static_cast<std::size_t>(ranks_) /
-                    page_bytes * page_bytes;
-  heap_.emplace(file_.get(), static_cast<std::size_t>(bytes), zone, local_rank_, ranks_);
+  const auto before_heaps = bytes_for(ranks);
+  const auto file_bytes = static_cast<std::size_t>(length);
+  has_links_ = file_bytes >= before_heaps;
+  const auto zone = has_links_ ? (file_bytes - before_heaps) / static_cast<std::size_t>(ranks_) /
+                                     page_bytes * page_bytes
+                               : 0;
+  heap_.emplace(file_.get(), before_heaps, zone, local_rank_, ranks_);
   bell(local_rank_).reaches_heaps.store(heap_->is_reachable() ? 1 : 0, std::memory_order_release);
 }
 

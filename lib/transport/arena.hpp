@@ -130,16 +130,17 @@ class Arena {
   Arena& operator=(const Arena&) = delete;
   ~Arena();
 
-  /// A new file with at least bytes_for(ranks), sealed; what is beyond is for the heaps. Throws
-  /// Error{system}.
+  /// A new file, sealed: bytes_for(ranks), and the heaps; without the heaps, or the links' rings
+  /// too, where this process may not make a file so large. Its length tells. Throws Error{system}.
   [[nodiscard]] static Descriptor make_file(int ranks);
   [[nodiscard]] static std::size_t bytes_for(int ranks);
-  /// All but the links' rings: what each rank maps.
+  /// All but the links' rings and the heaps.
   [[nodiscard]] static std::size_t room_bytes_for(int ranks);
 
   [[nodiscard]] int local_rank() const { return local_rank_; }
   [[nodiscard]] int ranks() const { return ranks_; }
   [[nodiscard]] Heap& heap() { return *heap_; }
+  [[nodiscard]] bool has_links() const { return has_links_; }
 
   /// Bit r: room r is free here and every member of its latest communicator has left it. Takes
   /// memory for the rooms that are not the whole job's when first asked; without that, none is
@@ -167,6 +168,7 @@ class Arena {
   int local_rank_;
   int ranks_;
   std::byte* base_ = nullptr;
+  bool has_links_ = false;
   std::optional<Heap> heap_;
   struct Use {
     std::uint32_t communicator = 0;

@@ -43,7 +43,8 @@ ArenaSetup::Outcome ArenaSetup::finish(const rendezvous::Peers& peers, Deadline 
   if (local_.size() < 2) return {};
   if (!leads()) return follow(peers, deadline, cancelled);
   // The others wait for the decision until the deadline.
-  auto outcome = lead(peers, Deadline::after(deadline.remaining() / leading_part), cancelled);
+  auto outcome = lead(
+      peers, Deadline::after(deadline.remaining() / (meets_anew() ? 2 : leading_part)), cancelled);
   socket_.reset();
   followers_.clear();
   return outcome;
@@ -118,7 +119,8 @@ ArenaSetup::Outcome ArenaSetup::lead(const rendezvous::Peers& peers, Deadline li
 
 /// Throws where the first rank does not listen, which after a loss it may do later.
 Descriptor ArenaSetup::reach_leader(Deadline deadline, const Cancelled& cancelled) const {
-  const auto limit = Deadline::after(deadline.remaining() / 2);
+  // Shorter than the first rank waits: who comes after it has closed must not wait long for it.
+  const auto limit = Deadline::after(deadline.remaining() / 8);
   while (true) {
     try {
       return connect_for_notes(key_, local_.front());

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -27,12 +28,18 @@ Heap::Heap(int file, std::size_t begin, std::size_t zone_bytes, int local_rank, 
       local_rank_(local_rank),
       ranks_(ranks),
       opened_(static_cast<std::size_t>(ranks)) {
-  if (zone_bytes_ == 0) return;
+  // A limit on address space is there for the program's own.
+  rlimit limit{};
+  if (zone_bytes_ == 0 || ::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY) {
+    return;
+  }
   // Not to be touched yet: a program that locks all its memory must not get all of this.
   void* const base = ::mmap(nullptr, zone_bytes_ * static_cast<std::size_t>(ranks_), PROT_NONE,
                             MAP_SHARED | MAP_NORESERVE, file_, static_cast<off_t>(begin_));
   if (base == MAP_FAILED) return;
   base_ = static_cast<std::byte*>(base);
+  // A core file would hold all of it, holes too.
+  ::madvise(base, zone_bytes_ * static_cast<std::size_t>(ranks_), MADV_DONTDUMP);
   free_.emplace(0, zone_bytes_);
 }
 
@@ -64,6 +71,12 @@ bool Heap::open(int local_rank, std::size_t offset, std::size_t bytes) {
   return true;
 }
 
+/// Zero again, and nobody's memory.
+bool Heap::punch(std::size_t offset, std::size_t bytes) const {
+  return ::fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                     static_cast<off_t>(in_file(offset)), static_cast<off_t>(bytes)) == 0;
+}
+
 std::byte* Heap::take(std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   if (base_ == nullptr || bytes > zone_bytes_) return nullptr;
@@ -77,7 +90,11 @@ std::byte* Heap::take(std::size_t bytes) {
   do {
     result = ::fallocate(file_, 0, static_cast<off_t>(in_file(offset)), static_cast<off_t>(length));
   } while (result != 0 && errno == EINTR);
-  if (result != 0 || !open(local_rank_, offset, length)) return nullptr;
+  if (result != 0) return nullptr;
+  if (!open(local_rank_, offset, length)) {
+    static_cast<void>(punch(offset, length));
+    return nullptr;
+  }
   free_.erase(found);
   if (room > length) free_.emplace(offset + length, room - length);
   taken_.emplace(offset, length);
@@ -90,9 +107,8 @@ void Heap::give_back(std::byte* piece) {
   const auto taken = taken_.find(static_cast<std::size_t>(piece - zone));
   auto [offset, length] = *taken;
   taken_.erase(taken);
-  // Zero again, and nobody's memory. Refused, it comes back with the job's end.
-  static_cast<void>(::fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                                static_cast<off_t>(in_file(offset)), static_cast<off_t>(length)));
+  // Refused, it is not zero, and comes back with the job's end.
+  if (!punch(offset, length)) return;
   const auto after = free_.lower_bound(offset);
   if (after != free_.end() && after->first == offset + length) {
     length += after->second;

@@ -16,7 +16,7 @@ namespace tutti::transport {
 class Heap {
  public:
   /// The zones begin at `begin` of the file, one after the other; with `zone_bytes` of 0, or where
-  /// this process has no address space for them, there are none.
+  /// this process has no or limited address space, there are none.
   Heap(int file, std::size_t begin, std::size_t zone_bytes, int local_rank, int ranks);
   Heap(const Heap&) = delete;
   Heap& operator=(const Heap&) = delete;
@@ -43,6 +43,7 @@ class Heap {
   };
 
   [[nodiscard]] std::size_t in_file(std::size_t offset) const;
+  [[nodiscard]] bool punch(std::size_t offset, std::size_t bytes) const;
   [[nodiscard]] bool is_open(int local_rank, std::size_t offset, std::size_t bytes) const;
   [[nodiscard]] bool open(int local_rank, std::size_t offset, std::size_t bytes);
 

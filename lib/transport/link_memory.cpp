@@ -34,6 +34,7 @@ std::size_t LinkMemory::bytes_for(int ranks) {
 
 LinkMemory::LinkMemory(std::shared_ptr<Arena> arena, int from, int to)
     : arena_(std::move(arena)), from_(from), to_(to) {
+  if (!arena_->has_links()) throw system_error("the segment has no room for links", ENOSPC);
   const int ranks = arena_->ranks();
   const auto link = static_cast<std::size_t>(from) * static_cast<std::size_t>(ranks) +
                     static_cast<std::size_t>(to);

@@ -236,24 +236,25 @@ bool TcpLinks::shares_memory_with(int peer) const {
   return settings_.arena && plane_.peers().on_this_host(peer);
 }
 
+/// Null where there is none: a sender then lets the socket serve.
+std::unique_ptr<LinkMemory> TcpLinks::link_memory(int from, int to) const {
+  try {
+    return std::make_unique<LinkMemory>(settings_.arena, from, to);
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
+
 LinkWire TcpLinks::wire_to(rendezvous::Wire socket, int peer) const {
   if (!shares_memory_with(peer)) return {std::move(socket)};
-  std::unique_ptr<LinkMemory> memory;
-  try {
-    memory = std::make_unique<LinkMemory>(settings_.arena, settings_.arena->local_rank(),
-                                          plane_.peers().place_of(peer).local_rank);
-  } catch (const Error&) {
-    // Without memory the socket serves.
-  }
-  return LinkWire::dialed(std::move(socket), std::move(memory));
+  return LinkWire::dialed(std::move(socket), link_memory(settings_.arena->local_rank(),
+                                                         plane_.peers().place_of(peer).local_rank));
 }
 
 LinkWire TcpLinks::wire_from(rendezvous::Wire socket, int peer) const {
   if (!shares_memory_with(peer)) return {std::move(socket)};
-  return LinkWire::accepted(
-      std::move(socket),
-      std::make_unique<LinkMemory>(settings_.arena, plane_.peers().place_of(peer).local_rank,
-                                   settings_.arena->local_rank()));
+  return LinkWire::accepted(std::move(socket), link_memory(plane_.peers().place_of(peer).local_rank,
+                                                           settings_.arena->local_rank()));
 }
 
 template <class Half>

@@ -52,6 +52,7 @@ class TcpLinks final : public Links {
   void watch(int fd, int peer, bool is_outgoing);
   template <class Half>
   void update_watch(Half& half, int peer, bool is_outgoing);
+  [[nodiscard]] std::unique_ptr<LinkMemory> link_memory(int from, int to) const;
   LinkWire wire_to(rendezvous::Wire socket, int peer) const;
   LinkWire wire_from(rendezvous::Wire socket, int peer) const;
   [[nodiscard]] bool shares_memory_with(int peer) const;
