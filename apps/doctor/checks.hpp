@@ -36,6 +36,8 @@ struct Patient {
     return of_host(host).card.host.name;
   }
   [[nodiscard]] std::size_t hosts() const { return leaders.size(); }
+  /// The job's, in which remedies are told.
+  [[nodiscard]] const std::string& launcher() const { return facts[0].launcher; }
   /// "rank 2 (node1)"
   [[nodiscard]] std::string rank(std::size_t rank) const;
 };

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "control/topology.hpp"
+#include "doctor/advice.hpp"
 #include "doctor/checks.hpp"
 #include "text.hpp"
 
@@ -147,7 +148,7 @@ void check_cores(const Patient& patient, Findings& findings) {
                        list_some(rank_numbers(together)), name,
                        count_text(static_cast<long>(cpus.size()), "core"), list_cpus(cpus),
                        machine),
-           "mpirun --bind-to none, or --bind-to core with one mpirun for all ranks"});
+           unbind(patient.launcher(), "--bind-to core with one mpirun for all ranks")});
     }
     if (told) continue;
     if (!used.empty() && ranks.size() > used.size()) {
@@ -172,7 +173,7 @@ void check_cores(const Patient& patient, Findings& findings) {
                         fmt::format("ranks of {} are bound to one core each while others are free, "
                                     "and a rank has more than one thread",
                                     list_some(tight)),
-                        "mpirun --bind-to none, or --map-by slot:PE=2"});
+                        unbind(patient.launcher(), "--map-by slot:PE=2")});
   }
 }
 

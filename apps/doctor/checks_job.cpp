@@ -7,6 +7,7 @@
 
 #include "device/agreement.hpp"
 #include "device/nccl_numbers.hpp"
+#include "doctor/advice.hpp"
 #include "doctor/checks.hpp"
 
 namespace tutti::app::doctor {
@@ -33,7 +34,7 @@ std::map<Value, std::size_t> by_value(const Patient& patient, const std::vector<
 /// One finding where `value` is not the same for all.
 template <class Read>
 void compare(const Patient& patient, Findings& findings, Severity severity, const char* check,
-             const char* what, const Read& read, const char* remedy) {
+             const char* what, const Read& read, const std::string& remedy) {
   std::vector<std::string> values;
   for (const auto& facts : patient.facts) values.push_back(read(facts));
   const auto different = by_value(patient, values);
@@ -83,19 +84,18 @@ void check_settings(const Patient& patient, Findings& findings) {
                                     [&](const auto& value) { return value != *with; });
     const auto one = static_cast<std::size_t>(with - values.begin());
     const auto two = static_cast<std::size_t>(other - values.begin());
-    findings.push_back(
-        {disagree ? Severity::stops
-         : variable.starts_with("NCCL_") || variable == "TUTTI_TIMEOUT" ||
-                 variable == "TUTTI_PORT_RANGE"
-             ? Severity::slows
-             : Severity::note,
-         "settings",
-         other->empty() ? fmt::format("{} is {} on {} and not set on {}: mpirun hands on only what "
-                                      "it is told to",
-                                      variable, *with, patient.rank(one), patient.rank(two))
-                        : fmt::format("{} is {} on {} and {} on {}", variable, *with,
-                                      patient.rank(one), *other, patient.rank(two)),
-         fmt::format("set it alike on all ranks: mpirun -x {}", variable)});
+    findings.push_back({disagree ? Severity::stops
+                        : variable.starts_with("NCCL_") || variable == "TUTTI_TIMEOUT" ||
+                                variable == "TUTTI_PORT_RANGE"
+                            ? Severity::slows
+                            : Severity::note,
+                        "settings",
+                        other->empty() ? fmt::format("{} is {} on {} and not set on {}{}", variable,
+                                                     *with, patient.rank(one), patient.rank(two),
+                                                     why_not_handed_on(patient.launcher()))
+                                       : fmt::format("{} is {} on {} and {} on {}", variable, *with,
+                                                     patient.rank(one), *other, patient.rank(two)),
+                        "set it alike on all ranks: " + hand_on(patient.launcher(), variable)});
   }
 }
 
@@ -117,7 +117,8 @@ void check_versions(const Patient& patient, Findings& findings) {
         const auto version = static_cast<int>(facts.card.nccl_version);
         return version == 0 ? std::string() : device::nccl_version_text(version);
       },
-      "install one NCCL on all hosts, or set LD_LIBRARY_PATH and hand it on by mpirun -x");
+      "install one NCCL on all hosts, or set LD_LIBRARY_PATH: " +
+          hand_on(patient.launcher(), "LD_LIBRARY_PATH"));
 }
 
 namespace {
@@ -178,7 +179,7 @@ void check_devices(const Patient& patient, Findings& findings) {
     findings.push_back({Severity::slows, "locality",
                         fmt::format("{} runs on cores that are far from its device {} ({})",
                                     patient.rank(rank), mine, facts.card.devices[mine].bus_id),
-                        "mpirun --map-by numa, or --bind-to none"});
+                        unbind(patient.launcher(), "--map-by numa")});
   }
 }
 

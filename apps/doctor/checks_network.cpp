@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "doctor/advice.hpp"
 #include "doctor/checks.hpp"
 #include "rendezvous/interfaces.hpp"
 #include "tutti/error.hpp"
@@ -120,7 +121,8 @@ void check_networks(const Patient& patient, Findings& findings) {
              fmt::format("{} tries {} ({}) first, and {} ({}) is faster", patient.host_name(host),
                          used->name, speed_text(used->speed_mbit), other.name,
                          speed_text(other.speed_mbit)),
-             fmt::format("if all hosts have it: mpirun -x TUTTI_SOCKET_IFNAME={}", other.name)});
+             "if all hosts have it: " +
+                 hand_on(patient.launcher(), "TUTTI_SOCKET_IFNAME=" + other.name)});
         break;
       }
     }

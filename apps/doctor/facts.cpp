@@ -28,6 +28,7 @@ void visit(F& facts, const Visit& field) {
   field("device_is_far", facts.device_is_far);
   field("apart", facts.apart);
   field("settings", facts.settings);
+  field("launcher", facts.launcher);
   field("port_range", facts.port_range);
   field("ports", facts.ports);
   field("clock_ns", facts.clock_ns);

@@ -45,6 +45,7 @@ struct Facts {
   std::vector<bool> device_is_far;          ///< by device: beside no core that the process may use
   std::vector<std::pair<int, int>> apart;   ///< devices that can't reach each other's memory
   std::map<std::string, std::string> settings;  ///< TUTTI_*, NCCL_* and GLOO_*, but no secret
+  std::string launcher;  ///< that started the process, by its name in launch; empty: not known
   std::string port_range;
   int ports = 0;                    ///< in TUTTI_PORT_RANGE; 0: any
   std::int64_t clock_ns = 0;        ///< wall clock right after a barrier

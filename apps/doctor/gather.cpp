@@ -23,6 +23,7 @@
 #include "device/inventory.hpp"
 #include "device/library.hpp"
 #include "device/locality.hpp"
+#include "doctor/advice.hpp"
 #include "rendezvous/interfaces.hpp"
 #include "tutti/error.hpp"
 
@@ -171,6 +172,7 @@ Facts gather_facts(const EnvironmentMap& map, const Environment& environment) {
   facts.machine_cpus = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
   look_at_devices(facts);
   facts.settings = find_settings(map);
+  facts.launcher = launcher_in(map);
   if (environment.port_range.is_set()) {
     facts.port_range = environment.port_range.text();
     facts.ports = environment.port_range.last - environment.port_range.first + 1;

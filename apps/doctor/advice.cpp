@@ -1,0 +1,52 @@
+#include "doctor/advice.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "launch/launcher.hpp"
+
+namespace tutti::app::doctor {
+namespace {
+
+/// Without a trace of any: what the documents show.
+bool is_open_mpi(std::string_view launcher) {
+  return launcher.empty() || launcher == "Open MPI";
+}
+
+}  // namespace
+
+std::string launcher_in(const EnvironmentMap& map) {
+  const auto claims = launch::find_claims(map);
+  const auto found = std::find_if(claims.begin(), claims.end(), [](const auto& claim) {
+    return claim.kind != launch::Kind::ours;
+  });
+  return found == claims.end() ? std::string() : found->launcher;
+}
+
+std::string hand_on(std::string_view launcher, std::string_view variable) {
+  if (is_open_mpi(launcher)) return fmt::format("mpirun -x {}", variable);
+  if (launcher == "Slurm") return fmt::format("srun --export=ALL,{}", variable);
+  if (launcher == "Hydra") {
+    const auto at = variable.find('=');
+    if (at == std::string_view::npos) return fmt::format("mpirun -genvlist {}", variable);
+    return fmt::format("mpirun -genv {} {}", variable.substr(0, at), variable.substr(at + 1));
+  }
+  if (launcher == "torchrun") {
+    return fmt::format("export {} on every host before torchrun starts", variable);
+  }
+  return fmt::format("export {} wherever a rank starts", variable);
+}
+
+std::string_view why_not_handed_on(std::string_view launcher) {
+  return is_open_mpi(launcher) ? ": mpirun hands on only what it is told to" : "";
+}
+
+std::string unbind(std::string_view launcher, std::string_view or_else) {
+  if (is_open_mpi(launcher)) return fmt::format("mpirun --bind-to none, or {}", or_else);
+  if (launcher == "Slurm") return "srun --cpu-bind=none, or more --cpus-per-task";
+  if (launcher == "Hydra") return "mpirun -bind-to none";
+  return "start the ranks without a binding (taskset, numactl), or each with cores of its own";
+}
+
+}  // namespace tutti::app::doctor
