@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "device/locality.hpp"
+#include "gather_texts.hpp"
 #include "subcommands.hpp"
 #include "text.hpp"
 

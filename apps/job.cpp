@@ -245,24 +245,6 @@ int run_job(const JobOptions& options, const std::function<int(Job&)>& body) {
   leave_together(job, status);
 }
 
-std::vector<std::string> gather_texts(Communicator& communicator, const std::string& mine) {
-  std::vector<std::string> texts;
-  std::uint64_t length = mine.size();
-  if (communicator.rank() != 0) {
-    communicator.send(std::span<const std::uint64_t>(&length, 1), 0);
-    communicator.send(std::span<const char>(mine), 0);
-    return texts;
-  }
-  texts.push_back(mine);
-  for (int rank = 1; rank < communicator.size(); ++rank) {
-    communicator.recv(std::span<std::uint64_t>(&length, 1), rank);
-    std::string text(length, '\0');
-    communicator.recv(std::span<char>(text), rank);
-    texts.push_back(std::move(text));
-  }
-  return texts;
-}
-
 int launched_rank(const launch::Words& words) {
   return launch::claimed_rank(current_environment(), words).value_or(0);
 }

@@ -69,10 +69,6 @@ class Job {
 /// of the job is printed once, by the lowest surviving rank.
 int run_job(const JobOptions& options, const std::function<int(Job&)>& body);
 
-/// What each rank has to say, on rank 0 in the order of ranks; empty elsewhere. Collective.
-[[nodiscard]] std::vector<std::string> gather_texts(Communicator& communicator,
-                                                    const std::string& mine);
-
 /// The rank that options or the launcher's variables name, before the job has started; 0 where they
 /// name none.
 [[nodiscard]] int launched_rank(const launch::Words& words = {});

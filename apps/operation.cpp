@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "catalogue.hpp"
+#include "gather_texts.hpp"
 #include "result_file.hpp"
 #include "sentences.hpp"
 #include "subcommands.hpp"

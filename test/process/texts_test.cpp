@@ -1,0 +1,55 @@
+// What the command's ranks tell rank 0 at the end.
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include "gather_texts.hpp"
+#include "support/catch.hpp"
+#include "support/fork_ranks.hpp"
+
+namespace tutti::test {
+namespace {
+
+int open_sockets() {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;  // the iterator's own is gone by now
+    const auto target = std::filesystem::read_symlink(entry.path(), gone);
+    if (!gone && target.string().starts_with("socket:")) ++count;
+  }
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("texts of all ranks come to rank 0 over as many links as the ranks' logarithm") {
+  for (const int size : {1, 2, 5, 16}) {
+    CAPTURE(size);
+    const auto reports = run_ranks(size, [](Rank& rank) -> std::string {
+      ::setenv("TUTTI_SHARED_MEMORY", "0", 1);
+      auto& communicator = rank.communicator({.timeout = 20s});
+      const int before = open_sockets();
+      // Of all lengths, the first and each eighth of none.
+      const auto due = [](int of) {
+        return std::string(static_cast<std::size_t>(of % 8) * 1000, static_cast<char>('a' + of));
+      };
+      const auto texts = app::gather_texts(communicator, due(rank.rank()));
+      const int links = open_sockets() - before;
+      if (rank.rank() != 0) {
+        expect(texts.empty(), "another rank has texts");
+      } else {
+        expect(texts.size() == static_cast<std::size_t>(rank.size()), "not one of each rank");
+        for (int of = 0; of < rank.size(); ++of) {
+          expect(texts[static_cast<std::size_t>(of)] == due(of), "WRONG TEXT");
+        }
+        // Both ways with four ranks or so, not with fifteen.
+        expect(links <= 12, "too many links: " + std::to_string(links));
+      }
+      communicator.finalize();
+      return "done";
+    });
+    CHECK(trouble(reports) == "");
+  }
+}
+
+}  // namespace tutti::test
