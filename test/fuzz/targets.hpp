@@ -26,6 +26,7 @@ void card(Input input);
 void interfaces(Input input);
 void frame(Input input);
 void incoming(Input input);
+void ring(Input input);
 void outgoing(Input input);
 void message(Input input);
 void control_link(Input input);
@@ -39,14 +40,23 @@ void map_by(Input input);
 void secret(Input input);
 
 inline constexpr std::array targets{
-    Target{"handshake", handshake},   Target{"card", card},
-    Target{"interfaces", interfaces}, Target{"frame", frame},
-    Target{"incoming", incoming},     Target{"outgoing", outgoing},
-    Target{"message", message},       Target{"control_link", control_link},
-    Target{"values", values},         Target{"environment", environment},
-    Target{"fault", fault},           Target{"hostfile", hostfile},
-    Target{"map_by", map_by},         Target{"secret", secret},
-    Target{"store", store},           Target{"endpoint", endpoint},
+    Target{"handshake", handshake},
+    Target{"card", card},
+    Target{"interfaces", interfaces},
+    Target{"frame", frame},
+    Target{"incoming", incoming},
+    Target{"outgoing", outgoing},
+    Target{"message", message},
+    Target{"control_link", control_link},
+    Target{"values", values},
+    Target{"environment", environment},
+    Target{"fault", fault},
+    Target{"hostfile", hostfile},
+    Target{"map_by", map_by},
+    Target{"secret", secret},
+    Target{"store", store},
+    Target{"endpoint", endpoint},
+    Target{"ring", ring},
 };
 
 /// Ends the process, which is a finding, where `holds` is false.

@@ -1,6 +1,11 @@
 // What a peer may send on a data link.
+#include <fcntl.h>
+#include <sys/uio.h>
+
 #include <algorithm>
+#include <array>
 #include <deque>
+#include <memory>
 
 #include "targets.hpp"
 #include "unit/transport/wire.hpp"
@@ -79,17 +84,56 @@ void frame(Input input) {
   require(!describe(call).empty(), "the call of a frame can be told to people");
 }
 
-// The first byte chooses what is posted, and when.
-void incoming(Input input) {
+namespace {
+
+/// Who sends: by a socket or, where ranks share memory, by a ring in it.
+class Sender {
+ public:
+  explicit Sender(bool by_ring) : by_ring_(by_ring) {
+    auto socket = rendezvous::Wire::plain(std::move(sockets_.other));
+    if (!by_ring) {
+      wire_ = transport::LinkWire(std::move(socket));
+      return;
+    }
+    const auto file = transport::Arena::make_file(2);
+    const auto map = [&](int rank) {
+      Descriptor own(::fcntl(file.get(), F_DUPFD_CLOEXEC, 0));
+      return std::make_shared<transport::Arena>(std::move(own), rank, 2);
+    };
+    wire_ = transport::LinkWire::dialed(std::move(socket),
+                                        std::make_unique<transport::LinkMemory>(map(0), 0, 1));
+    memory_ = std::make_unique<transport::LinkMemory>(map(1), 0, 1);
+  }
+
+  /// The receiver's end.
+  transport::LinkWire take_end() {
+    auto socket = rendezvous::Wire::plain(std::move(sockets_.one));
+    if (!by_ring_) return {std::move(socket)};
+    return transport::LinkWire::accepted(std::move(socket), std::move(memory_));
+  }
+  void write(Input bytes) {
+    if (bytes.empty()) return;
+    const std::array<iovec, 1> part{{{const_cast<std::byte*>(bytes.data()), bytes.size()}}};
+    (void)wire_.write(part);
+  }
+  void close() { wire_ = {}; }
+
+ private:
+  bool by_ring_;
+  SocketPair sockets_;
+  transport::LinkWire wire_;
+  std::unique_ptr<transport::LinkMemory> memory_;
+};
+
+void receive(Input input, bool by_ring) {
   if (input.empty()) return;
   const auto choice = std::to_integer<unsigned>(input[0]);
   const auto bytes = frames_from(input.subspan(1));
   Inspector inspector((choice & 1U) != 0);
   transport::IncomingHalf half(0, eager, inspector);
-  SocketPair pair;
-  transport::test::Stranger peer(std::move(pair.other));
+  Sender peer(by_ring);
   if ((choice & 128U) != 0) half.limit_writes(5);
-  const auto connect = [&] { half.connect(rendezvous::Wire::plain(std::move(pair.one))); };
+  const auto connect = [&] { half.connect(peer.take_end()); };
   if ((choice & 64U) == 0) connect();
 
   std::deque<Receiving> posted;
@@ -124,6 +168,7 @@ void incoming(Input input) {
   half.write();
   if ((choice & 16U) != 0) {
     peer.close();
+    half.on_socket_event();
     while (half.read()) {
     }
     require(half.is_over(), "the end of a link is noticed");
@@ -132,6 +177,17 @@ void incoming(Input input) {
     require(receiving.request.received <= receiving.bytes.size(), "no more is taken than asked");
   }
   if ((choice & 32U) != 0) half.abandon("the job is over");
+}
+
+}  // namespace
+
+// The first byte chooses what is posted, and when.
+void incoming(Input input) {
+  receive(input, false);
+}
+
+void ring(Input input) {
+  receive(input, true);
 }
 
 void outgoing(Input input) {
