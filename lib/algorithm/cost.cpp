@@ -237,7 +237,7 @@ std::int64_t rounds_of(const CostQuestion& question) {
   if (p == 1) return 0;
   if (is("chain") || is("scatter_ring")) return p - 2 + pieces(question.bytes, question.chunk);
   if (is("hierarchical"))
-    return 2 * (question.layout.hosts - 1) + 2 * (question.layout.most_on_a_host - 1);
+    return std::int64_t{2} * (question.layout.hosts - 1 + question.layout.most_on_a_host - 1);
   if (is("ring")) return reduces_all ? 2 * (p - 1) : p - 1;
   if (is("rabenseifner")) return 2 * log;
   if (is("slices")) return 2 * (p - 1);

@@ -60,7 +60,7 @@ JobSecret JobSecret::share(Bootstrap& bootstrap, Deadline deadline, const Shared
     return nobody_elses;
   }
   if (shared != nullptr) return shared->for_id(id);
-  const JobSecret result(std::span<const std::byte>(message).first<secret_bytes>(), id);
+  JobSecret result(std::span<const std::byte>(message).first<secret_bytes>(), id);
   OPENSSL_cleanse(message.data(), message.size());
   return result;
 }

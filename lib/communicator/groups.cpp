@@ -74,7 +74,7 @@ class Agreement {
  public:
   Agreement(HostBackend& host, std::span<const int> members, const Application& own,
             CallSettings settings)
-      : host_(host), members_(members), own_(own), settings_(std::move(settings)) {
+      : host_(host), members_(members), own_(own), settings_(settings) {
     settings_.tag = internal_tag;
   }
 
