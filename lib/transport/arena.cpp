@@ -99,7 +99,11 @@ Descriptor Arena::make_file(int ranks) {
 }
 
 Arena::Arena(Descriptor file, int local_rank, int ranks)
-    : file_(std::move(file)), local_rank_(local_rank), ranks_(ranks), uses_(room_count) {
+    : file_(std::move(file)),
+      owner_(::getpid()),
+      local_rank_(local_rank),
+      ranks_(ranks),
+      uses_(room_count) {
   const int seals = ::fcntl(file_.get(), F_GET_SEALS);
   const auto mapped = room_bytes_for(ranks);
   const auto length = static_cast<std::int64_t>(::lseek(file_.get(), 0, SEEK_END));
@@ -131,8 +135,13 @@ void Arena::take_memory(std::size_t offset, std::size_t bytes) const {
   }
 }
 
+bool Arena::is_owner() const {
+  return ::getpid() == owner_;
+}
+
 Arena::~Arena() {
-  ::munmap(base_, room_bytes_for(ranks_));
+  // In a forked child something else may be there.
+  if (is_owner()) ::munmap(base_, room_bytes_for(ranks_));
 }
 
 HostLine& Arena::host() const {

@@ -141,6 +141,8 @@ class Arena {
   [[nodiscard]] int ranks() const { return ranks_; }
   [[nodiscard]] Heap& heap() { return *heap_; }
   [[nodiscard]] bool has_links() const { return has_links_; }
+  /// False in a forked child.
+  [[nodiscard]] bool is_owner() const;
 
   /// Bit r: room r is free here and every member of its latest communicator has left it. Takes
   /// memory for the rooms that are not the whole job's when first asked; without that, none is
@@ -165,6 +167,7 @@ class Arena {
   enum class Memory : std::uint8_t { not_asked_for, there, refused };
 
   Descriptor file_;
+  int owner_;  ///< process
   int local_rank_;
   int ranks_;
   std::byte* base_ = nullptr;

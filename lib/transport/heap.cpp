@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -23,6 +24,7 @@ std::size_t up_to_a_page(std::size_t bytes) {
 
 Heap::Heap(int file, std::size_t begin, std::size_t zone_bytes, int local_rank, int ranks)
     : file_(file),
+      owner_(::getpid()),
       begin_(begin),
       zone_bytes_(zone_bytes),
       local_rank_(local_rank),
@@ -38,13 +40,17 @@ Heap::Heap(int file, std::size_t begin, std::size_t zone_bytes, int local_rank, 
                             MAP_SHARED | MAP_NORESERVE, file_, static_cast<off_t>(begin_));
   if (base == MAP_FAILED) return;
   base_ = static_cast<std::byte*>(base);
-  // A core file would hold all of it, holes too.
-  ::madvise(base, zone_bytes_ * static_cast<std::size_t>(ranks_), MADV_DONTDUMP);
+  // A core file would hold all of it, holes too. A forked child gets what the program has taken.
+  const auto all = zone_bytes_ * static_cast<std::size_t>(ranks_);
+  ::madvise(base, all, MADV_DONTDUMP);
+  ::madvise(base, all, MADV_DONTFORK);
   free_.emplace(0, zone_bytes_);
 }
 
 Heap::~Heap() {
-  if (base_ != nullptr) ::munmap(base_, zone_bytes_ * static_cast<std::size_t>(ranks_));
+  // In a forked child something else may be there.
+  if (base_ != nullptr && ::getpid() == owner_)
+    ::munmap(base_, zone_bytes_ * static_cast<std::size_t>(ranks_));
 }
 
 std::size_t Heap::in_file(std::size_t offset) const {
@@ -65,6 +71,7 @@ bool Heap::open(int local_rank, std::size_t offset, std::size_t bytes) {
   const auto end = std::max(up_to_a_page(offset + bytes), opened.end.load());
   auto* const zone = base_ + static_cast<std::size_t>(local_rank) * zone_bytes_;
   if (::mprotect(zone + begin, end - begin, PROT_READ | PROT_WRITE) != 0) return false;
+  if (local_rank == local_rank_) ::madvise(zone + begin, end - begin, MADV_DOFORK);
   // In this order: whoever sees the new end sees the new begin.
   opened.begin.store(begin, std::memory_order_release);
   opened.end.store(end, std::memory_order_release);

@@ -48,6 +48,7 @@ class Heap {
   [[nodiscard]] bool open(int local_rank, std::size_t offset, std::size_t bytes);
 
   int file_;
+  int owner_;  ///< process
   std::size_t begin_;
   std::size_t zone_bytes_;
   int local_rank_;

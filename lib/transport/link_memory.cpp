@@ -49,7 +49,7 @@ LinkMemory::LinkMemory(std::shared_ptr<Arena> arena, int from, int to)
 }
 
 LinkMemory::~LinkMemory() {
-  ::munmap(base_, link_bytes_of(arena_->ranks()));
+  if (arena_->is_owner()) ::munmap(base_, link_bytes_of(arena_->ranks()));
 }
 
 LinkMemory::Ring LinkMemory::forth() const {

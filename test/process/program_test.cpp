@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdlib>
@@ -125,6 +126,29 @@ TEST_CASE(
     expect(WIFEXITED(status) && WEXITSTATUS(status) == 7,
            fmt::format("the child ended with status {:#x}", status));
     for (int i = 0; i < 10; ++i) all_reduce_once(communicator, 100'000);
+    communicator.finalize();
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("memory that a rank has allocated outlives a forked child that lets go of it") {
+  const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator({.timeout = 10s});
+    auto lent = communicator.allocate<int>(50'000);
+    std::fill(lent.begin(), lent.end(), rank.rank() + 1);
+    const auto child = ::fork();
+    if (child == 0) {
+      const bool sees = lent[49'999] == rank.rank() + 1;
+      lent = {};
+      ::_exit(sees ? 7 : 1);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    expect(WIFEXITED(status) && WEXITSTATUS(status) == 7,
+           fmt::format("the child ended with status {:#x}", status));
+    communicator.all_reduce(in_place, lent, sum);
+    expect(std::all_of(lent.begin(), lent.end(), [](int value) { return value == 3; }), "LOST");
     communicator.finalize();
     return "done";
   });
