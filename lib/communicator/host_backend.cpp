@@ -236,9 +236,10 @@ void HostBackend::prepare(engine::Task& task, const Message& message,
                                    .count = message.recv_count},
                                   settings.tag);
   }
-  task.ticket = history_->begin_other(call);
+  const auto begun = history_->begin_other(call);
+  task.ticket = begun.ticket;
   task.late.call = call;
-  task.late.sequence = history_->activity().sequence;
+  task.late.sequence = begun.sequence;
   task.late.timeout = settings.timeout;
   task.deadline = Deadline::after(settings.timeout);
 }
@@ -279,7 +280,7 @@ void HostBackend::prepare_shared(engine::Task& task, const control::PastCall& pa
 void HostBackend::run_shared(const CheckedCollective& call, const CallSettings& settings) {
   auto [past, shared] = begin_shared(call);
   try {
-    if (shared_->run(shared)) return history_->end(past.ticket);
+    if (shared_->run(shared)) return history_->end_latest(past.ticket);
   } catch (const Error& error) {
     // The others wait for this rank.
     const auto& peers = plane_.peers();

@@ -27,6 +27,7 @@ std::chrono::steady_clock::time_point CallHistory::now() const {
 
 /// With the mutex held.
 std::uint64_t CallHistory::begin(const CallSignature& call) {
+  take_ended();
   const auto time = now();
   activity_ = {true, sequence_, call, time};
   ++unfinished_;
@@ -55,13 +56,14 @@ PastCall CallHistory::begin_collective(const CallSignature& call) {
   return past;
 }
 
-std::uint64_t CallHistory::begin_other(const CallSignature& call) {
+OtherCall CallHistory::begin_other(const CallSignature& call) {
   const std::lock_guard lock(mutex_);
-  return begin(call);
+  return {begin(call), sequence_};
 }
 
 void CallHistory::end(std::uint64_t ticket) {
   const std::lock_guard lock(mutex_);
+  take_ended();
   const auto time = now();
   if (ticket == 0) {
     auto unfinished = unfinished_;
@@ -71,11 +73,29 @@ void CallHistory::end(std::uint64_t ticket) {
       --unfinished;
     }
   }
+  end_slot(ticket, time.time_since_epoch().count());
+}
+
+/// With the mutex held.
+void CallHistory::end_slot(std::uint64_t ticket, std::int64_t time) {
   auto& slot = slots_[ticket % recorded];
-  if (ticket != 0 && slot.ticket == ticket) slot.end = time.time_since_epoch().count();
+  if (ticket != 0 && slot.ticket == ticket) slot.end = time;
   if (unfinished_ > 0) --unfinished_;
   activity_.in_call = unfinished_ > 0;
-  activity_.since = time;
+  activity_.since = std::chrono::steady_clock::time_point(std::chrono::nanoseconds(time));
+}
+
+void CallHistory::end_latest(std::uint64_t ticket) {
+  ended_at_.store(now().time_since_epoch().count(), std::memory_order_relaxed);
+  ended_.store(ticket, std::memory_order_release);
+}
+
+/// With the mutex held.
+void CallHistory::take_ended() {
+  const auto ticket = ended_.load(std::memory_order_acquire);
+  if (ticket == 0) return;
+  end_slot(ticket, ended_at_.load(std::memory_order_relaxed));
+  ended_.store(0, std::memory_order_relaxed);
 }
 
 void CallHistory::note_awaited(std::uint64_t ticket, std::vector<int> ranks) {
@@ -86,12 +106,14 @@ void CallHistory::note_awaited(std::uint64_t ticket, std::vector<int> ranks) {
 
 std::vector<RecordedCall> CallHistory::record() const {
   const std::lock_guard lock(mutex_);
+  const auto ended = ended_.load(std::memory_order_acquire);
   std::vector<RecordedCall> result;
   const auto count = std::min<std::uint64_t>(recorded, ticket_);
   for (auto ticket = ticket_ - count + 1; ticket <= ticket_; ++ticket) {
     const auto& slot = slots_[ticket % recorded];
     RecordedCall call{slot.sequence, slot.call, slot.begin, slot.end, {}};
-    if (ticket == awaiting_ticket_ && slot.end == 0) call.awaited = awaited_;
+    if (ticket == ended) call.end = ended_at_.load(std::memory_order_relaxed);
+    if (ticket == awaiting_ticket_ && call.end == 0) call.awaited = awaited_;
     result.push_back(std::move(call));
   }
   return result;
@@ -99,7 +121,13 @@ std::vector<RecordedCall> CallHistory::record() const {
 
 Activity CallHistory::activity() const {
   const std::lock_guard lock(mutex_);
-  return activity_;
+  auto result = activity_;
+  if (ended_.load(std::memory_order_acquire) != 0) {
+    result.in_call = unfinished_ > 1;
+    result.since = std::chrono::steady_clock::time_point(
+        std::chrono::nanoseconds(ended_at_.load(std::memory_order_relaxed)));
+  }
+  return result;
 }
 
 std::optional<PastCall> CallHistory::find(std::uint64_t sequence) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <mutex>
@@ -20,6 +21,12 @@ struct PastCall {
   std::uint64_t fingerprint = 0;  ///< of all calls up to and including this one
   std::uint64_t before = 0;       ///< of all calls before it; own calls only
   std::uint64_t ticket = 0;       ///< for end(); own calls only
+};
+
+/// A call that is no collective one.
+struct OtherCall {
+  std::uint64_t ticket = 0;    ///< for CallHistory::end()
+  std::uint64_t sequence = 0;  ///< of the latest collective call
 };
 
 /// A call, collective or not, as the recorder remembers it. Times are nanoseconds of the steady
@@ -56,10 +63,12 @@ class CallHistory {
   /// Starts the next collective call and returns it.
   PastCall begin_collective(const CallSignature& call);
   /// A send or receive: part of what the rank is doing, not of what all ranks must do alike.
-  /// Returns a ticket for end().
-  std::uint64_t begin_other(const CallSignature& call);
+  OtherCall begin_other(const CallSignature& call);
   /// A call is over: the one with this ticket, else the first of those in progress.
   void end(std::uint64_t ticket = 0);
+  /// The same for the latest call, by the thread that began it and has waited for it: without the
+  /// lock, which on the way would wait until others see all that the call has written.
+  void end_latest(std::uint64_t ticket);
   /// The call with this ticket has been waiting for these ranks of the job.
   void note_awaited(std::uint64_t ticket, std::vector<int> ranks);
   /// What the recorder has, oldest first.
@@ -80,6 +89,8 @@ class CallHistory {
   };
   [[nodiscard]] std::chrono::steady_clock::time_point now() const;
   std::uint64_t begin(const CallSignature& call);
+  void end_slot(std::uint64_t ticket, std::int64_t time);
+  void take_ended();
   void grow();
 
   [[nodiscard]] PastCall& entry(std::uint64_t sequence) { return ring_[sequence & mask_]; }
@@ -98,6 +109,9 @@ class CallHistory {
   std::uint64_t fingerprint_ = 0;
   Activity activity_;
   std::uint64_t unfinished_ = 0;
+  // The call of end_latest() until the next one begins: in all else it still counts as in progress.
+  std::atomic<std::uint64_t> ended_{0};  ///< its ticket; 0: none
+  std::atomic<std::int64_t> ended_at_{0};
   Group group_;
   bool exact_ = false;
 };

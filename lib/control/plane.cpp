@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <future>
-#include <ranges>
 #include <utility>
 
 #include "base/quiet_thread.hpp"
@@ -68,13 +67,13 @@ void Plane::wait_until_linked(Deadline deadline) {
                 fmt::join(missing, ", "))
           : "set-up failed: " + link_failure_;
   const int self = peers().rank();
-  const auto ranks = std::views::iota(0, peers().size());
-  const auto is_there = [this](int rank) { return !unlinked_.contains(rank); };
+  int lowest_there = 0;
+  while (unlinked_.contains(lowest_there)) ++lowest_there;
   // A dial that is given up at the deadline is no other trouble than the deadline.
   const bool is_late = !in_time || deadline.expired();
   throw Error(is_late ? ErrorCode::timeout : ErrorCode::system, sentence)
       .with_culprits({unlinked_.begin(), unlinked_.end()})
-      .speaking(*std::find_if(ranks.begin(), ranks.end(), is_there) == self)
+      .speaking(lowest_there == self)
       .at(peers().rank(), peers().card(peers().rank()).host.name);
 }
 

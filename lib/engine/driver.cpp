@@ -36,12 +36,11 @@ Driver::~Driver() {
 }
 
 void Driver::run(Task& task) {
-  {
-    const Lock lock(mutex_);
-    add(task);
+  Lock lock(mutex_);
+  add(task);
+  while (!wait(lock, task, Deadline::never())) {
   }
-  while (!wait(task, Deadline::after(std::chrono::hours(1)))) {
-  }
+  lock.unlock();
   if (task.error) std::rethrow_exception(task.error);
 }
 
@@ -72,6 +71,10 @@ void Driver::poke() {
 bool Driver::wait(Task& task, Deadline limit) {
   if (task.finished.load(std::memory_order_acquire)) return true;
   Lock lock(mutex_);
+  return wait(lock, task, limit);
+}
+
+bool Driver::wait(Lock& lock, Task& task, Deadline limit) {
   const auto is_finished = [&] { return task.finished.load(std::memory_order_relaxed); };
   ++waiters_;
   do {
@@ -177,7 +180,10 @@ void Driver::move_all(Deadline limit) {
       while_waiting_();
       longest = std::min<std::chrono::nanoseconds>(longest, nap_between_looks);
     }
-    look_for_trouble(progress(longest));
+    const bool moved = progress(longest);
+    // What came may be all that was due.
+    if (moved && advance_all()) return;
+    look_for_trouble(moved);
   } catch (...) {
     if (active_.empty()) return;
     fail_all_with(current_ != nullptr ? *current_ : *active_.front(), std::current_exception());

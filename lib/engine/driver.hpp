@@ -53,6 +53,7 @@ class Driver {
   using Lock = std::unique_lock<std::mutex>;
 
   void add(Task& task);
+  bool wait(Lock& lock, Task& task, Deadline limit);
   void poke();
   template <class Stop>
   void drive(Lock& lock, Deadline limit, Stop stop);

@@ -40,8 +40,11 @@ bool Driver::progress(std::chrono::nanoseconds longest) {
 
 bool Driver::sleep_in_arena(std::chrono::nanoseconds limit) {
   const transport::Sleep sleep(*arena_);
-  if (advance_all() || shared_has_moved_ || plane_.failed()) return true;
-  sleep.until_rung(limit);
+  const auto first = std::min<std::chrono::nanoseconds>(limit, transport::longest_unseen);
+  for (const auto nap : {first, limit - first}) {
+    if (advance_all() || shared_has_moved_ || plane_.failed()) return true;
+    sleep.until_rung(nap);
+  }
   return false;
 }
 

@@ -184,8 +184,13 @@ class Arena {
   Memory other_rooms_ = Memory::not_asked_for;
 };
 
+/// A writer looks for sleepers right after it has written, and does not wait until others see what
+/// it wrote: a processor keeps that back for some nanoseconds, a virtual one for hardly more. So a
+/// thread that sleeps looks again after this time, and not only before it sleeps.
+inline constexpr std::chrono::microseconds longest_unseen{50};
+
 /// A thread that is about to sleep says so by making one, then looks once more for what it waits
-/// for.
+/// for, and again after longest_unseen.
 class Sleep {
  public:
   explicit Sleep(Arena& arena);

@@ -31,7 +31,7 @@ void IncomingHalf::connect(LinkWire wire) {
 }
 
 void IncomingHalf::post(RecvRequest& request) {
-  auto& stream = streams_[request.call->key];
+  auto& stream = streams_.open(request.call->key).first;
   const bool is_first = stream.bytes.posted() == 0;
   stream.ours = *request.call;
   if (is_first && stream.theirs && !inspector_.on_peer_call(peer_, *stream.theirs)) {
@@ -56,7 +56,7 @@ void IncomingHalf::finish(const StreamKey& key) {
   if (found == streams_.end()) return;
   kept_ -= found->second.bytes.kept();
   return_credit(found->second.bytes.kept());
-  streams_.erase(found);
+  streams_.close(found);
 }
 
 void IncomingHalf::grant_if_due(Stream& stream) {
@@ -142,7 +142,7 @@ std::size_t IncomingHalf::fill(bool ahead) {
   std::size_t direct = 0;
   IncomingStream* stream = nullptr;
   if (frame_ && staged_end_ == 0) {
-    stream = &streams_[frame_->call.key].bytes;
+    stream = &streams_.open(frame_->call.key).first.bytes;
     auto room = stream->kept() == 0 ? stream->direct_room() : std::span<std::byte>();
     room = room.first(std::min(room.size(), payload_left_));
     direct = room.size();
@@ -223,7 +223,7 @@ bool IncomingHalf::accept(std::span<const std::byte, frame_header_bytes> header)
 bool IncomingHalf::on_frame(const Frame& frame) {
   if (frame.kind == FrameKind::grant || frame.kind == FrameKind::credit) return false;
   if (streams_.size() >= most_streams) return false;
-  auto& stream = streams_[frame.call.key];
+  auto& stream = streams_.open(frame.call.key).first;
   if (!stream.theirs) {
     stream.theirs = frame.call;
     if (!inspector_.on_peer_call(peer_, frame.call)) {
@@ -258,7 +258,7 @@ bool IncomingHalf::take_payload() {
 }
 
 void IncomingHalf::deliver(std::span<const std::byte> payload) {
-  auto& stream = streams_[frame_->call.key];
+  auto& stream = streams_.open(frame_->call.key).first;
   const bool is_eager = frame_->kind == FrameKind::eager;
   const auto taken = stream.bytes.put(payload, is_eager);
   payload_left_ -= payload.size();

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "transport/incoming_stream.hpp"
 #include "transport/link_wire.hpp"
 #include "transport/links.hpp"
+#include "transport/stream_table.hpp"
 
 namespace tutti::transport {
 
@@ -74,7 +74,7 @@ class IncomingHalf {
   LinkWire wire_;
   std::string failure_;
   std::size_t most_written_ = 0;
-  std::map<StreamKey, Stream> streams_;
+  StreamTable<Stream> streams_;
   std::vector<std::byte>
       staging_;  ///< bytes read and not yet looked at: [staged_begin_, staged_end_)
   std::size_t staged_begin_ = 0;

@@ -52,7 +52,7 @@ std::size_t feed(RecvRequest& request, std::span<const std::byte> bytes) {
 void IncomingStream::post(RecvRequest& request) {
   if (request.done()) return;
   posted_ += request.to.size();
-  requests_.push_back(&request);
+  requests_.push_back(request);
 }
 
 std::span<std::byte> IncomingStream::direct_room() const {

@@ -1,11 +1,11 @@
 #pragma once
 
 #include <cstddef>
-#include <deque>
 #include <span>
 #include <vector>
 
 #include "transport/request.hpp"
+#include "transport/request_queue.hpp"
 
 namespace tutti::transport {
 
@@ -35,7 +35,7 @@ class IncomingStream {
   /// owner may use its memory for another at once. Returns how much; 0 without a request.
   std::size_t feed_front(std::span<const std::byte> bytes);
 
-  std::deque<RecvRequest*> requests_;  ///< none of them is done
+  RequestQueue<RecvRequest> requests_;  ///< none of them is done
   std::uint64_t posted_ = 0;
   std::uint64_t arrived_ = 0;
   std::vector<std::byte> kept_;

@@ -102,8 +102,8 @@ void LinkWire::take_bell() {
 
 void LinkWire::wake_peer() {
   auto& asleep = dialed_ ? memory_->receiver_asleep() : memory_->sender_asleep();
-  // Between what was written and this look; who goes to sleep does the opposite.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  // Not waiting until the peer sees what was written: see longest_unseen.
+  std::atomic_signal_fence(std::memory_order_seq_cst);
   if (asleep.load(std::memory_order_relaxed) == 0 || asleep.exchange(0) == 0) return;
   std::byte bell{};
   const std::array<iovec, 1> part{{{&bell, 1}}};

@@ -35,9 +35,9 @@ void OutgoingHalf::fail(std::string reason) {
 }
 
 OutgoingHalf::Stream& OutgoingHalf::stream_of(const CallContext& call) {
-  const auto [found, is_new] = streams_.try_emplace(call.key);
-  if (is_new) found->second.call = call;
-  return found->second;
+  const auto [stream, is_new] = streams_.open(call.key);
+  if (is_new) stream.call = call;
+  return stream;
 }
 
 void OutgoingHalf::post(SendRequest& request) {
@@ -48,11 +48,11 @@ void OutgoingHalf::post(SendRequest& request) {
   }
   stream.inspected = true;
   stream.call = *request.call;
-  if (!request.done()) stream.requests.push_back(&request);
+  if (!request.done()) stream.requests.push_back(request);
 }
 
 void OutgoingHalf::finish(const StreamKey& key) {
-  streams_.erase(key);
+  if (const auto found = streams_.find(key); found != streams_.end()) streams_.close(found);
 }
 
 void OutgoingHalf::abandon(const std::string& reason) {
@@ -75,7 +75,7 @@ bool OutgoingHalf::write() {
 
 bool OutgoingHalf::start_next_frame() {
   // Round robin, so that a long stream does not starve the others.
-  const auto start = streams_.upper_bound(last_served_);
+  const auto start = streams_.after(last_served_);
   for (auto it = start; it != streams_.end(); ++it) {
     if (start_frame(it->second)) return true;
   }

@@ -1,8 +1,6 @@
 #pragma once
 
 #include <chrono>
-#include <deque>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +9,8 @@
 #include "transport/frame.hpp"
 #include "transport/link_wire.hpp"
 #include "transport/links.hpp"
+#include "transport/request_queue.hpp"
+#include "transport/stream_table.hpp"
 
 namespace tutti::transport {
 
@@ -56,7 +56,7 @@ class OutgoingHalf {
  private:
   struct Stream {
     CallContext call;
-    std::deque<SendRequest*> requests;  ///< none of them is done
+    RequestQueue<SendRequest> requests;  ///< none of them is done
     std::uint64_t sent = 0;
     std::uint64_t granted = 0;
     bool asked = false;
@@ -82,7 +82,7 @@ class OutgoingHalf {
   CallInspector& inspector_;
   LinkWire wire_;
   std::string failure_;
-  std::map<StreamKey, Stream> streams_;
+  StreamTable<Stream> streams_;
   StreamKey last_served_;
   std::optional<Current> current_;
   std::uint64_t credit_;

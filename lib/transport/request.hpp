@@ -45,8 +45,9 @@ struct SendRequest {
   int peer = -1;
   const CallContext* call = nullptr;
   std::span<const std::byte> from;
-  std::size_t taken = 0;    ///< bytes that need no more looking after
-  bool names_call = false;  ///< an empty message has gone when a frame with its call has
+  std::size_t taken = 0;        ///< bytes that need no more looking after
+  bool names_call = false;      ///< an empty message has gone when a frame with its call has
+  SendRequest* next = nullptr;  ///< in a RequestQueue
 
   [[nodiscard]] bool done() const { return taken == from.size() && !names_call; }
 };
@@ -62,6 +63,8 @@ struct RecvRequest {
   std::size_t received = 0;
   // An empty message is there when a frame has named the sender's call.
   bool awaits_call = false;
+
+  RecvRequest* next = nullptr;  ///< in a RequestQueue
 
   // A frame may end within an element; its start waits here for the rest.
   std::array<std::byte, 8> carry{};

@@ -178,6 +178,8 @@ void TcpLinks::finish_received(const StreamKey& key, int from) {
 
 template <class Half>
 void TcpLinks::update_watch(Half& half, int peer, bool is_outgoing) {
+  // Its socket only wakes; it has been watched for that since it is there.
+  if (half.has_rings() && !half.is_over()) return;
   const auto found = watched_.find({peer, is_outgoing});
   if (found == watched_.end()) return;
   std::uint32_t wanted = half.wants_to_write() ? EPOLLIN | EPOLLOUT : EPOLLIN;
@@ -283,7 +285,10 @@ bool TcpLinks::wait_for_events(std::chrono::nanoseconds limit) {
   auto& asleep = settings_.arena->asleep_on_links(settings_.arena->local_rank());
   asleep.store(1);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  const bool moved = poll_rings() || handle_ready(limit);
+  // Again after longest_unseen: what a peer had written before it looked may be seen later.
+  const auto first = std::min<std::chrono::nanoseconds>(limit, longest_unseen);
+  bool moved = poll_rings() || handle_ready(first);
+  if (!moved && limit > first) moved = poll_rings() || handle_ready(limit - first);
   asleep.store(0, std::memory_order_relaxed);
   return moved;
 }

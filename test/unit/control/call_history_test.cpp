@@ -106,7 +106,7 @@ TEST_CASE("calls in flight are remembered however many there are") {
 TEST_CASE("the recorder has the latest calls, with what is in progress and whom it waits for") {
   CallHistory history(Group::whole_job(0, 3), true);
   const auto first = history.begin_collective(all_reduce(1));
-  const auto second = history.begin_other({Operation::send, Type::u8, Operator::sum, 2, 9});
+  const auto second = history.begin_other({Operation::send, Type::u8, Operator::sum, 2, 9}).ticket;
   const auto third = history.begin_collective(all_reduce(3));
   history.end(second);
   history.note_awaited(third.ticket, {2});
@@ -130,6 +130,29 @@ TEST_CASE("the recorder has the latest calls, with what is in progress and whom 
   record = history.record();
   CHECK(record.size() == CallHistory::recorded);
   CHECK(record.back().sequence == first.sequence + 1001);
+}
+
+TEST_CASE("the latest call is over at once for those who look, others stay in progress") {
+  CallHistory history(Group::whole_job(0, 3), true);
+  const auto started = history.begin_collective(all_reduce(1));
+  const auto blocking = history.begin_collective(all_reduce(2));
+  history.end_latest(blocking.ticket);
+  CHECK(history.activity().in_call);
+  auto record = history.record();
+  REQUIRE(record.size() == 2);
+  CHECK(record[0].end == 0);
+  CHECK(record[1].end >= record[1].begin);
+  history.end(started.ticket);
+  CHECK(!history.activity().in_call);
+  const auto next = history.begin_collective(all_reduce(3));
+  history.end_latest(next.ticket);
+  CHECK(!history.activity().in_call);
+  history.begin_other({Operation::send, Type::u8, Operator::sum, 2, 9});
+  CHECK(history.activity().in_call);
+  record = history.record();
+  REQUIRE(record.size() == 4);
+  CHECK(record[2].end >= record[2].begin);
+  CHECK(record[3].end == 0);
 }
 
 TEST_CASE("sends and receives are no part of what all ranks do alike") {
@@ -204,8 +227,13 @@ TEST_CASE("another thread reads whole calls while calls are made") {
   constexpr std::uint64_t calls = 20'000;
   std::thread caller([&] {
     for (std::uint64_t i = 1; i <= calls; ++i) {
-      history.end(
-          history.begin_collective({Operation::barrier, Type::u8, Operator::sum, -1, i}).ticket);
+      const auto past =
+          history.begin_collective({Operation::barrier, Type::u8, Operator::sum, -1, i});
+      if (i % 2 == 0) {
+        history.end(past.ticket);
+      } else {
+        history.end_latest(past.ticket);
+      }
     }
   });
   std::size_t torn = 0;
