@@ -92,7 +92,8 @@ Plan make(const Options& given) {
   model::Machine machine{.host = model::place(plan.layout, options.map_by),
                          .costs = options.costs,
                          .cores_per_host = options.cores_per_host,
-                         .numa_nodes = options.numa_nodes};
+                         .numa_nodes = options.numa_nodes,
+                         .link_burst = static_cast<double>(options.burst)};
   machine.costs.link_rate = options.gbps * 1e9 / 8 * share_of_data;
   plan.costs = machine.costs;
   model::Question question{.operation = options.operation,

@@ -14,6 +14,10 @@ struct Machine {
   algorithm::CostModel costs;
   int cores_per_host = 0;  ///< ranks share them in turn; 0: a core for each rank
   int numa_nodes = 1;      ///< of each host; its ranks are dealt out to them in equal runs
+  /// Of links that a token bucket shapes, as those of virtual machines and containers often are:
+  /// bytes that a link which has rested passes at once, before its rate holds. A call is then
+  /// looked at as one of many, right after another one.
+  double link_burst = 0;
   /// Data from a rank of another NUMA node is copied at this share of the copy rate.
   double far_memory_share = 0.6;
 };

@@ -111,8 +111,14 @@ class Predictor {
       actors.rank.push_back(rank);
     }
     if (!one) actors.actor_of = actors.rank;
-    const Outcome outcome =
-        Simulator(machine_, actors, static_cast<double>(question_.element_bytes)).run();
+    const auto element_bytes = static_cast<double>(question_.element_bytes);
+    Simulator simulator(machine_, actors, element_bytes);
+    Outcome outcome = simulator.run();
+    if (machine_.link_burst > 0) {
+      Simulator next(machine_, actors, element_bytes);
+      next.set_buckets(simulator.buckets());
+      outcome = next.run();
+    }
     if (outcome.stuck)
       throw std::logic_error(std::string(algorithm_) + " does not come to its end");
     result_.how = how;

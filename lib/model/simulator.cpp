@@ -51,6 +51,7 @@ Simulator::Simulator(const Machine& machine, const Actors& actors, double elemen
   waiting_.resize(static_cast<std::size_t>(hosts_));
   link_busy_.resize(static_cast<std::size_t>(hosts_));
   link_in_free_.resize(static_cast<std::size_t>(hosts_));
+  buckets_.assign(static_cast<std::size_t>(hosts_), Bucket{machine.link_burst});
 }
 
 int Simulator::host_of(int actor) const {
@@ -228,6 +229,22 @@ void Simulator::line_up(int stream) {
   next_segment(stream);
 }
 
+/// Of what leaves now.
+double Simulator::time_on_link(int host, double bytes) {
+  auto& bucket = buckets_[static_cast<std::size_t>(host)];
+  const double rate = machine_.costs.link_rate;
+  const double at_once = std::min(machine_.link_burst, bucket.bytes + (now_ - bucket.time) * rate);
+  const double seconds = std::max(0.0, bytes - at_once) / rate;
+  bucket = {std::max(0.0, at_once - bytes), now_ + seconds};
+  return seconds;
+}
+
+std::vector<Bucket> Simulator::buckets() const {
+  auto result = buckets_;
+  for (auto& bucket : result) bucket.time -= outcome_.seconds;
+  return result;
+}
+
 void Simulator::serve_link(int host) {
   const auto h = static_cast<std::size_t>(host);
   if (link_busy_[h] || line_[h].empty()) return;
@@ -237,10 +254,11 @@ void Simulator::serve_link(int host) {
   const auto& costs = machine_.costs;
   Message& message = s.messages.front();
   const double bytes = std::min(message.bytes_left, message.segment);
-  const double left = now_ + bytes / costs.link_rate;
+  const double leaving = time_on_link(host, bytes);
+  const double left = now_ + leaving;
   double& in_free =
       link_in_free_[static_cast<std::size_t>(actors_.one_host_for_all ? host : host_of(s.to))];
-  in_free = std::max(now_ + costs.link_latency, in_free) + bytes / costs.link_rate;
+  in_free = std::max(now_ + costs.link_latency, in_free) + leaving;
   add_event(in_free, Kind::segment_arrived, stream, static_cast<int>(bytes));
   link_busy_[h] = true;
   add_event(left, Kind::link_free, host);

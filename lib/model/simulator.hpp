@@ -20,6 +20,12 @@ struct Outcome {
   bool stuck = false;         ///< a schedule did not come to its end: `seconds` means nothing
 };
 
+/// What a shaped link passes at once, as of a time of the run.
+struct Bucket {
+  double bytes = 0;
+  double time = 0;
+};
+
 /// Runs schedules on a machine, event by event. What it knows:
 ///
 /// - a rank has the engine's window, and a processor core, which it may share: a message costs time
@@ -33,6 +39,10 @@ class Simulator {
  public:
   Simulator(const Machine& machine, const Actors& actors, double element_bytes);
   [[nodiscard]] Outcome run();
+
+  /// Of each host's link: at the end of a run, for the next one that begins then.
+  [[nodiscard]] std::vector<Bucket> buckets() const;
+  void set_buckets(std::vector<Bucket> buckets) { buckets_ = std::move(buckets); }
 
  private:
   enum class Kind : std::uint8_t { step_done, link_free, segment_ready, segment_arrived };
@@ -89,6 +99,7 @@ class Simulator {
   void next_segment(int stream);
   void line_up(int stream);
   void serve_link(int host);
+  double time_on_link(int host, double bytes);
   void arrive(int stream, double bytes);
   void feed(int stream);
   [[nodiscard]] double bytes_of(const algorithm::Step& step) const {
@@ -115,6 +126,7 @@ class Simulator {
   std::vector<double> waiting_;        ///< bytes that wait for each host's link
   std::vector<bool> link_busy_;
   std::vector<double> link_in_free_;
+  std::vector<Bucket> buckets_;
 };
 
 }  // namespace tutti::model

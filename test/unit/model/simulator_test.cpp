@@ -64,6 +64,16 @@ TEST_CASE("trees, chains and rings take what their formulas say") {
   }
 }
 
+TEST_CASE("a shaped link passes again at once what it has rested for since the last call") {
+  auto machine = links_only(one_each(2));
+  machine.link_burst = 1000;
+  // In the time that the last byte takes the link could have sent alpha * rate = 1000 more.
+  CHECK(near(seconds(machine, Operation::fan_out, "direct", 4000), alpha + 3000 / rate));
+  CHECK(near(seconds(machine, Operation::fan_out, "direct", 900), alpha));
+  machine.link_burst = 5000;
+  CHECK(near(seconds(machine, Operation::fan_out, "direct", 9000), alpha + 8000 / rate));
+}
+
 TEST_CASE("a root makes no difference where all hosts are equal") {
   const Machine machine = links_only(one_each(5));
   for (const char* algorithm : {"binomial", "chain", "direct"})
