@@ -28,8 +28,8 @@ class CopyChoice {
  public:
   using Duration = std::chrono::steady_clock::duration;
 
-  /// Calls with smaller blocks always go through the caches.
-  static constexpr std::size_t least_bytes = std::size_t{32} << 10;
+  /// Calls with smaller blocks, and shorter messages, always go through the caches.
+  static constexpr std::size_t least_bytes = std::size_t{8} << 10;
 
   /// What calls are compared by; `bytes` of a block, at least least_bytes.
   struct Kind {
@@ -47,7 +47,7 @@ class CopyChoice {
   static constexpr std::size_t kept = 4;
   static constexpr std::size_t operations = operation_count;
   static constexpr std::size_t roles = 2;
-  static constexpr std::size_t sizes = 12;  ///< the last from 32 MiB on
+  static constexpr std::size_t sizes = 14;  ///< the last from 32 MiB on
 
   /// The latest times of one kind. The shortest counts: what is longer waited for others.
   struct Times {

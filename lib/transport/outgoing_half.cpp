@@ -11,8 +11,6 @@
 namespace tutti::transport {
 namespace {
 
-// Shorter messages always go through the caches.
-constexpr std::size_t least_chosen_bytes = std::size_t{256} << 10;
 // Grants come before their calls, so streams without requests pile up; more than this is no honest
 // peer.
 constexpr std::size_t most_streams = std::size_t{1} << 16;
@@ -176,7 +174,7 @@ bool OutgoingHalf::send_current() {
 
 /// What is copied into a ring only is like a broadcast's root: it reads nothing.
 void OutgoingHalf::begin_copies(const SendRequest& request) {
-  if (request.from.size() < least_chosen_bytes) return;
+  if (request.from.size() < CopyChoice::least_bytes) return;
   copied_ = &request;
   streaming_ = copies_->next({Operation::send, true, request.from.size()});
   begun_ = std::chrono::steady_clock::now();

@@ -1,7 +1,6 @@
 #include "transport/ring.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/copy.hpp"
 
@@ -65,7 +64,7 @@ std::size_t RingReader::read(std::span<const iovec> parts) {
       const auto there = peek();
       if (there.empty()) return total;
       const auto length = std::min({left, there.size(), piece_bytes});
-      std::memcpy(to, there.data(), length);
+      copy_bytes(to, there.data(), length);
       consume(length);
       to += length;
       left -= length;

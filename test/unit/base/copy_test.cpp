@@ -1,30 +1,49 @@
-// Copies past the caches.
+// Copies of both kinds, at every distance that is treated differently.
 #include "base/copy.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <vector>
 
 #include "support/catch.hpp"
 
 namespace tutti::test {
+namespace {
 
-TEST_CASE("what is copied past the caches is all there, and nothing beside it") {
-  constexpr std::size_t room = 1024;
-  std::vector<std::byte> from(room);
-  for (std::size_t i = 0; i < room; ++i) from[i] = static_cast<std::byte>(i * 37 + 1);
+constexpr std::size_t room = 8192;
+
+struct alignas(4096) Memory {
+  std::byte bytes[room];
+};
+
+void check(void (*copy)(std::byte*, const std::byte*, std::size_t)) {
+  const auto from = std::make_unique<Memory>();
+  const auto to = std::make_unique<Memory>();
+  for (std::size_t i = 0; i < room; ++i) from->bytes[i] = static_cast<std::byte>(i * 37 + i / 256);
   constexpr std::byte untouched{0xEE};
-  for (const std::size_t to_offset : {0U, 1U, 16U, 63U, 64U}) {
+  for (const std::size_t to_offset : {0U, 1U, 8U, 16U, 63U, 64U, 65U}) {
     for (const std::size_t from_offset : {0U, 3U, 32U}) {
-      for (const std::size_t bytes : {0U, 1U, 63U, 64U, 65U, 127U, 128U, 200U, 513U}) {
-        std::vector<std::byte> to(room, untouched);
-        stream_bytes(to.data() + to_offset, from.data() + from_offset, bytes);
-        auto expected = std::vector<std::byte>(room, untouched);
-        std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(from_offset), bytes,
+      for (const std::size_t bytes :
+           {0U, 1U, 63U, 64U, 65U, 127U, 128U, 200U, 513U, 2047U, 2048U, 2049U, 5000U}) {
+        std::fill_n(to->bytes, room, untouched);
+        copy(to->bytes + to_offset, from->bytes + from_offset, bytes);
+        std::vector<std::byte> expected(room, untouched);
+        std::copy_n(from->bytes + from_offset, bytes,
                     expected.begin() + static_cast<std::ptrdiff_t>(to_offset));
-        CHECK(to == expected);
+        CHECK(std::equal(expected.begin(), expected.end(), to->bytes));
       }
     }
   }
+}
+
+}  // namespace
+
+TEST_CASE("what is copied is all there, and nothing beside it") {
+  check(copy_bytes);
+}
+
+TEST_CASE("what is copied past the caches is all there, and nothing beside it") {
+  check(stream_bytes);
 }
 
 }  // namespace tutti::test
