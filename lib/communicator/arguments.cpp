@@ -16,9 +16,17 @@ template <class... Values>
   throw Error(ErrorCode::usage, fmt::format(format, std::forward<Values>(values)...));
 }
 
+/// By multiplication: a division takes as long as all else in here.
+bool fits_memory(std::size_t count, std::size_t times, std::size_t bytes_each) {
+  std::size_t all = 0;
+  return !__builtin_mul_overflow(count, times, &all) &&
+         !__builtin_mul_overflow(all, bytes_each, &all) &&
+         all <= static_cast<std::size_t>(INT64_MAX);
+}
+
 void require_memory(const void* buffer, std::size_t count, Type type) {
   if (buffer == nullptr && count > 0) refuse("the buffer is null but its count is {}", count);
-  if (count > static_cast<std::size_t>(INT64_MAX) / size_of(type)) {
+  if (!fits_memory(count, 1, size_of(type))) {
     refuse("{} elements of {} are more than memory can hold", count, name(type));
   }
 }
@@ -140,7 +148,7 @@ class Check {
     if (extent == Extent::one) return checked_.count;
     if (!counts.empty()) return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
     const auto blocks = static_cast<std::size_t>(size_);
-    if (checked_.count > static_cast<std::size_t>(INT64_MAX) / size_of(call_.type) / blocks) {
+    if (!fits_memory(checked_.count, blocks, size_of(call_.type))) {
       refuse("{} blocks of {} {} are more than memory can hold", size_, checked_.count,
              name(call_.type));
     }
