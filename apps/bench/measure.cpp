@@ -73,7 +73,8 @@ void Measurement::prepare(Workload& workload) {
 }
 
 void Measurement::check(Side& side, Workload& workload) {
-  if (!side.takes_part()) return;
+  side.result.computes = side.peer->computes();
+  if (!side.takes_part() || !side.result.computes) return;
   workload.prepare();
   job_.communicator().barrier();
   side.peer->run();

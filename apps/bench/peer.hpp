@@ -41,6 +41,8 @@ class Peer {
   virtual void settle() {}
   /// Before a check, untimed: moves a result that lies elsewhere than the layout says.
   virtual void place_result() {}
+  /// False where it only takes the time that something else would: then there is no result.
+  [[nodiscard]] virtual bool computes() const { return true; }
   /// Whether an input that no result overwrites is as it was.
   [[nodiscard]] virtual bool keeps_input() const { return true; }
   /// Of the latest run(); empty where it is not known.

@@ -27,13 +27,14 @@ void require_memory_of(const std::string& peer, Job& job) {
 }  // namespace
 
 std::vector<std::string> peer_names() {
-  return {"mpi", "gloo", "nccl", "nccl-serial"};
+  return {"mpi", "gloo", "nccl", "nccl-serial", "copies"};
 }
 
 std::unique_ptr<Peer> make_peer(const std::string& name, Job& job,
                                 std::chrono::nanoseconds timeout) {
   require_memory_of(name, job);
   if (name == "mpi") return make_mpi_peer(job);
+  if (name == "copies") return make_copies_peer(job);
   if (name == "gloo") return make_gloo_peer(job, timeout);
   return make_nccl_peer(job, name == "nccl-serial");
 }

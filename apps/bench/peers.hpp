@@ -22,6 +22,7 @@ namespace tutti::app::bench {
 [[nodiscard]] std::unique_ptr<Peer> make_tutti_peer(Job& job);
 
 // What make_peer() chooses from, each in the file of its name.
+[[nodiscard]] std::unique_ptr<Peer> make_copies_peer(Job& job);
 [[nodiscard]] std::unique_ptr<Peer> make_mpi_peer(Job& job);
 [[nodiscard]] std::unique_ptr<Peer> make_gloo_peer(Job& job, std::chrono::nanoseconds timeout);
 /// `serial`: one send after another, as tutorials do it, and not all in a group.

@@ -15,8 +15,9 @@ Row make_row(const Problem& problem, const std::string& peer, const SideResult& 
           .back_to_back_us = std::nullopt,
           .bandwidth = bandwidth_of(problem, median),
           .iterations = result.seconds.size(),
-          .wrong = result.wrong_elements,
+          .wrong = std::nullopt,
           .algorithm = result.algorithm};
+  if (result.computes) row.wrong = result.wrong_elements;
   if (!result.back_to_back.empty()) {
     row.back_to_back_us = quantile(result.back_to_back, 0.5) * to_us;
   }

@@ -23,7 +23,7 @@ struct Row {
   std::optional<double> back_to_back_us;  ///< median, of a call among many without a barrier
   Bandwidth bandwidth;
   std::size_t iterations = 0;
-  std::uint64_t wrong = 0;
+  std::optional<std::uint64_t> wrong;  ///< elements; empty where there is no result
   std::string algorithm;
 };
 

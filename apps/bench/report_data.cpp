@@ -22,7 +22,8 @@ Json cell_key(const Problem& problem) {
   return key;
 }
 
-Json or_null(const std::optional<double>& value) {
+template <class T>
+Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
@@ -39,7 +40,7 @@ Json row_json(const Problem& problem, const Row& row) {
                    {"algbw_gbs", row.bandwidth.algorithm_gbs},
                    {"busbw_gbs", row.bandwidth.bus_gbs},
                    {"iterations", row.iterations},
-                   {"wrong", row.wrong},
+                   {"wrong", or_null(row.wrong)},
                    {"algorithm", row.algorithm}});
   return json;
 }
@@ -80,8 +81,8 @@ std::string csv_line(const Cell& cell, const Row& row) {
                      row.peer, name(problem.type), operator_text(problem), bytes_of(problem),
                      row.median_us, row.p10_us, row.p90_us, row.mean_us,
                      row.back_to_back_us ? fmt::to_string(*row.back_to_back_us) : "",
-                     row.bandwidth.algorithm_gbs, row.bandwidth.bus_gbs, row.iterations, row.wrong,
-                     row.algorithm, ratios);
+                     row.bandwidth.algorithm_gbs, row.bandwidth.bus_gbs, row.iterations,
+                     row.wrong ? fmt::to_string(*row.wrong) : "", row.algorithm, ratios);
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ std::string nccl_operator_name(const Problem& problem) {
 
 std::string nccl_result(const Row& row) {
   return fmt::format("{:>8.2f} {:>7.2f} {:>7.2f} {:>6}", row.median_us, row.bandwidth.algorithm_gbs,
-                     row.bandwidth.bus_gbs, row.wrong);
+                     row.bandwidth.bus_gbs, row.wrong ? fmt::to_string(*row.wrong) : "N/A");
 }
 
 std::string nccl_line(const Entry& entry) {
@@ -130,7 +130,7 @@ std::string nccl_tests_text(const Report& report) {
     double bus = 0;
     for (const auto& entry : entries) {
       text += nccl_line(entry);
-      wrong += entry.row.wrong;
+      wrong += entry.row.wrong.value_or(0);
       bus += entry.row.bandwidth.bus_gbs / static_cast<double>(entries.size());
     }
     text += fmt::format("# Out of bounds values : {} {}\n# Avg bus bandwidth    : {:g}\n#\n", wrong,

@@ -54,11 +54,11 @@ std::string table_rows(const Cell& cell) {
   auto size = cell.problem.operation == Operation::barrier ? std::string("-")
                                                            : size_text(bytes_of(cell.problem));
   for (const auto& row : cell.rows) {
-    text += fmt::format(columns, size, row.peer, number_text(row.median_us),
-                        number_text(row.p10_us), number_text(row.p90_us),
-                        row.back_to_back_us ? number_text(*row.back_to_back_us) : "-",
-                        number_text(row.bandwidth.algorithm_gbs),
-                        number_text(row.bandwidth.bus_gbs), row.wrong, ratio_text(cell, row.peer));
+    text += fmt::format(
+        columns, size, row.peer, number_text(row.median_us), number_text(row.p10_us),
+        number_text(row.p90_us), row.back_to_back_us ? number_text(*row.back_to_back_us) : "-",
+        number_text(row.bandwidth.algorithm_gbs), number_text(row.bandwidth.bus_gbs),
+        row.wrong ? fmt::to_string(*row.wrong) : "-", ratio_text(cell, row.peer));
     size.clear();
   }
   for (const auto& missing : cell.missing) {

@@ -12,6 +12,7 @@ struct SideResult {
   std::vector<double> seconds = {};       ///< of each round the slowest rank's time of one call
   std::vector<double> back_to_back = {};  ///< the same of a call among many without a barrier
   std::uint64_t wrong_elements = 0;       ///< over all checks and ranks
+  bool computes = true;                   ///< else there was no result to check
   std::string algorithm = {};
 };
 
