@@ -106,7 +106,7 @@ void add_machine(CLI::App& command, Options& options) {
       "Gbit/s of each host's link, each way (default 10)");
   add(
       command, "--burst", "SIZE",
-      [&options](const std::string& text) { options.burst = size_named("--burst", text); },
+      [&options](const std::string& text) { options.burst_bytes = size_named("--burst", text); },
       "what a link that is shaped by a token bucket passes before its rate holds (default 0)");
   add_time(command, "--latency", options.costs.link_latency,
            "from a send to the end of its receive on another host, no bytes (default 30us)");

@@ -93,7 +93,7 @@ Plan make(const Options& given) {
                          .costs = options.costs,
                          .cores_per_host = options.cores_per_host,
                          .numa_nodes = options.numa_nodes,
-                         .link_burst = static_cast<double>(options.burst)};
+                         .link_burst_bytes = static_cast<double>(options.burst_bytes)};
   machine.costs.link_rate = options.gbps * 1e9 / 8 * share_of_data;
   plan.costs = machine.costs;
   model::Question question{.operation = options.operation,

@@ -28,8 +28,8 @@ struct Options {
   std::optional<std::size_t> chunk_bytes;
   bool out_of_place = false;
   bool in_rank_order = false;
-  double gbps = 10;       ///< of each host's link, each way, as its maker counts
-  std::size_t burst = 0;  ///< bytes that a shaped link passes before that rate holds
+  double gbps = 10;             ///< of each host's link, each way, as its maker counts
+  std::size_t burst_bytes = 0;  ///< what a shaped link passes before that rate holds
   algorithm::CostModel costs;
   int cores_per_host = 0;
   int numa_nodes = 1;

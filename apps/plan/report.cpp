@@ -77,7 +77,7 @@ std::string machine_text(const Plan& plan) {
       "{:g} GB/s",
       o.gbps, duration_text(o.costs.link_latency), duration_text(o.costs.host_latency),
       duration_text(o.costs.message_cost), o.costs.copy_rate / 1e9, o.costs.reduce_rate / 1e9);
-  if (o.burst > 0) text += fmt::format("; links pass {} at once", size_text(o.burst));
+  if (o.burst_bytes > 0) text += fmt::format("; links pass {} at once", size_text(o.burst_bytes));
   if (o.cores_per_host > 0)
     text += fmt::format("; {} a host", count_text(o.cores_per_host, "core"));
   if (o.numa_nodes > 1) text += fmt::format("; {} NUMA nodes a host", o.numa_nodes);
@@ -188,7 +188,7 @@ nlohmann::json json_of(const Plan& plan) {
        {"map_by", o.map_by == model::MapBy::slot ? "slot" : "node"},
        {"model",
         {{"gbps", o.gbps},
-         {"burst", o.burst},
+         {"burst_bytes", o.burst_bytes},
          {"latency_us", o.costs.link_latency * 1e6},
          {"host_latency_us", o.costs.host_latency * 1e6},
          {"message_cost_us", o.costs.message_cost * 1e6},

@@ -22,7 +22,7 @@ constexpr std::size_t least_own_bytes = 2048;
 bool is_slow_by_instruction(const std::byte* to, const std::byte* from) {
   const auto behind =
       (reinterpret_cast<std::uintptr_t>(to) - reinterpret_cast<std::uintptr_t>(from)) % 4096;
-  return behind > 0 && behind < line;
+  return behind > 0 && behind < line && __builtin_cpu_is("amd") != 0;
 }
 
 void copy_by_lines(std::byte* to, const std::byte* from, std::size_t bytes) {

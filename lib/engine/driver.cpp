@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
+#include "base/copy.hpp"
 #include "base/quiet_thread.hpp"
 #include "engine/reduce.hpp"
 
@@ -181,8 +181,8 @@ void Driver::move_all(Deadline limit) {
       longest = std::min<std::chrono::nanoseconds>(longest, nap_between_looks);
     }
     const bool moved = progress(longest);
-    // What came may be all that was due.
-    if (moved && advance_all()) return;
+    // What came may be all that was due; deadlines of others are looked at in any case.
+    if (moved && advance_all() && active_.empty()) return;
     look_for_trouble(moved);
   } catch (...) {
     if (active_.empty()) return;
@@ -225,7 +225,7 @@ void Driver::activate_message(Task& task) {
   }
   // To oneself.
   if (!task.sends && !task.receives && !task.message_out.empty()) {
-    std::memmove(task.message_in.data(), task.message_out.data(), task.message_out.size());
+    copy_bytes(task.message_in.data(), task.message_out.data(), task.message_out.size());
   }
 }
 

@@ -1,8 +1,8 @@
 #include "engine/execution.hpp"
 
 #include <algorithm>
-#include <cstring>
 
+#include "base/copy.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti::engine {
@@ -190,7 +190,7 @@ void Execution::run_local(const Step& step) const {
     memory_.combine(to, from, static_cast<std::size_t>(step.stride) * memory_.element_bytes,
                     static_cast<std::size_t>(step.parts), elements);
   } else if (to != from) {
-    std::memcpy(to, from, elements * memory_.element_bytes);
+    copy_bytes(to, from, elements * memory_.element_bytes);
   }
 }
 

@@ -293,8 +293,8 @@ void SharedCall::say_read(std::uint64_t rounds) {
   ring();
 }
 
-/// A small call rings once, at the end of what it can do now: to ring waits until what was written
-/// is seen by others, and their answer may be here before that.
+/// A small call rings once, at the end of what it can do now: the look at who sleeps is a good part
+/// of it.
 void SharedCall::ring() {
   if (!fits_cell_) return room_->ring();
   ring_is_due_ = true;

@@ -17,7 +17,7 @@ struct Machine {
   /// Of links that a token bucket shapes, as those of virtual machines and containers often are:
   /// bytes that a link which has rested passes at once, before its rate holds. A call is then
   /// looked at as one of many, right after another one.
-  double link_burst = 0;
+  double link_burst_bytes = 0;
   /// Data from a rank of another NUMA node is copied at this share of the copy rate.
   double far_memory_share = 0.6;
 };

@@ -114,9 +114,9 @@ class Predictor {
     const auto element_bytes = static_cast<double>(question_.element_bytes);
     Simulator simulator(machine_, actors, element_bytes);
     Outcome outcome = simulator.run();
-    if (machine_.link_burst > 0) {
+    if (machine_.link_burst_bytes > 0) {
       Simulator next(machine_, actors, element_bytes);
-      next.set_buckets(simulator.buckets());
+      next.continue_after(simulator);
       outcome = next.run();
     }
     if (outcome.stuck)

@@ -51,7 +51,9 @@ Simulator::Simulator(const Machine& machine, const Actors& actors, double elemen
   waiting_.resize(static_cast<std::size_t>(hosts_));
   link_busy_.resize(static_cast<std::size_t>(hosts_));
   link_in_free_.resize(static_cast<std::size_t>(hosts_));
-  buckets_.assign(static_cast<std::size_t>(hosts_), Bucket{machine.link_burst});
+  // Empty, as right after a call that left no time to rest.
+  out_buckets_.resize(static_cast<std::size_t>(hosts_));
+  in_buckets_.resize(static_cast<std::size_t>(hosts_));
 }
 
 int Simulator::host_of(int actor) const {
@@ -229,20 +231,23 @@ void Simulator::line_up(int stream) {
   next_segment(stream);
 }
 
-/// Of what leaves now.
-double Simulator::time_on_link(int host, double bytes) {
-  auto& bucket = buckets_[static_cast<std::size_t>(host)];
+/// How long a link takes for what begins to pass at `time`.
+double Simulator::time_on_link(Bucket& bucket, double time, double bytes) const {
   const double rate = machine_.costs.link_rate;
-  const double at_once = std::min(machine_.link_burst, bucket.bytes + (now_ - bucket.time) * rate);
+  const double at_once =
+      std::min(machine_.link_burst_bytes, bucket.bytes + (time - bucket.time) * rate);
   const double seconds = std::max(0.0, bytes - at_once) / rate;
-  bucket = {std::max(0.0, at_once - bytes), now_ + seconds};
+  bucket = {std::max(0.0, at_once - bytes), time + seconds};
   return seconds;
 }
 
-std::vector<Bucket> Simulator::buckets() const {
-  auto result = buckets_;
-  for (auto& bucket : result) bucket.time -= outcome_.seconds;
-  return result;
+void Simulator::continue_after(const Simulator& before) {
+  const auto take = [&](std::vector<Bucket>& own, const std::vector<Bucket>& theirs) {
+    own = theirs;
+    for (auto& bucket : own) bucket.time -= before.outcome_.seconds;
+  };
+  take(out_buckets_, before.out_buckets_);
+  take(in_buckets_, before.in_buckets_);
 }
 
 void Simulator::serve_link(int host) {
@@ -254,11 +259,12 @@ void Simulator::serve_link(int host) {
   const auto& costs = machine_.costs;
   Message& message = s.messages.front();
   const double bytes = std::min(message.bytes_left, message.segment);
-  const double leaving = time_on_link(host, bytes);
-  const double left = now_ + leaving;
-  double& in_free =
-      link_in_free_[static_cast<std::size_t>(actors_.one_host_for_all ? host : host_of(s.to))];
-  in_free = std::max(now_ + costs.link_latency, in_free) + leaving;
+  const double left = now_ + time_on_link(out_buckets_[h], now_, bytes);
+  const auto to = static_cast<std::size_t>(actors_.one_host_for_all ? host : host_of(s.to));
+  double& in_free = link_in_free_[to];
+  const double entering = std::max(now_ + costs.link_latency, in_free);
+  in_free = std::max(left + costs.link_latency,
+                     entering + time_on_link(in_buckets_[to], entering, bytes));
   add_event(in_free, Kind::segment_arrived, stream, static_cast<int>(bytes));
   link_busy_[h] = true;
   add_event(left, Kind::link_free, host);

@@ -20,12 +20,6 @@ struct Outcome {
   bool stuck = false;         ///< a schedule did not come to its end: `seconds` means nothing
 };
 
-/// What a shaped link passes at once, as of a time of the run.
-struct Bucket {
-  double bytes = 0;
-  double time = 0;
-};
-
 /// Runs schedules on a machine, event by event. What it knows:
 ///
 /// - a rank has the engine's window, and a processor core, which it may share: a message costs time
@@ -40,9 +34,8 @@ class Simulator {
   Simulator(const Machine& machine, const Actors& actors, double element_bytes);
   [[nodiscard]] Outcome run();
 
-  /// Of each host's link: at the end of a run, for the next one that begins then.
-  [[nodiscard]] std::vector<Bucket> buckets() const;
-  void set_buckets(std::vector<Bucket> buckets) { buckets_ = std::move(buckets); }
+  /// Begins where another run of the same has ended, with what the links have rested since.
+  void continue_after(const Simulator& before);
 
  private:
   enum class Kind : std::uint8_t { step_done, link_free, segment_ready, segment_arrived };
@@ -87,6 +80,12 @@ class Simulator {
     int stream = -1;
   };
 
+  /// What a shaped link passes at once, as of a time of the run.
+  struct Bucket {
+    double bytes = 0;
+    double time = 0;
+  };
+
   void add_event(double time, Kind kind, int what, int detail = 0);
   double use_core(int actor, double seconds);
   int stream_of(int from, int to, int distance);
@@ -99,7 +98,7 @@ class Simulator {
   void next_segment(int stream);
   void line_up(int stream);
   void serve_link(int host);
-  double time_on_link(int host, double bytes);
+  double time_on_link(Bucket& bucket, double time, double bytes) const;
   void arrive(int stream, double bytes);
   void feed(int stream);
   [[nodiscard]] double bytes_of(const algorithm::Step& step) const {
@@ -126,7 +125,8 @@ class Simulator {
   std::vector<double> waiting_;        ///< bytes that wait for each host's link
   std::vector<bool> link_busy_;
   std::vector<double> link_in_free_;
-  std::vector<Bucket> buckets_;
+  std::vector<Bucket> out_buckets_;  ///< of each host's link, by direction
+  std::vector<Bucket> in_buckets_;
 };
 
 }  // namespace tutti::model

@@ -11,6 +11,9 @@
 namespace tutti::transport {
 namespace {
 
+// Longer messages take turns with their receiver, so all their time counts; of a shorter one that
+// would be the wait for a grant.
+constexpr std::size_t least_interleaved_bytes = std::size_t{256} << 10;
 // Grants come before their calls, so streams without requests pile up; more than this is no honest
 // peer.
 constexpr std::size_t most_streams = std::size_t{1} << 16;
@@ -146,8 +149,7 @@ bool OutgoingHalf::send_current() {
       count = 1;
       parts[0].iov_len = std::min(parts[0].iov_len, most_written_);
     }
-    const auto result = wire_.write(std::span(parts).first(count),
-                                    request == copied_ && streaming_ == Streaming::both);
+    const auto result = write_parts(std::span(parts).first(count), request);
     if (result < 0) {
       blocked_ = errno == EAGAIN || errno == EWOULDBLOCK;
       if (!blocked_) fail(wire_.explain(errno));
@@ -172,18 +174,29 @@ bool OutgoingHalf::send_current() {
   return true;
 }
 
+ssize_t OutgoingHalf::write_parts(std::span<const iovec> parts, const SendRequest* request) {
+  if (request == nullptr || request != copied_) return wire_.write(parts, false);
+  const auto before = std::chrono::steady_clock::now();
+  const auto result = wire_.write(parts, streaming_ == Streaming::both);
+  copying_ += std::chrono::steady_clock::now() - before;
+  return result;
+}
+
 /// What is copied into a ring only is like a broadcast's root: it reads nothing.
 void OutgoingHalf::begin_copies(const SendRequest& request) {
-  if (request.from.size() < CopyChoice::least_bytes) return;
+  if (copied_ != nullptr || request.from.size() < CopyChoice::least_bytes) return;
   copied_ = &request;
+  copying_ = {};
   streaming_ = copies_->next({Operation::send, true, request.from.size()});
   begun_ = std::chrono::steady_clock::now();
 }
 
 void OutgoingHalf::end_copies(const SendRequest& request) {
   copied_ = nullptr;
-  copies_->took({Operation::send, true, request.from.size()}, streaming_,
-                std::chrono::steady_clock::now() - begun_);
+  const auto bytes = request.from.size();
+  const auto all = std::chrono::steady_clock::now() - begun_;
+  copies_->took({Operation::send, true, bytes}, streaming_,
+                bytes < least_interleaved_bytes ? copying_ : all);
 }
 
 bool OutgoingHalf::read() {

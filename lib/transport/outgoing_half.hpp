@@ -73,6 +73,7 @@ class OutgoingHalf {
   bool start_next_frame();
   bool start_frame(Stream& stream);
   bool send_current();
+  ssize_t write_parts(std::span<const iovec> parts, const SendRequest* request);
   void begin_copies(const SendRequest& request);
   void end_copies(const SendRequest& request);
   bool on_frame(const Frame& frame);
@@ -87,11 +88,13 @@ class OutgoingHalf {
   std::optional<Current> current_;
   std::uint64_t credit_;
   bool blocked_ = false;
-  // Of long messages through a ring: how the one that is on its way is copied, and since when.
+  // Of messages through a ring, but short ones: how the one that is on its way is copied, since
+  // when, and how long the copying alone has taken.
   std::unique_ptr<CopyChoice> copies_;
   const SendRequest* copied_ = nullptr;
   Streaming streaming_ = Streaming::none;
   std::chrono::steady_clock::time_point begun_{};
+  std::chrono::steady_clock::duration copying_{};
   std::size_t most_written_ = 0;
   FrameHeader incoming_{};
   std::size_t incoming_bytes_ = 0;

@@ -27,6 +27,9 @@ constexpr std::chrono::microseconds ring_yield_time{200};
 constexpr std::uint32_t polls_a_look = 16;
 // Before the caller looks at the clock again, which takes as long as some looks at the rings.
 constexpr int ring_polls = 64;
+// The shortest that epoll waits.
+constexpr std::chrono::milliseconds first_nap{1};
+static_assert(first_nap >= longest_unseen);
 constexpr std::chrono::milliseconds linger_limit{500};
 
 constexpr std::uint64_t wakeup_token = UINT64_MAX;
@@ -281,19 +284,23 @@ bool TcpLinks::poll_rings() {
 
 /// Peers that put something into a ring meanwhile wake this rank.
 bool TcpLinks::wait_for_events(std::chrono::nanoseconds limit) {
-  if (ringed_outgoing_.empty() && ringed_incoming_.empty()) return handle_ready(limit);
+  if (ringed_outgoing_.empty() && ringed_incoming_.empty()) return look(limit) == Found::data;
   auto& asleep = settings_.arena->asleep_on_links(settings_.arena->local_rank());
   asleep.store(1);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  // Again after longest_unseen: what a peer had written before it looked may be seen later.
-  const auto first = std::min<std::chrono::nanoseconds>(limit, longest_unseen);
-  bool moved = poll_rings() || handle_ready(first);
-  if (!moved && limit > first) moved = poll_rings() || handle_ready(limit - first);
+  // Again after longest_unseen: what a peer had written before it looked may be seen later. Whoever
+  // is woken before comes here anew: the one who rang has put the flag back.
+  const auto first = std::min<std::chrono::nanoseconds>(limit, first_nap);
+  auto found = poll_rings() ? Found::data : look(first);
+  if (found == Found::nothing && limit > first) {
+    found = poll_rings() ? Found::data : look(limit - first);
+  }
   asleep.store(0, std::memory_order_relaxed);
-  return moved;
+  return found == Found::data;
 }
 
-bool TcpLinks::handle_ready(std::chrono::nanoseconds limit) {
+/// Waits for events, at most so long, and sees to them.
+TcpLinks::Found TcpLinks::look(std::chrono::nanoseconds limit) {
   std::array<epoll_event, 32> events;
   // Rounded up to whole milliseconds; sleeping too long by part of one is no harm, spinning would
   // be.
@@ -301,6 +308,7 @@ bool TcpLinks::handle_ready(std::chrono::nanoseconds limit) {
   const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
                                  static_cast<int>(std::min<std::int64_t>(wait, 1000)));
   if (count < 0 && errno != EINTR) throw system_error("waiting for data failed", errno);
+  if (count == 0) return Found::nothing;
   bool moved = false;
   for (int i = 0; i < count; ++i) {
     const auto& event = events[static_cast<std::size_t>(i)];
@@ -323,7 +331,7 @@ bool TcpLinks::handle_ready(std::chrono::nanoseconds limit) {
       if (!had_rings && half.has_rings()) ringed_incoming_.emplace_back(peer, &half);
     }
   }
-  return moved;
+  return moved ? Found::data : Found::a_bell;
 }
 
 /// A fault on purpose. What stands is shut in both directions; what does not stand yet, as soon as
@@ -359,7 +367,7 @@ bool TcpLinks::progress(std::chrono::nanoseconds limit) {
   }
   // A look at the sockets is a system call, which takes longer than a message through a ring.
   if (!has_rings || ++polls_ % polls_a_look == 0)
-    moved |= handle_ready(std::chrono::nanoseconds(0));
+    moved |= look(std::chrono::nanoseconds(0)) == Found::data;
   if (moved) {
     is_idle_ = false;
     return true;

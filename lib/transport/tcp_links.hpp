@@ -60,7 +60,9 @@ class TcpLinks final : public Links {
   bool serve(Half& half, int peer, bool is_outgoing);
   bool poll_rings();
   bool wait_for_events(std::chrono::nanoseconds limit);
-  bool handle_ready(std::chrono::nanoseconds limit);
+  /// What a wait for events came to: its end, events that moved nothing, or some that did.
+  enum class Found : std::uint8_t { nothing, a_bell, data };
+  Found look(std::chrono::nanoseconds limit);
 
   control::Plane& plane_;
   CallInspector& inspector_;

@@ -245,13 +245,17 @@ def bits(rate):
     return int(float(number) * {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}[unit])
 
 
+def burst_of(rate):
+    """Bytes that a link of the cluster passes at once, before its rate holds."""
+    return max(16384, bits(rate) * 131072 // 10**9)
+
+
 def shape(where, device, rate):
     """A token bucket of about 1 ms: less, and the 64 KiB packets that TCP hands down are cut up and cost rate; more, and
     whole messages pass unshaped. At 20 ms of queue a plain stream of TCP reaches 949 Mbit/s of 1gbit."""
-    burst = max(16384, bits(rate) * 131072 // 10**9)
     try:
         tool("tc", "-n", where, "qdisc", "replace", "dev", device, "root", "tbf", "rate", f"{bits(rate)}bit",
-             "burst", str(burst), "latency", "20ms")
+             "burst", str(burst_of(rate)), "latency", "20ms")
     except Problem as problem:
         raise Problem(f"{problem}; --rate needs the kernel module sch_tbf (on Ubuntu in linux-modules-extra)", 1) from None
 

@@ -79,6 +79,16 @@ std::vector<Misuse> misuses() {
                 .recv_count = SIZE_MAX / 2});
        },
        {fmt::format("{}", SIZE_MAX / 2), "f64"}},
+      {"blocks that memory can't hold, each of which it could",
+       [](C& c, V& v) {
+         c.run(Collective{.operation = Operation::all_gather,
+                          .type = Type::u8,
+                          .send = v.data(),
+                          .send_count = static_cast<std::size_t>(INT64_MAX) / 2 + 1,
+                          .recv = v.data(),
+                          .recv_count = 1});
+       },
+       {"blocks", "more than memory can hold"}},
       {"8-bit floats can't be reduced",
        [](C& c, V& v) {
          c.run({.operation = Operation::all_reduce,

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <chrono>
 #include <thread>
 
 #include "pattern.hpp"
@@ -289,6 +290,32 @@ TEST_CASE("a small request with a large answer, which is awaited before the requ
         recv(communicator, 1, 10, round);
         send(communicator, 1, 1000000, round);
       }
+    }
+    communicator.finalize();
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("an answer wakes a rank that sleeps, although it was woken before for nothing") {
+  // Not woken, it would look for itself only after 100 ms, each time.
+  const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator();
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < 20; ++i) {
+      communicator.barrier();
+      if (rank.rank() == 0) {
+        send(communicator, 1, 4, i);
+        recv(communicator, 1, 4, i);
+      } else {
+        std::this_thread::sleep_for(std::chrono::microseconds(400));
+        recv(communicator, 0, 4, i);
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        send(communicator, 0, 4, i);
+      }
+    }
+    if (std::chrono::steady_clock::now() - begin > std::chrono::milliseconds(1500)) {
+      return "slept through";
     }
     communicator.finalize();
     return "done";

@@ -49,6 +49,12 @@ class Plans(unittest.TestCase):
                     self.assertIn(report["runner_up"], names)
                     self.assertNotEqual(report["runner_up"], report["chosen"])
 
+    def test_a_shaped_link_passes_its_burst_at_once(self):
+        words = ("fan-out", "--ranks", 2, "--hosts", 2, "--size", "1MiB", "--gbps", 1, "--latency", "50us")
+        plain, shaped = self.json_of(*words), self.json_of(*words, "--burst", "128KiB")
+        self.assertEqual((plain["model"]["burst_bytes"], shaped["model"]["burst_bytes"]), (0, 128 * 1024))
+        self.assertLess(shaped["predicted_us"], plain["predicted_us"])
+
     def test_a_chain_by_hand(self):
         words = ("broadcast", "--algorithm", "chain", "--ranks", 4, "--hosts", 4, "--size", "16MiB", "--chunk", "256KiB", "--gbps", 1,
                  "--latency", "50us")
@@ -128,6 +134,7 @@ class Plans(unittest.TestCase):
                 ("operation nonsense is unusable", "nonsense", "--ranks", 4),
                 ("operation send-recv is unusable", "send-recv", "--ranks", 4),
                 ("--gbps 0 is unusable", "broadcast", "--ranks", 4, "--gbps", "0"),
+                ("--burst x is unusable", "broadcast", "--ranks", 4, "--burst", "x"),
                 ("--latency x is unusable", "broadcast", "--ranks", 4, "--latency", "x"),
                 ("--layout 4,,2 is unusable", "broadcast", "--layout", "4,,2"),
                 ("contradicts --layout", "broadcast", "--layout", "4,2", "--ranks", 5),

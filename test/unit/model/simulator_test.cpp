@@ -66,11 +66,12 @@ TEST_CASE("trees, chains and rings take what their formulas say") {
 
 TEST_CASE("a shaped link passes again at once what it has rested for since the last call") {
   auto machine = links_only(one_each(2));
-  machine.link_burst = 1000;
+  machine.link_burst_bytes = 1000;
   // In the time that the last byte takes the link could have sent alpha * rate = 1000 more.
   CHECK(near(seconds(machine, Operation::fan_out, "direct", 4000), alpha + 3000 / rate));
   CHECK(near(seconds(machine, Operation::fan_out, "direct", 900), alpha));
-  machine.link_burst = 5000;
+  machine.link_burst_bytes = 5000;
+  CHECK(near(seconds(machine, Operation::fan_out, "direct", 4000), alpha + 3000 / rate));
   CHECK(near(seconds(machine, Operation::fan_out, "direct", 9000), alpha + 8000 / rate));
 }
 

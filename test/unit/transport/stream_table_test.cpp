@@ -1,0 +1,52 @@
+// The streams of one half of a link.
+#include "transport/stream_table.hpp"
+
+#include <vector>
+
+#include "support/catch.hpp"
+
+namespace tutti::transport::test {
+namespace {
+
+struct Stream {
+  int granted = 0;
+  std::vector<int> kept;
+};
+
+StreamKey key(std::uint64_t sequence) {
+  return {.communicator = 1, .kind = StreamKind::message, .tag = 0, .sequence = sequence};
+}
+
+}  // namespace
+
+TEST_CASE("a stream is new until it is opened, and again once it was closed") {
+  StreamTable<Stream> table;
+  CHECK(table.open(key(1)).second);
+  CHECK(!table.open(key(1)).second);
+  table.open(key(1)).first.granted = 7;
+  table.open(key(1)).first.kept = {1, 2, 3};
+  table.close(table.find(key(1)));
+  CHECK(table.find(key(1)) == table.end());
+  for (const std::uint64_t next : {2U, 1U}) {
+    const auto [stream, is_new] = table.open(key(next));
+    CHECK(is_new);
+    CHECK(stream.granted == 0);
+    CHECK(stream.kept.empty());
+  }
+  CHECK(table.size() == 2);
+}
+
+TEST_CASE("streams are in the order of their keys, whichever memory they have") {
+  StreamTable<Stream> table;
+  for (const std::uint64_t sequence : {5U, 3U, 4U}) table.open(key(sequence));
+  table.close(table.find(key(3)));
+  table.open(key(9));
+  table.open(key(1));
+  std::vector<std::uint64_t> order;
+  for (const auto& [at, stream] : table) order.push_back(at.sequence);
+  CHECK(order == std::vector<std::uint64_t>{1, 4, 5, 9});
+  CHECK(table.after(key(4))->first == key(5));
+  CHECK(table.after(key(9)) == table.end());
+}
+
+}  // namespace tutti::transport::test
