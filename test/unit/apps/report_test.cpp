@@ -112,7 +112,8 @@ TEST_CASE("a cell has rows, ratios and what is missing") {
 TEST_CASE("a side without a result has no count of wrong elements") {
   const SideResult ours{.seconds = {10e-6}};
   const SideResult bound{.seconds = {5e-6}, .computes = false};
-  const auto cell = make_cell(problem_of(Operation::all_reduce, 4), {"tutti", "copies"}, {ours, bound});
+  const auto cell =
+      make_cell(problem_of(Operation::all_reduce, 4), {"tutti", "copies"}, {ours, bound});
   CHECK(cell.rows[0].wrong == 0);
   CHECK(!cell.rows[1].wrong);
   CHECK(cell.ratios[0].ratio.median == Near(0.5));
