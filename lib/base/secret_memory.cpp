@@ -23,6 +23,7 @@ SecretMemory::SecretMemory(std::size_t bytes) : bytes_(bytes) {
 }
 
 SecretMemory::~SecretMemory() {
+  if (start_ == nullptr) return;
   ::explicit_bzero(start_, bytes_);
   ::munmap(start_, mapped_bytes_);
 }

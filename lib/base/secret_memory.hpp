@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <span>
+#include <utility>
 
 namespace tutti {
 
@@ -17,6 +18,8 @@ class SecretMemory {
 
   [[nodiscard]] std::span<std::byte> bytes() { return {start_, bytes_}; }
   [[nodiscard]] std::span<const std::byte> bytes() const { return {start_, bytes_}; }
+  /// Leaves the memory to the process, for as long as that lives.
+  std::byte* release() { return std::exchange(start_, nullptr); }
 
  private:
   std::byte* start_ = nullptr;

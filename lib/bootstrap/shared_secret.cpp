@@ -119,10 +119,10 @@ const char* hide_secret_of_environment() {
   if (place >= block.begin && place < block.end) {
     const std::string_view old(*entry);
     // It belongs to the process's environment from now on, and lives as long as that does.
-    auto* const memory = new SecretMemory(old.size() + 1);  // NOLINT(*-owning-memory)
-    std::memcpy(memory->bytes().data(), old.data(), old.size());
+    auto* const memory = SecretMemory(old.size() + 1).release();
+    std::memcpy(memory, old.data(), old.size());
     char* const outdated = *entry;
-    *entry = reinterpret_cast<char*>(memory->bytes().data());
+    *entry = reinterpret_cast<char*>(memory);
     ::explicit_bzero(outdated + variable.size(), old.size() - variable.size());
   }
   const char* const value = *entry + variable.size();

@@ -70,9 +70,9 @@ class Communicator : public Operations<Communicator> {
   /// Name of the algorithm that the latest collective call used.
   [[nodiscard]] const std::string& latest_algorithm() const noexcept;
 
-  /// `count` zeroed elements that the other ranks of this host can read where they lie: collectives on
-  /// them copy less (docs/performance.md). Where this host's ranks share no memory, or there is none
-  /// left to share, it is memory like any other. Of this rank alone. Throws std::bad_alloc.
+  /// `count` zeroed elements that the other ranks of this host can read where they lie: collectives
+  /// on them copy less (docs/performance.md). Where this host's ranks share no memory, or there is
+  /// none left to share, it is memory like any other. Of this rank alone. Throws std::bad_alloc.
   template <class T>
   [[nodiscard]] Allocation<T> allocate(std::size_t count) {
     if (count > SIZE_MAX / sizeof(T)) throw std::bad_array_new_length();
