@@ -35,6 +35,10 @@ def why_not():
         return None if done.returncode == 0 else done.stderr.strip()
 
 
+# Sanitized programs take several times as long: scripts/sanitize says how many.
+TIMES = float(os.environ.get("TUTTI_TEST_TIMES", "1"))
+
+
 def command(*words, timeout=60, check=False, cwd=None, env=None):
     """Runs a command to its end and gives its output. Past the deadline its whole process group is ended, gently first
     (mpirun passes a SIGTERM on to its ranks), and TimeoutError shows what it had printed. Output goes through files: a
@@ -45,7 +49,7 @@ def command(*words, timeout=60, check=False, cwd=None, env=None):
                                    env=None if env is None else {**os.environ, **env})
         late = False
         try:
-            process.wait(timeout)
+            process.wait(timeout * TIMES)
         except subprocess.TimeoutExpired:
             late = True
         finally:
