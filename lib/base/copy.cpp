@@ -51,7 +51,7 @@ void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
   std::memcpy(to, from, bytes);
 }
 
-void stream_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
+void stream_piece(std::byte* to, const std::byte* from, std::size_t bytes) {
   // Up to the first whole line of the destination, and after the last, as usual.
   const auto before = (line - reinterpret_cast<std::uintptr_t>(to) % line) % line;
   if (bytes < before + line) return copy_bytes(to, from, bytes);
@@ -71,9 +71,12 @@ void stream_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
     _mm_stream_si128(target + 2, third);
     _mm_stream_si128(target + 3, fourth);
   }
-  // These stores are not in the order of the others without it.
-  _mm_sfence();
   copy_bytes(to, from, bytes);
+}
+
+/// Streaming stores are not in the order of the others without it.
+void finish_streaming() {
+  _mm_sfence();
 }
 
 #else
@@ -82,10 +85,17 @@ void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (bytes != 0) std::memcpy(to, from, bytes);
 }
 
-void stream_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
+void stream_piece(std::byte* to, const std::byte* from, std::size_t bytes) {
   copy_bytes(to, from, bytes);
 }
 
+void finish_streaming() {}
+
 #endif
+
+void stream_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
+  stream_piece(to, from, bytes);
+  finish_streaming();
+}
 
 }  // namespace tutti

@@ -12,4 +12,9 @@ void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes);
 /// this thread.
 void stream_bytes(std::byte* to, const std::byte* from, std::size_t bytes);
 
+/// The same for one of many pieces, which are there for others after finish_streaming() only: to
+/// wait for each takes as long as to copy a few KiB.
+void stream_piece(std::byte* to, const std::byte* from, std::size_t bytes);
+void finish_streaming();
+
 }  // namespace tutti

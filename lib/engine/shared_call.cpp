@@ -147,6 +147,7 @@ void SharedCall::begin() {
 void SharedCall::finish() {
   done_ = true;
   copy_own_block();
+  finish_copies();
   if (chooses_copies()) {
     copies_->took({problem_.operation, is_root(), unit_bytes_}, streaming_,
                   std::chrono::steady_clock::now() - begun_at_);

@@ -117,6 +117,7 @@ class SharedCall {
   void copy_own_block() const;
   void copy_in(std::byte* to, const std::byte* from, std::size_t bytes) const;
   void copy_out(std::byte* to, const std::byte* from, std::size_t bytes) const;
+  void finish_copies() const;
   /// A piece of a round that all contribute to: `offset` in block `block`.
   struct Piece {
     std::uint64_t round;

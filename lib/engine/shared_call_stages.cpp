@@ -109,7 +109,7 @@ bool SharedCall::all_have_read(std::uint64_t round) {
 
 void SharedCall::copy_in(std::byte* to, const std::byte* from, std::size_t bytes) const {
   if (streaming_ == Streaming::both) {
-    stream_bytes(to, from, bytes);
+    stream_piece(to, from, bytes);
   } else {
     copy_bytes(to, from, bytes);
   }
@@ -117,10 +117,15 @@ void SharedCall::copy_in(std::byte* to, const std::byte* from, std::size_t bytes
 
 void SharedCall::copy_out(std::byte* to, const std::byte* from, std::size_t bytes) const {
   if (streaming_ != Streaming::none) {
-    stream_bytes(to, from, bytes);
+    stream_piece(to, from, bytes);
   } else {
     copy_bytes(to, from, bytes);
   }
+}
+
+/// Before others are told of what was copied.
+void SharedCall::finish_copies() const {
+  if (streaming_ != Streaming::none) finish_streaming();
 }
 
 void SharedCall::put_content(std::uint64_t round, std::byte* to) const {
@@ -161,6 +166,7 @@ bool SharedCall::try_put() {
   }
   if (!lent_input_) put_content(put_rounds_, slot(room_->rank(), put_rounds_));
   own.fingerprint = problem_.fingerprint;
+  finish_copies();
   own.stamp.store(number + 1, std::memory_order_release);
   ring();
   ++put_rounds_;
@@ -225,6 +231,7 @@ bool SharedCall::try_combine() {
       auto* const to = problem_.output + begin + slice.begin;
       combine_parts(to, lent_output_ ? nullptr : result_slot(room_->rank(), round),
                     problem_.input + begin + slice.begin, {round, 0, slice.begin, slice.length});
+      finish_copies();
       room_->self().part->reduced.value.store(first_ + round + 1, std::memory_order_release);
       ring();
       break;

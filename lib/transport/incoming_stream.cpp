@@ -15,9 +15,11 @@ constexpr std::size_t streamed_bytes = std::size_t{8} << 20;
 std::size_t feed(RecvRequest& request, std::span<const std::byte> bytes) {
   bytes = bytes.first(std::min(bytes.size(), request.to.size() - request.received));
   if (request.reduce == nullptr) {
-    const auto copy = request.to.size() >= streamed_bytes ? stream_bytes : copy_bytes;
+    const bool streams = request.to.size() >= streamed_bytes;
+    const auto copy = streams ? stream_piece : copy_bytes;
     copy(request.to.data() + request.received, bytes.data(), bytes.size());
     request.received += bytes.size();
+    if (streams && request.received == request.to.size()) finish_streaming();
     return bytes.size();
   }
   const auto reduce = [&](const std::byte* from, std::size_t elements) {
