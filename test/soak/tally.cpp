@@ -9,7 +9,6 @@ namespace tutti::soak {
 namespace {
 
 std::string spread(std::vector<double>& times) {
-  if (times.empty()) return "none";
   std::sort(times.begin(), times.end());
   const auto at = [&](double part) {
     return times[static_cast<std::size_t>(part * static_cast<double>(times.size() - 1))];
@@ -46,8 +45,8 @@ void Tally::wrong(std::uint64_t seed, int ranks, const std::string& what) {
 
 int Tally::finish() {
   fmt::print("{} hangs, {} wrong; {} survivors were told, {} had nothing to be told\n", hangs_,
-             wrong_, times_.size(), untold_);
-  fmt::print("time to know: {} (seed {})\n", spread(times_), seed_of_worst_);
+             wrong_, times_.size() + recoveries_.size(), untold_);
+  if (!times_.empty()) fmt::print("time to know: {} (seed {})\n", spread(times_), seed_of_worst_);
   if (!recoveries_.empty()) fmt::print("time to shrink: {}\n", spread(recoveries_));
   fmt::print("longest destructor: {:.1f} ms\n", worst_destruction_);
   const double bound = settings_.most_milliseconds * test::patience();
