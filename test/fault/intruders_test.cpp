@@ -10,6 +10,7 @@
 #include "rendezvous/handshake.hpp"
 #include "strangers.hpp"
 #include "support/catch.hpp"
+#include "support/sanitized.hpp"
 
 namespace tutti::test {
 namespace {
@@ -22,11 +23,7 @@ constexpr auto dropped_within = 3000ms;
 constexpr std::size_t hello_bytes = rendezvous::hello_bytes;
 // What a thousand dropped connections may leave behind. Sanitizers keep freed memory, and notes of
 // each access.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr long most_growth_kib = 8192;
-#else
-constexpr long most_growth_kib = 512;
-#endif
+constexpr long most_growth_kib = is_sanitized ? 8192 : 512;
 
 /// Hands a recorded broadcast to JobSecret::share: how the test comes by a job's secret.
 class Recorded final : public Bootstrap {

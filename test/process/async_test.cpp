@@ -9,6 +9,7 @@
 
 #include "support/catch.hpp"
 #include "support/fork_ranks.hpp"
+#include "support/sanitized.hpp"
 
 namespace tutti::test {
 namespace {
@@ -38,11 +39,7 @@ long peak_memory() {
 }
 
 // Sanitizers keep freed memory.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr long most_growth_kib = 32768;
-#else
-constexpr long most_growth_kib = 4096;
-#endif
+constexpr long most_growth_kib = is_sanitized ? 32768 : 4096;
 
 struct InFlight {
   std::vector<int> data;

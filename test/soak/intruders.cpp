@@ -11,6 +11,7 @@
 #include "fault/loops.hpp"
 #include "fault/strangers.hpp"
 #include "rendezvous/handshake.hpp"
+#include "support/sanitized.hpp"
 #include "support/secret.hpp"
 #include "tally.hpp"
 #include "tutti/environment.hpp"
@@ -23,11 +24,7 @@ using namespace test;
 constexpr int size = 3;
 constexpr std::size_t most_at_once = 40;  // a port; fewer than those that may wait
 // Sanitizers keep freed memory.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr long most_growth_kib = 16384;
-#else
-constexpr long most_growth_kib = 1024;
-#endif
+constexpr long most_growth_kib = test::is_sanitized ? 16384 : 1024;
 
 Bytes bytes_of(const std::string& text) {
   const auto view = std::as_bytes(std::span(text));

@@ -20,6 +20,7 @@
 
 #include "base/bytes.hpp"
 #include "support/fork_board.hpp"
+#include "support/sanitized.hpp"
 
 namespace tutti::test {
 namespace {
@@ -35,11 +36,8 @@ Clock::time_point time_of(std::int64_t ns) {
 }  // namespace
 
 int patience() {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  constexpr int for_sanitizer = 4;  // they slow programs down by as much and more
-#else
-  constexpr int for_sanitizer = 1;
-#endif
+  constexpr int for_sanitizer =
+      is_sanitized ? 4 : 1;  // they slow programs down by as much and more
   const char* const ci = std::getenv("CI");
   return (ci != nullptr && std::string(ci) == "true" ? 3 : 1) * for_sanitizer;
 }
