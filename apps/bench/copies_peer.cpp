@@ -22,18 +22,17 @@ std::optional<double> units_copied(const Problem& problem) {
   switch (problem.operation) {
     case Operation::broadcast:
     case Operation::fan_out:
+    case Operation::reduce:
+      // Of a reduction: in all slices but the own, and the own one's result.
       return 1;
     case Operation::send_recv:
       return 2;
     case Operation::all_reduce:
       // In: all slices but the own. Its result: to its own place, and for the others. Out: theirs.
       return 2;
-    case Operation::reduce:
-      return is_root ? 1 : (ranks - 1) / ranks + 1 / ranks;
     case Operation::all_gather:
       return ranks + own_block;
     case Operation::gather:
-      return is_root ? ranks - 1 + own_block : 1;
     case Operation::scatter:
       return is_root ? ranks - 1 + own_block : 1;
     case Operation::reduce_scatter:

@@ -17,7 +17,7 @@ constexpr std::size_t line = 64;
 // From somewhere near here on memcpy takes the processor's own instruction for copying.
 constexpr std::size_t least_own_bytes = 2048;
 
-/// AMD's Zen 3 and 4 copy 16 times as slowly by their own instruction where the destination lies,
+/// AMD's Zen 3 and 4 copy many times as slowly by their own instruction where the destination lies,
 /// in its page of 4 KiB, up to a line behind the source (sourceware.org/bugzilla, glibc bug 30994).
 bool is_slow_by_instruction(const std::byte* to, const std::byte* from) {
   const auto behind =
@@ -25,20 +25,23 @@ bool is_slow_by_instruction(const std::byte* to, const std::byte* from) {
   return behind > 0 && behind < line && __builtin_cpu_is("amd") != 0;
 }
 
-void copy_by_lines(std::byte* to, const std::byte* from, std::size_t bytes) {
-  for (; bytes >= line; bytes -= line, to += line, from += line) {
-    const auto* const source = reinterpret_cast<const __m128i*>(from);
-    auto* const target = reinterpret_cast<__m128i*>(to);
+/// The whole lines, each by four calls of `store`; returns how many bytes those are.
+template <class Store>
+std::size_t copy_lines(std::byte* to, const std::byte* from, std::size_t bytes, Store store) {
+  const auto whole = bytes / line * line;
+  for (std::size_t at = 0; at < whole; at += line) {
+    const auto* const source = reinterpret_cast<const __m128i*>(from + at);
+    auto* const target = reinterpret_cast<__m128i*>(to + at);
     const auto first = _mm_loadu_si128(source);
     const auto second = _mm_loadu_si128(source + 1);
     const auto third = _mm_loadu_si128(source + 2);
     const auto fourth = _mm_loadu_si128(source + 3);
-    _mm_storeu_si128(target, first);
-    _mm_storeu_si128(target + 1, second);
-    _mm_storeu_si128(target + 2, third);
-    _mm_storeu_si128(target + 3, fourth);
+    store(target, first);
+    store(target + 1, second);
+    store(target + 2, third);
+    store(target + 3, fourth);
   }
-  std::memcpy(to, from, bytes);
+  return whole;
 }
 
 }  // namespace
@@ -46,7 +49,10 @@ void copy_by_lines(std::byte* to, const std::byte* from, std::size_t bytes) {
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (bytes == 0) return;
   if (bytes >= least_own_bytes && is_slow_by_instruction(to, from)) {
-    return copy_by_lines(to, from, bytes);
+    const auto done = copy_lines(
+        to, from, bytes, [](__m128i* target, __m128i value) { _mm_storeu_si128(target, value); });
+    std::memcpy(to + done, from + done, bytes - done);
+    return;
   }
   std::memcpy(to, from, bytes);
 }
@@ -59,19 +65,9 @@ void stream_piece(std::byte* to, const std::byte* from, std::size_t bytes) {
   to += before;
   from += before;
   bytes -= before;
-  for (; bytes >= line; bytes -= line, to += line, from += line) {
-    const auto* const source = reinterpret_cast<const __m128i*>(from);
-    auto* const target = reinterpret_cast<__m128i*>(to);
-    const auto first = _mm_loadu_si128(source);
-    const auto second = _mm_loadu_si128(source + 1);
-    const auto third = _mm_loadu_si128(source + 2);
-    const auto fourth = _mm_loadu_si128(source + 3);
-    _mm_stream_si128(target, first);
-    _mm_stream_si128(target + 1, second);
-    _mm_stream_si128(target + 2, third);
-    _mm_stream_si128(target + 3, fourth);
-  }
-  copy_bytes(to, from, bytes);
+  const auto done = copy_lines(
+      to, from, bytes, [](__m128i* target, __m128i value) { _mm_stream_si128(target, value); });
+  copy_bytes(to + done, from + done, bytes - done);
 }
 
 /// Streaming stores are not in the order of the others without it.
