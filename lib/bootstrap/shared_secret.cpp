@@ -2,8 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,12 +17,12 @@
 #include "base/bytes.hpp"
 #include "base/descriptor.hpp"
 #include "base/system_error.hpp"
+#include "bootstrap/keyed_hash.hpp"
 
 namespace tutti::bootstrap {
 namespace {
 
 constexpr std::string_view variable = "TUTTI_SECRET=";
-using Mac = std::array<std::byte, 32>;
 
 struct Block {
   std::uintptr_t begin = 0;
@@ -91,19 +89,11 @@ std::unique_ptr<SecretMemory> read_file(const std::string& file) {
   return memory;
 }
 
-Mac keyed_hash(std::span<const std::byte> key, std::string_view label,
-               std::span<const std::byte> rest) {
+Hash labelled_hash(std::span<const std::byte> key, std::string_view label,
+                   std::span<const std::byte> rest) {
   ByteWriter message;
   message.put_string(label).put(rest);
-  Mac mac{};
-  unsigned int length = 0;
-  if (HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
-           reinterpret_cast<const unsigned char*>(message.bytes().data()), message.bytes().size(),
-           reinterpret_cast<unsigned char*>(mac.data()), &length) == nullptr) {
-    throw Error(ErrorCode::system,
-                "libcrypto offers no HMAC-SHA256: check the installed OpenSSL 3");
-  }
-  return mac;
+  return hmac_sha256(key, message.bytes());
 }
 
 }  // namespace
@@ -161,21 +151,21 @@ SharedSecret::SharedSecret(std::unique_ptr<SecretMemory> memory, std::string_vie
 }
 
 JobSecret SharedSecret::for_purpose(std::string_view purpose) const {
-  const auto mac = keyed_hash(text(), "tutti job id", std::as_bytes(std::span(purpose)));
+  const auto mac = labelled_hash(text(), "tutti job id", std::as_bytes(std::span(purpose)));
   std::array<std::byte, JobSecret::id_bytes> id{};
   std::copy_n(mac.begin(), id.size(), id.begin());
   return for_id(id);
 }
 
 JobSecret SharedSecret::for_id(const std::array<std::byte, JobSecret::id_bytes>& id) const {
-  auto mac = keyed_hash(text(), "tutti job secret", id);
+  auto mac = labelled_hash(text(), "tutti job secret", id);
   JobSecret result(mac, id);
   ::explicit_bzero(mac.data(), mac.size());
   return result;
 }
 
 std::string SharedSecret::fingerprint() const {
-  const auto mac = keyed_hash(text(), "tutti fingerprint", {});
+  const auto mac = labelled_hash(text(), "tutti fingerprint", {});
   std::string result;
   for (std::size_t i = 0; i < 4; ++i) {
     result += fmt::format("{:02x}", std::to_integer<unsigned>(mac[i]));

@@ -1,17 +1,10 @@
 #include "rendezvous/handshake.hpp"
 
-#include <openssl/core_names.h>
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
-#include <openssl/kdf.h>
-#include <openssl/params.h>
-
 #include <algorithm>
-#include <memory>
-#include <string>
+#include <string_view>
 
 #include "base/bytes.hpp"
+#include "bootstrap/keyed_hash.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti::rendezvous {
@@ -19,9 +12,10 @@ namespace {
 
 constexpr std::uint32_t magic = 0x49545554;  // "TUTI"
 constexpr std::uint16_t version = 1;
-constexpr std::size_t mac_bytes = 32;
 constexpr std::size_t key_bytes = 32;
-using Mac = std::array<std::byte, mac_bytes>;
+using bootstrap::equal_in_constant_time;
+using Mac = bootstrap::Hash;
+constexpr std::size_t mac_bytes = bootstrap::hash_bytes;
 
 struct LinkKeys {
   LinkKeys(const Membership& self, int peer);
@@ -34,10 +28,6 @@ struct LinkKeys {
   SecretMemory memory{2 * key_bytes};
 };
 
-const unsigned char* uchar(const std::byte* bytes) {
-  return reinterpret_cast<const unsigned char*>(bytes);
-}
-
 /// The same at both ends.
 ByteWriter info_of(std::string_view purpose, const Membership& self, int peer) {
   ByteWriter info;
@@ -49,41 +39,11 @@ ByteWriter info_of(std::string_view purpose, const Membership& self, int peer) {
 }
 
 void derive(const Membership& self, const Bytes& info, std::span<std::byte> out) {
-  const std::unique_ptr<EVP_KDF, decltype(&EVP_KDF_free)> kdf(
-      EVP_KDF_fetch(nullptr, OSSL_KDF_NAME_HKDF, nullptr), EVP_KDF_free);
-  const std::unique_ptr<EVP_KDF_CTX, decltype(&EVP_KDF_CTX_free)> context(
-      kdf ? EVP_KDF_CTX_new(kdf.get()) : nullptr, EVP_KDF_CTX_free);
-  // OSSL_PARAM takes pointers to non-const though it does not write through them.
-  const auto octets = [](const char* key, std::span<const std::byte> bytes) {
-    return OSSL_PARAM_construct_octet_string(key, const_cast<std::byte*>(bytes.data()),
-                                             bytes.size());
-  };
-  std::string digest = "SHA256";
-  const std::array<OSSL_PARAM, 5> parameters{
-      OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, digest.data(), 0),
-      octets(OSSL_KDF_PARAM_SALT, self.secret.id()),
-      octets(OSSL_KDF_PARAM_KEY, self.secret.secret()), octets(OSSL_KDF_PARAM_INFO, info),
-      OSSL_PARAM_construct_end()};
-  if (!context || EVP_KDF_derive(context.get(), reinterpret_cast<unsigned char*>(out.data()),
-                                 out.size(), parameters.data()) != 1) {
-    throw Error(ErrorCode::system,
-                "libcrypto offers no HKDF-SHA256: check the installed OpenSSL 3");
-  }
+  bootstrap::hkdf_sha256(self.secret.secret(), self.secret.id(), info, out);
 }
 
 LinkKeys::LinkKeys(const Membership& self, int peer) {
   derive(self, info_of("tutti link", self, peer).bytes(), memory.bytes());
-}
-
-Mac hmac(std::span<const std::byte> key, const Bytes& message) {
-  Mac mac{};
-  unsigned int length = 0;
-  if (HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), uchar(message.data()),
-           message.size(), reinterpret_cast<unsigned char*>(mac.data()), &length) == nullptr) {
-    throw Error(ErrorCode::system,
-                "libcrypto offers no HMAC-SHA256: check the installed OpenSSL 3");
-  }
-  return mac;
 }
 
 Mac initiator_mac(const LinkKeys& keys, const Hello& hello, const Proof& proof) {
@@ -91,17 +51,13 @@ Mac initiator_mac(const LinkKeys& keys, const Hello& hello, const Proof& proof) 
   message.put(static_cast<std::uint8_t>('I'))
       .put(std::span(hello))
       .put(std::span(proof).first(proof_bytes - mac_bytes));
-  return hmac(keys.initiator(), message.bytes());
+  return bootstrap::hmac_sha256(keys.initiator(), message.bytes());
 }
 
 Mac responder_mac(const LinkKeys& keys, const Hello& hello, const Proof& proof) {
   ByteWriter message;
   message.put(static_cast<std::uint8_t>('R')).put(std::span(hello)).put(std::span(proof));
-  return hmac(keys.responder(), message.bytes());
-}
-
-bool equal_in_constant_time(std::span<const std::byte> a, std::span<const std::byte> b) {
-  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+  return bootstrap::hmac_sha256(keys.responder(), message.bytes());
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 #include "store/tcp_store.hpp"
 
 #include <fmt/format.h>
-#include <openssl/evp.h>
 
 #include <algorithm>
 
+#include "bootstrap/keyed_hash.hpp"
 #include "store/member_side.hpp"
 #include "store/root_side.hpp"
 
@@ -41,12 +41,7 @@ std::vector<rendezvous::SocketAddress> served(
 
 bootstrap::JobSecret open_secret(const std::string& job) {
   const auto text = "tutti without a secret: " + job;
-  std::array<std::byte, bootstrap::JobSecret::secret_bytes> hash{};
-  unsigned length = 0;
-  if (EVP_Digest(text.data(), text.size(), reinterpret_cast<unsigned char*>(hash.data()), &length,
-                 EVP_sha256(), nullptr) != 1) {
-    throw Error(ErrorCode::system, "libcrypto offers no SHA-256: check the installed OpenSSL 3");
-  }
+  const auto hash = bootstrap::sha256(std::as_bytes(std::span(text)));
   std::array<std::byte, bootstrap::JobSecret::id_bytes> id{};
   std::copy_n(hash.begin(), id.size(), id.begin());
   return {hash, id};

@@ -1,9 +1,6 @@
 #include "transport/descriptor_passing.hpp"
 
 #include <fmt/format.h>
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -16,13 +13,14 @@
 
 #include "base/bytes.hpp"
 #include "base/system_error.hpp"
+#include "bootstrap/keyed_hash.hpp"
 
 namespace tutti::transport {
 namespace {
 
 constexpr std::chrono::milliseconds look_around{5};
 
-using Mac = std::array<std::byte, 32>;
+using Mac = bootstrap::Hash;
 
 Mac mac_of(const NoteKey& key, std::string_view purpose, int from, int to) {
   ByteWriter message;
@@ -31,15 +29,7 @@ Mac mac_of(const NoteKey& key, std::string_view purpose, int from, int to) {
       .put(key.epoch)
       .put(static_cast<std::uint32_t>(from))
       .put(static_cast<std::uint32_t>(to));
-  Mac mac{};
-  unsigned int length = 0;
-  const auto& bytes = message.bytes();
-  if (HMAC(EVP_sha256(), key.secret.secret().data(), static_cast<int>(key.secret.secret().size()),
-           reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
-           reinterpret_cast<unsigned char*>(mac.data()), &length) == nullptr) {
-    throw Error(ErrorCode::system, "libcrypto offers no HMAC-SHA256");
-  }
-  return mac;
+  return bootstrap::hmac_sha256(key.secret.secret(), message.bytes());
 }
 
 struct Address {
@@ -98,7 +88,7 @@ Note Note::request(const NoteKey& key, int from, int to) {
 
 bool Note::proves_membership(const NoteKey& key, int to) const {
   const auto due = mac_of(key, "tutti notes proof", rank, to);
-  return kind == NoteKind::request && CRYPTO_memcmp(due.data(), proof.data(), due.size()) == 0;
+  return kind == NoteKind::request && bootstrap::equal_in_constant_time(due, proof);
 }
 
 Descriptor listen_for_notes(const NoteKey& key, int owner) {
