@@ -16,6 +16,7 @@ constexpr int most_spins = 2000;
 // A short wait is over soonest without pauses; a longer one leaves the core's other half in peace.
 constexpr int spins_without_pause = 50;
 constexpr std::chrono::microseconds longest_yielding{200};
+constexpr int yields_without_clock = 3;
 
 std::vector<int> local_ranks_of(const control::Plane& plane, const control::Group& group) {
   std::vector<int> result;
@@ -71,10 +72,14 @@ bool SharedPath::run(engine::SharedCall& call) const {
     if (idle < spins_) {
       if (idle >= spins_without_pause) pause_briefly();
     } else {
-      const auto now = Clock::now();
-      if (idle == spins_) yielding_since = now;
-      // A yield may take long: where others compute, sleeping is as good.
-      if (now - yielding_since > longest_yielding) return false;
+      // What this rank does before it gives its core away, the one that it waits for may wait for.
+      const int yields = idle - spins_;
+      if (yields >= yields_without_clock) {
+        const auto now = Clock::now();
+        if (yields == yields_without_clock) yielding_since = now;
+        // A yield may take long: where others compute, sleeping is as good.
+        if (now - yielding_since > longest_yielding) return false;
+      }
       ::sched_yield();
     }
     ++idle;

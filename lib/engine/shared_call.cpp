@@ -12,6 +12,10 @@ constexpr std::size_t line = 64;
 constexpr std::size_t combined_by_all_bytes = std::size_t{16} << 10;
 // Rounds that advance() moves at most before it looks around.
 constexpr int rounds_at_once = 32;
+// Between a root and the others data goes one way, so rounds are short enough for both sides to
+// copy at once; but each costs a look at the other.
+constexpr std::size_t rounds_one_way = 8;
+constexpr std::size_t least_one_way_bytes = std::size_t{16} << 10;
 // Who lends must wait for the readers: of less, a copy is cheaper.
 constexpr std::size_t least_lent_bytes = std::size_t{32} << 10;
 
@@ -96,25 +100,32 @@ void SharedCall::plan() {
       put_ = Put::signal;
       combine_ = Combine::await;
       rounds_ = 1;
-      fits_cell_ = true;
+      where_ = Where::cell;
       return;
   }
   const bool has_blocks = problem_.operation == Operation::scatter ||
                           problem_.operation == Operation::all_to_all ||
                           problem_.operation == Operation::reduce_scatter;
+  if (has_blocks) input_bytes_ = unit_bytes_ * size;
+  if (problem_.root >= 0) {
+    width_ =
+        std::clamp(input_bytes_ / rounds_one_way / line * line, least_one_way_bytes, width_ / 2);
+  }
   if (has_blocks) {
-    input_bytes_ = unit_bytes_ * size;
     width_ = width_ / size / line * line;
     contributions = size;
   }
   rounds_ = unit_bytes_ <= width_ ? (unit_bytes_ != 0 ? 1 : 0) : (unit_bytes_ - 1) / width_ + 1;
   stride_ = std::min(unit_bytes_, width_);
-  fits_cell_ = unit_bytes_ * contributions <= transport::inline_bytes;
+  const auto bytes = stride_ * contributions;
+  if (rounds_ <= 1 && bytes < transport::page_bytes) {
+    where_ = bytes <= transport::inline_bytes ? Where::cell : Where::page;
+  }
 }
 
 /// Whether the others are to read what this rank has where it lies.
 void SharedCall::choose_lending() {
-  if (fits_cell_ || unit_bytes_ < least_lent_bytes || !room_->all_reach_heaps()) return;
+  if (where_ != Where::ring || unit_bytes_ < least_lent_bytes || !room_->all_reach_heaps()) return;
   const auto& heap = room_->arena().heap();
   // All others are through with what a rank overwrites of its input, but in an all-to-all.
   const bool overwrites = problem_.operation == Operation::all_to_all &&
@@ -135,12 +146,13 @@ bool SharedCall::chooses_copies() const {
 void SharedCall::begin() {
   begun_ = true;
   choose_lending();
+  if (where_ == Where::ring && put_ != Put::nothing) room_->grow();
   // Here, and not before the calls before this one are over: one after the other.
   if (chooses_copies()) {
     streaming_ = copies_->next({problem_.operation, is_root(), unit_bytes_});
     begun_at_ = std::chrono::steady_clock::now();
   }
-  // Who reads nothing says so now: the others wait for it before they use a slot again.
+  // Who reads nothing says so now: the others wait for it before they use a place again.
   if (get_ == Get::nothing && combine_ == Combine::nothing && rounds_ != 0) say_read(rounds_);
 }
 
@@ -205,14 +217,24 @@ SharedCall::Progress SharedCall::move_rounds() {
   return Progress::moved;
 }
 
+/// Rounds before this one must have been read before the next is put.
+std::uint64_t SharedCall::put_needs() const {
+  const auto number = first_ + put_rounds_;
+  if (where_ == Where::cell) return transport::Room::cell_needs(number);
+  if (where_ == Where::page) return transport::Room::page_needs(number);
+  const auto bytes = bytes_of(put_rounds_);
+  return room_->next_place(number, bytes.data + bytes.result).needed;
+}
+
 std::vector<int> SharedCall::awaited() {
   std::vector<int> result;
   const auto puts_wait = put_rounds_ < rounds_;
+  const auto needed = puts_wait ? put_needs() : 0;
   for (int m = 0; m < room_->size(); ++m) {
     if (m == room_->rank()) continue;
     const auto& part = *room_->member(m).part;
     const auto read = part.read.value.load(std::memory_order_acquire);
-    bool waits = puts_wait && first_ + put_rounds_ >= read + most_ahead();
+    bool waits = read < needed;
     if (combined_rounds_ < put_rounds_) waits |= !has_put(m, combined_rounds_);
     if (got_rounds_ < std::min(put_rounds_, combined_rounds_)) {
       const bool from_root = get_ == Get::root_whole || get_ == Get::root_block;

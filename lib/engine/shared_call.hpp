@@ -43,9 +43,9 @@ struct SharedProblem {
 ///
 /// Data that lies in a rank's heap is not put: the cell says where it is.
 ///
-/// An operation has some of the three. A round moves what fits in a part's slot for it; up to
-/// rounds_in_flight rounds are on their way, so that ranks need not keep step. Contributions of a
-/// few bytes travel in the cell itself.
+/// An operation has some of the three. A round moves Room::round_bytes() of a rank's at most, by
+/// its ring; as many rounds as fit there are on their way, so that ranks need not keep step. Data
+/// of a few bytes travels in the cell itself, of less than a page in one of the part's pages.
 ///
 /// Calls of one room come one after the other: it runs when `may_run()`.
 class SharedCall {
@@ -87,8 +87,14 @@ class SharedCall {
   };
   [[nodiscard]] Slice slice_of(int member, std::size_t length) const;
   [[nodiscard]] transport::Cell& cell(int member, std::uint64_t round) const;
-  [[nodiscard]] std::byte* slot(int member, std::uint64_t round) const;
-  [[nodiscard]] std::byte* result_slot(int member, std::uint64_t round) const;
+  struct RoundBytes {
+    std::size_t data = 0;
+    std::size_t result = 0;
+  };
+  [[nodiscard]] std::byte* place(int member, std::uint64_t round) const;
+  [[nodiscard]] RoundBytes bytes_of(std::uint64_t round) const;
+  [[nodiscard]] std::uint64_t put_needs() const;
+  [[nodiscard]] std::byte* own_result(std::uint64_t round) const;
   /// What a member has for the others in a round: a block each where there are blocks.
   struct Contribution {
     const std::byte* bytes;
@@ -102,13 +108,9 @@ class SharedCall {
   [[nodiscard]] bool has_read_all(transport::Room::Member& member) const;
   [[nodiscard]] bool is_over();
 
-  /// Rounds that a rank may put before the others have read the first of them.
-  [[nodiscard]] std::uint64_t most_ahead() const {
-    return fits_cell_ ? transport::cells_in_flight : transport::rounds_in_flight;
-  }
   [[nodiscard]] bool has_put(int member, std::uint64_t round);
   [[nodiscard]] bool all_have_put(std::uint64_t round);
-  [[nodiscard]] bool all_have_read(std::uint64_t round);
+  [[nodiscard]] bool all_have_read(std::uint64_t number);
   [[nodiscard]] bool try_put();
   [[nodiscard]] bool try_combine();
   [[nodiscard]] bool try_get();
@@ -143,7 +145,9 @@ class SharedCall {
   Get get_ = Get::nothing;
   bool begun_ = false;
   bool done_ = false;
-  bool fits_cell_ = false;
+  /// Where the data of a round goes: the same on all ranks.
+  enum class Where : std::uint8_t { cell, page, ring };
+  Where where_ = Where::ring;
   bool ring_is_due_ = false;
   // Where what this rank has is in its heap, the others read it there. Such a call ends when they
   // have.
@@ -155,7 +159,7 @@ class SharedCall {
   std::size_t unit_bytes_ = 0;
   std::size_t input_bytes_ = 0;  ///< what a rank has for the others: a unit, or one for each rank
   std::size_t width_ = 0;        ///< of the unit, that a round moves
-  std::size_t stride_ = 0;       ///< between blocks in a slot
+  std::size_t stride_ = 0;       ///< between blocks in a round's data
   std::uint64_t first_ = 0;
   std::uint64_t rounds_ = 0;
   // Rounds of this call that are through each stage.

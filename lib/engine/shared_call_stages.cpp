@@ -9,17 +9,22 @@ namespace tutti::engine {
 namespace {
 
 using transport::cells_in_flight;
-using transport::rounds_in_flight;
 
 constexpr std::size_t line = 64;
 
-/// What a cell says of a rank's data that the others read where it lies: its place in the rank's
-/// heap, plus 1; 0: it is in the slot.
-struct Loan {
-  std::uint64_t input;
-  std::uint64_t output;
+/// What a cell says of where a rank's data is: in the rank's ring, or where the others read it as
+/// it lies: the place in the rank's heap, plus 1.
+struct Whereabouts {
+  std::uint64_t lent_input;
+  std::uint64_t lent_output;
+  std::uint64_t data;
+  std::uint64_t result;
 };
-static_assert(sizeof(Loan) <= transport::inline_bytes);
+static_assert(sizeof(Whereabouts) <= transport::inline_bytes);
+
+constexpr std::size_t up_to_a_line(std::size_t bytes) {
+  return (bytes + line - 1) / line * line;
+}
 
 }  // namespace
 
@@ -34,41 +39,43 @@ SharedCall::Slice SharedCall::slice_of(int member, std::size_t length) const {
   return {begin, std::min(each, length - begin)};
 }
 
-std::byte* SharedCall::slot(int member, std::uint64_t round) const {
-  auto& owner = room_->member(member);
-  const auto number = first_ + round;
-  if (fits_cell_) return owner.part->cells[number % cells_in_flight].content;
-  return owner.bytes + number % rounds_in_flight * room_->round_bytes();
-}
-
-std::byte* SharedCall::result_slot(int member, std::uint64_t round) const {
-  return room_->member(member).results +
-         (first_ + round) % rounds_in_flight * (room_->round_bytes() / 2);
-}
-
 transport::Cell& SharedCall::cell(int member, std::uint64_t round) const {
   return room_->member(member).part->cells[(first_ + round) % cells_in_flight];
 }
 
+/// Where a member's data of a round is, unless it is long.
+std::byte* SharedCall::place(int member, std::uint64_t round) const {
+  if (where_ == Where::cell) return cell(member, round).content;
+  return room_->member(member).pages +
+         (first_ + round) % transport::pages_in_flight * transport::page_bytes;
+}
+
 SharedCall::Contribution SharedCall::contribution(int member, std::uint64_t round) const {
-  Loan loan{};
-  if (!fits_cell_) std::memcpy(&loan, cell(member, round).content, sizeof loan);
-  if (loan.input == 0) return {slot(member, round), stride_};
+  if (where_ != Where::ring) return {place(member, round), stride_};
+  Whereabouts at{};
+  std::memcpy(&at, cell(member, round).content, sizeof at);
+  if (at.lent_input == 0) return {room_->member(member).ring + at.data, stride_};
   has_borrowed_ = true;
   auto& heap = room_->arena().heap();
   const auto* const bytes =
-      heap.address_of(room_->member(member).local_rank, loan.input - 1, input_bytes_);
+      heap.address_of(room_->member(member).local_rank, at.lent_input - 1, input_bytes_);
   return {bytes + begin_of(round), unit_bytes_};
 }
 
+std::byte* SharedCall::own_result(std::uint64_t round) const {
+  Whereabouts at{};
+  std::memcpy(&at, cell(room_->rank(), round).content, sizeof at);
+  return room_->self().ring + at.result;
+}
+
 const std::byte* SharedCall::result(int member, std::uint64_t round, const Slice& slice) const {
-  Loan loan{};
-  std::memcpy(&loan, cell(member, round).content, sizeof loan);
-  if (loan.output == 0) return result_slot(member, round);
+  Whereabouts at{};
+  std::memcpy(&at, cell(member, round).content, sizeof at);
+  if (at.lent_output == 0) return room_->member(member).ring + at.result;
   has_borrowed_ = true;
   auto& heap = room_->arena().heap();
   const auto* const bytes =
-      heap.address_of(room_->member(member).local_rank, loan.output - 1, unit_bytes_);
+      heap.address_of(room_->member(member).local_rank, at.lent_output - 1, unit_bytes_);
   return bytes + begin_of(round) + slice.begin;
 }
 
@@ -95,14 +102,26 @@ bool SharedCall::all_have_put(std::uint64_t round) {
   return true;
 }
 
-/// Whether a round's slot is free: what was in it before has been read by all.
-bool SharedCall::all_have_read(std::uint64_t round) {
-  const auto number = first_ + round;
+/// What a rank needs of its ring in a round: its data, behind that its results.
+SharedCall::RoundBytes SharedCall::bytes_of(std::uint64_t round) const {
+  const auto length = length_of(round);
+  const auto data =
+      put_ == Put::blocks ? stride_ * static_cast<std::size_t>(room_->size()) : length;
+  RoundBytes bytes;
+  if (!lent_input_) bytes.data = up_to_a_line(data);
+  if (combine_ == Combine::slice && !lent_output_) {
+    bytes.result = up_to_a_line(slice_of(room_->rank(), length).length);
+  }
+  return bytes;
+}
+
+/// Whether all others have read the rounds before this one.
+bool SharedCall::all_have_read(std::uint64_t number) {
   for (int m = 0; m < room_->size(); ++m) {
     auto& member = room_->member(m);
-    if (m == room_->rank() || number < member.read + most_ahead()) continue;
+    if (m == room_->rank() || member.read >= number) continue;
     member.read = member.part->read.value.load(std::memory_order_acquire);
-    if (number >= member.read + most_ahead()) return false;
+    if (member.read < number) return false;
   }
   return true;
 }
@@ -157,14 +176,23 @@ void SharedCall::put_content(std::uint64_t round, std::byte* to) const {
 }
 
 bool SharedCall::try_put() {
-  if (!all_have_read(put_rounds_)) return false;
   const auto number = first_ + put_rounds_;
   auto& own = cell(room_->rank(), put_rounds_);
-  if (!fits_cell_) {
-    const Loan loan{lent_input_ ? *lent_input_ + 1 : 0, lent_output_ ? *lent_output_ + 1 : 0};
-    std::memcpy(own.content, &loan, sizeof loan);
+  std::byte* to = nullptr;
+  if (where_ == Where::ring) {
+    const auto bytes = bytes_of(put_rounds_);
+    const auto place = room_->next_place(number, bytes.data + bytes.result);
+    if (!all_have_read(place.needed)) return false;
+    room_->take(number, place);
+    const Whereabouts at{lent_input_ ? *lent_input_ + 1 : 0, lent_output_ ? *lent_output_ + 1 : 0,
+                         place.offset, place.offset + bytes.data};
+    std::memcpy(own.content, &at, sizeof at);
+    to = room_->self().ring + place.offset;
+  } else {
+    if (!all_have_read(put_needs())) return false;
+    to = place(room_->rank(), put_rounds_);
   }
-  if (!lent_input_) put_content(put_rounds_, slot(room_->rank(), put_rounds_));
+  if (!lent_input_) put_content(put_rounds_, to);
   own.fingerprint = problem_.fingerprint;
   finish_copies();
   own.stamp.store(number + 1, std::memory_order_release);
@@ -229,7 +257,7 @@ bool SharedCall::try_combine() {
     case Combine::slice: {
       const auto slice = slice_of(room_->rank(), length_of(round));
       auto* const to = problem_.output + begin + slice.begin;
-      combine_parts(to, lent_output_ ? nullptr : result_slot(room_->rank(), round),
+      combine_parts(to, lent_output_ ? nullptr : own_result(round),
                     problem_.input + begin + slice.begin, {round, 0, slice.begin, slice.length});
       finish_copies();
       room_->self().part->reduced.value.store(first_ + round + 1, std::memory_order_release);
@@ -303,7 +331,7 @@ void SharedCall::say_read(std::uint64_t rounds) {
 /// A small call rings once, at the end of what it can do now: the look at who sleeps is a good part
 /// of it.
 void SharedCall::ring() {
-  if (!fits_cell_) return room_->ring();
+  if (where_ != Where::cell) return room_->ring();
   ring_is_due_ = true;
 }
 

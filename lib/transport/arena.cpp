@@ -18,34 +18,52 @@
 namespace tutti::transport {
 namespace {
 
-constexpr std::size_t page_bytes = 4096;
 // Of each rank: address space, and memory only as far as the program takes it.
 constexpr std::size_t heap_bytes = std::size_t{64} << 30;
-// The first room is the whole job's. Measured: larger rounds are no faster, and memory that is
-// taken costs set-up some 0.4 ms a megabyte.
-constexpr std::size_t first_room_round_bytes = std::size_t{64} << 10;
-constexpr std::size_t other_room_round_bytes = std::size_t{16} << 10;
-constexpr std::size_t part_pages_bytes = (sizeof(Part) + page_bytes - 1) / page_bytes * page_bytes;
+// The first room is the whole job's.
+constexpr std::size_t first_room_round_bytes = std::size_t{256} << 10;
+constexpr std::size_t other_room_round_bytes = std::size_t{64} << 10;
+// Of a ring. Measured: what a core writes next should have left the other cores' second-level
+// caches since they read it.
+constexpr std::size_t most_large_rounds = 8;
+constexpr std::size_t up_to_a_page(std::size_t bytes) {
+  return (bytes + page_bytes - 1) / page_bytes * page_bytes;
+}
+
+// In front of the ring.
+constexpr std::size_t front_bytes = up_to_a_page(sizeof(Part)) + pages_in_flight * page_bytes;
 
 constexpr std::size_t round_bytes_of(std::size_t room) {
   return room == 0 ? first_room_round_bytes : other_room_round_bytes;
 }
 
-/// A rank's part: its cells, its bytes, its results.
+/// At first a rank takes memory for one round with its results: a megabyte costs set-up 0.4 ms.
+constexpr std::size_t first_ring_bytes(std::size_t room) {
+  return round_bytes_of(room) + round_bytes_of(room) / 2 + page_bytes;
+}
+
+constexpr std::size_t whole_ring_bytes(std::size_t room) {
+  return most_large_rounds * round_bytes_of(room);
+}
+
 constexpr std::size_t part_bytes(std::size_t room) {
-  const auto bytes = rounds_in_flight * round_bytes_of(room);
-  return part_pages_bytes + bytes + bytes / 2;
+  return front_bytes + whole_ring_bytes(room);
+}
+
+/// From the beginning of a rank's bytes.
+constexpr std::size_t part_offset(std::size_t room) {
+  std::size_t offset = 0;
+  for (std::size_t before = 0; before < room; ++before) offset += part_bytes(before);
+  return offset;
 }
 
 constexpr std::size_t rank_bytes() {
-  std::size_t total = 0;
-  for (std::size_t room = 0; room < room_count; ++room) total += part_bytes(room);
-  return total;
+  return part_offset(room_count);
 }
 
 std::size_t header_bytes(int ranks) {
   const auto bytes = sizeof(HostLine) + static_cast<std::size_t>(ranks) * sizeof(Bell);
-  return (bytes + page_bytes - 1) / page_bytes * page_bytes;
+  return up_to_a_page(bytes);
 }
 
 std::size_t rank_offset(int ranks, int local_rank) {
@@ -110,7 +128,7 @@ Arena::Arena(Descriptor file, int local_rank, int ranks)
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || length < static_cast<std::int64_t>(mapped)) {
     throw system_error("what came is not the shared memory of this job", EINVAL);
   }
-  take_memory(rank_offset(ranks_, local_rank_), part_bytes(0));
+  take_first_memory(0);
   if (local_rank_ == 0) take_memory(0, header_bytes(ranks_));
   void* const base = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), 0);
   if (base == MAP_FAILED) throw system_error("can't map shared memory", errno);
@@ -135,6 +153,11 @@ void Arena::take_memory(std::size_t offset, std::size_t bytes) const {
   }
 }
 
+void Arena::take_first_memory(std::size_t room) const {
+  take_memory(rank_offset(ranks_, local_rank_) + part_offset(room),
+              front_bytes + first_ring_bytes(room));
+}
+
 bool Arena::is_owner() const {
   return ::getpid() == owner_;
 }
@@ -157,8 +180,7 @@ std::uint32_t Arena::free_rooms() {
   if (other_rooms_ == Memory::not_asked_for) {
     other_rooms_ = Memory::there;
     try {
-      const auto first = part_bytes(0);
-      take_memory(rank_offset(ranks_, local_rank_) + first, rank_bytes() - first);
+      for (std::size_t room = 1; room < room_count; ++room) take_first_memory(room);
     } catch (const Error&) {
       other_rooms_ = Memory::refused;
     }
@@ -211,18 +233,18 @@ Room::Room(std::shared_ptr<Arena> arena, std::size_t number, std::uint32_t commu
       communicator_(communicator),
       rank_(rank),
       round_bytes_(round_bytes_of(number)),
+      ring_bytes_(first_ring_bytes(number)),
       scratch_(new std::byte[local_ranks.size() * scratch_bytes]) {
   // Rounds of two communicators that have a room one after the other never have the same number.
   constexpr int rounds_bits = 40;
   next_round = static_cast<std::uint64_t>(communicator) << rounds_bits;
   finished_rounds.store(next_round, std::memory_order_relaxed);
-  std::size_t offset_in_rank = 0;
-  for (std::size_t room = 0; room < number; ++room) offset_in_rank += part_bytes(room);
   for (const int local_rank : local_ranks) {
-    auto* const part = arena_->base_ + rank_offset(arena_->ranks_, local_rank) + offset_in_rank;
+    auto* const part =
+        arena_->base_ + rank_offset(arena_->ranks_, local_rank) + part_offset(number);
     members_.push_back({.part = reinterpret_cast<Part*>(part),
-                        .bytes = part + part_pages_bytes,
-                        .results = part + part_pages_bytes + rounds_in_flight * round_bytes_,
+                        .pages = part + up_to_a_page(sizeof(Part)),
+                        .ring = part + front_bytes,
                         .bell = &arena_->bell(local_rank),
                         .local_rank = local_rank,
                         .read = next_round});
@@ -238,6 +260,53 @@ Room::~Room() {
   const std::lock_guard lock(arena_->mutex_);
   arena_->uses_[number_].in_use = false;
   self().bell->left[number_].store(communicator_, std::memory_order_release);
+}
+
+Room::Place Room::next_place(std::uint64_t number, std::size_t bytes) {
+  Place place{.offset = ring_offset_,
+              .end = ring_offset_ + up_to_a_page(bytes),
+              .lap = lap_,
+              .needed = cell_needs(number)};
+  if (place.end > ring_bytes_) {
+    place.end -= place.offset;
+    place.offset = 0;
+    place.lap += ring_bytes_;
+  }
+  const auto end = place.lap + place.end;
+  for (oldest_ = std::max(oldest_, place.needed); oldest_ < number; ++oldest_) {
+    const auto& taken = taken_[oldest_ % cells_in_flight];
+    if (taken.number == oldest_ && taken.begin + ring_bytes_ >= end) break;
+  }
+  place.needed = oldest_;
+  return place;
+}
+
+void Room::take(std::uint64_t number, const Place& place) {
+  taken_[number % cells_in_flight] = {number, place.lap + place.offset};
+  lap_ = place.lap;
+  ring_offset_ = place.end;
+}
+
+void Room::grow() {
+  if (has_grown_) return;
+  has_grown_ = true;
+  const auto whole = whole_ring_bytes(number_);
+  const auto begin = rank_offset(arena_->ranks_, arena_->local_rank_) + part_offset(number_) +
+                     front_bytes + ring_bytes_;
+  try {
+    arena_->take_memory(begin, whole - ring_bytes_);
+  } catch (const Error&) {
+    return;
+  }
+#ifdef MADV_POPULATE_WRITE
+  // Else each of the pages costs a fault in one of the next calls.
+  ::madvise(self().ring + ring_bytes_, whole - ring_bytes_, MADV_POPULATE_WRITE);
+#endif
+  // What has been taken lies in front of what comes now.
+  for (auto& taken : taken_) taken.begin = 0;
+  lap_ = 0;
+  ring_offset_ = ring_bytes_;
+  ring_bytes_ = whole;
 }
 
 bool Room::all_reach_heaps() const {

@@ -25,10 +25,12 @@
 /// it has for them.
 namespace tutti::transport {
 
-/// How many rounds of a communicator's calls are on their way at once; of small ones, whose data is
-/// in the cells, more: each change of the process on a core is dear.
-inline constexpr std::size_t rounds_in_flight = 8;
+/// How many rounds of a communicator's calls are on their way at once, at most.
 inline constexpr std::size_t cells_in_flight = 32;
+/// Of those whose data is shorter than a page: they stay in the first-level cache. Each has a page
+/// of its own, since a core that reads fetches ahead to its end, and must not disturb who writes.
+inline constexpr std::size_t pages_in_flight = 8;
+inline constexpr std::size_t page_bytes = 4096;
 inline constexpr std::size_t room_count = 8;
 /// Two lines: processors fetch lines in pairs, and a writer must not disturb those who wait for the
 /// cell before.
@@ -39,7 +41,7 @@ inline constexpr std::size_t inline_bytes = 104;
 struct alignas(cell_bytes) Cell {
   std::atomic<std::uint64_t> stamp;  ///< written last: the round's number + 1
   std::uint64_t fingerprint;         ///< of the call, and all before it
-  std::byte content[inline_bytes];   ///< where it fits in here, else in the part's bytes
+  std::byte content[inline_bytes];   ///< the data, where it fits in here; of long data, where it is
 };
 static_assert(sizeof(Cell) == cell_bytes);
 
@@ -47,7 +49,9 @@ struct alignas(cell_bytes) Counter {
   std::atomic<std::uint64_t> value;
 };
 
-/// One rank's part of a room. All but `cells` count rounds: the number of those that are over.
+/// The front of one rank's part of a room; pages_in_flight pages follow, and a ring of bytes that
+/// long rounds take one after the other. All but `cells` count rounds: the number of those that are
+/// over.
 struct Part {
   Cell cells[cells_in_flight];
   Counter reduced;  ///< the own slice is in the results
@@ -76,8 +80,8 @@ class Room {
  public:
   struct Member {
     Part* part = nullptr;
-    std::byte* bytes = nullptr;    ///< rounds_in_flight times round_bytes()
-    std::byte* results = nullptr;  ///< half of that
+    std::byte* pages = nullptr;
+    std::byte* ring = nullptr;
     Bell* bell = nullptr;
     int local_rank = 0;
     /// Rounds that this member is known to have read.
@@ -92,6 +96,7 @@ class Room {
 
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return static_cast<int>(members_.size()); }
+  /// What a rank may have for the others in one round; its results are half of that at most.
   [[nodiscard]] std::size_t round_bytes() const { return round_bytes_; }
   [[nodiscard]] Member& member(int rank) { return members_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] Member& self() { return member(rank_); }
@@ -102,6 +107,27 @@ class Room {
   [[nodiscard]] bool all_reach_heaps() const;
   /// What a rank has just written, the others are to see: wakes those that sleep.
   void ring();
+
+  /// The rounds before this one must have been read by all others before the cell, or the page, of
+  /// round `number` is written anew.
+  [[nodiscard]] static std::uint64_t cell_needs(std::uint64_t number) {
+    return number < cells_in_flight ? 0 : number + 1 - cells_in_flight;
+  }
+  [[nodiscard]] static std::uint64_t page_needs(std::uint64_t number) {
+    return number < pages_in_flight ? 0 : number + 1 - pages_in_flight;
+  }
+  /// Bytes of this rank's ring for one of its rounds.
+  struct Place {
+    std::size_t offset = 0;
+    std::size_t end = 0;
+    std::uint64_t lap = 0;     ///< the ring's offset 0, counted from its first byte ever
+    std::uint64_t needed = 0;  ///< as cell_needs(), also for what lies there
+  };
+  /// The next `bytes` in one piece, for round `number`; the same again until they are taken.
+  [[nodiscard]] Place next_place(std::uint64_t number, std::size_t bytes);
+  void take(std::uint64_t number, const Place& place);
+  /// Takes memory for the whole ring, once. Without it a rank makes do with what a round needs.
+  void grow();
 
   /// Where the next call begins, and how far the calls of this rank have come.
   std::uint64_t next_round = 0;
@@ -116,6 +142,17 @@ class Room {
   std::uint32_t communicator_;
   int rank_;
   std::size_t round_bytes_;
+  std::size_t ring_bytes_;  ///< there is memory for
+  bool has_grown_ = false;
+  std::size_t ring_offset_ = 0;  ///< of what comes next, if it fits
+  std::uint64_t lap_ = 0;
+  /// Rounds whose bytes may still be read.
+  struct Taken {
+    std::uint64_t number = UINT64_MAX;
+    std::uint64_t begin = 0;  ///< counted as Place::lap
+  };
+  std::uint64_t oldest_ = 0;  ///< of those that lie where nothing has been put again
+  std::array<Taken, cells_in_flight> taken_{};
   std::vector<Member> members_;
   std::unique_ptr<std::byte[]> scratch_;
 };
@@ -162,6 +199,7 @@ class Arena {
   [[nodiscard]] HostLine& host() const;
   [[nodiscard]] Bell& bell(int local_rank) const;
   void take_memory(std::size_t offset, std::size_t bytes) const;
+  void take_first_memory(std::size_t room) const;
   void wake(Bell& bell) const;
 
   enum class Memory : std::uint8_t { not_asked_for, there, refused };
