@@ -153,7 +153,7 @@ Job::Job(Bootstrap& bootstrap, const Options& options, const EnvironmentMap& map
     // Meanwhile the control thread makes its links.
     auto outcome =
         arena_setup->finish(plane->peers(), deadline, [this] { return plane->failed(); });
-    arena = std::move(outcome.arena);
+    take_arena(std::move(outcome.arena));
     no_arena_because = std::move(outcome.trouble);
     arena_setup.reset();
   }
@@ -191,8 +191,14 @@ Job::Job(const Job& before, rendezvous::Meeting meeting, Deadline deadline)
 
 void Job::share_memory_anew(Deadline deadline) {
   if (!arena_setup) return;
-  arena = arena_setup->finish(plane->peers(), deadline, [this] { return plane->failed(); }).arena;
+  take_arena(
+      arena_setup->finish(plane->peers(), deadline, [this] { return plane->failed(); }).arena);
   arena_setup.reset();
+}
+
+void Job::take_arena(std::shared_ptr<transport::Arena> shared) {
+  arena = std::move(shared);
+  if (arena) arena->tell_by([this](const std::string& text) { log.warning(text); });
 }
 
 void Job::connect() {

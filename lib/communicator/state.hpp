@@ -31,6 +31,7 @@ struct Job {
   Job(const Job& before, rendezvous::Meeting meeting, Deadline deadline);
   /// Shares memory with those of this host who were left, once the control plane stands.
   void share_memory_anew(Deadline deadline);
+  void take_arena(std::shared_ptr<transport::Arena> shared);
   /// Makes the links, once the control plane stands.
   void connect();
 

@@ -50,6 +50,11 @@ constexpr std::size_t part_bytes(std::size_t room) {
   return front_bytes + whole_ring_bytes(room);
 }
 
+/// Of a part: what there is memory for from the beginning.
+constexpr std::size_t first_room_bytes(std::size_t room) {
+  return front_bytes + first_ring_bytes(room);
+}
+
 /// From the beginning of a rank's bytes.
 constexpr std::size_t part_offset(std::size_t room) {
   std::size_t offset = 0;
@@ -128,7 +133,7 @@ Arena::Arena(Descriptor file, int local_rank, int ranks)
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || length < static_cast<std::int64_t>(mapped)) {
     throw system_error("what came is not the shared memory of this job", EINVAL);
   }
-  take_first_memory(0);
+  take_memory(room_offset(0), first_room_bytes(0));
   if (local_rank_ == 0) take_memory(0, header_bytes(ranks_));
   void* const base = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), 0);
   if (base == MAP_FAILED) throw system_error("can't map shared memory", errno);
@@ -153,9 +158,20 @@ void Arena::take_memory(std::size_t offset, std::size_t bytes) const {
   }
 }
 
-void Arena::take_first_memory(std::size_t room) const {
-  take_memory(rank_offset(ranks_, local_rank_) + part_offset(room),
-              front_bytes + first_ring_bytes(room));
+bool Arena::can_take_memory(std::size_t offset, std::size_t bytes,
+                            std::string_view consequence) const {
+  try {
+    take_memory(offset, bytes);
+    return true;
+  } catch (const Error& error) {
+    if (tell_) tell_(fmt::format("{}, {}", error.sentence(), consequence));
+    return false;
+  }
+}
+
+/// Of this rank's part of a room.
+std::size_t Arena::room_offset(std::size_t room) const {
+  return rank_offset(ranks_, local_rank_) + part_offset(room);
 }
 
 bool Arena::is_owner() const {
@@ -179,10 +195,14 @@ std::uint32_t Arena::free_rooms() {
   const std::lock_guard lock(mutex_);
   if (other_rooms_ == Memory::not_asked_for) {
     other_rooms_ = Memory::there;
-    try {
-      for (std::size_t room = 1; room < room_count; ++room) take_first_memory(room);
-    } catch (const Error&) {
+    for (std::size_t room = 1; room < room_count; ++room) {
+      if (can_take_memory(room_offset(room), first_room_bytes(room),
+                          "so the ranks of communicators that are made from now on send their "
+                          "data through links")) {
+        continue;
+      }
       other_rooms_ = Memory::refused;
+      break;
     }
   }
   if (other_rooms_ == Memory::refused) return 0;
@@ -291,11 +311,8 @@ void Room::grow() {
   if (has_grown_) return;
   has_grown_ = true;
   const auto whole = whole_ring_bytes(number_);
-  const auto begin = rank_offset(arena_->ranks_, arena_->local_rank_) + part_offset(number_) +
-                     front_bytes + ring_bytes_;
-  try {
-    arena_->take_memory(begin, whole - ring_bytes_);
-  } catch (const Error&) {
+  if (!arena_->can_take_memory(arena_->room_offset(number_) + front_bytes + ring_bytes_,
+                               whole - ring_bytes_, "so long messages take longer")) {
     return;
   }
 #ifdef MADV_POPULATE_WRITE

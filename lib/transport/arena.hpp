@@ -5,11 +5,13 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/descriptor.hpp"
@@ -174,6 +176,10 @@ class Arena {
   /// All but the links' rings and the heaps.
   [[nodiscard]] static std::size_t room_bytes_for(int ranks);
 
+  /// Who is told where memory that would make calls faster is refused later. To be set before there
+  /// are rooms.
+  void tell_by(std::function<void(const std::string&)> tell) { tell_ = std::move(tell); }
+
   [[nodiscard]] int local_rank() const { return local_rank_; }
   [[nodiscard]] int ranks() const { return ranks_; }
   [[nodiscard]] Heap& heap() { return *heap_; }
@@ -199,12 +205,17 @@ class Arena {
   [[nodiscard]] HostLine& host() const;
   [[nodiscard]] Bell& bell(int local_rank) const;
   void take_memory(std::size_t offset, std::size_t bytes) const;
-  void take_first_memory(std::size_t room) const;
+  [[nodiscard]] std::size_t room_offset(std::size_t room) const;
   void wake(Bell& bell) const;
+
+  /// True unless it is refused, which is told with what follows from it.
+  [[nodiscard]] bool can_take_memory(std::size_t offset, std::size_t bytes,
+                                     std::string_view consequence) const;
 
   enum class Memory : std::uint8_t { not_asked_for, there, refused };
 
   Descriptor file_;
+  std::function<void(const std::string&)> tell_;
   int owner_;  ///< process
   int local_rank_;
   int ranks_;

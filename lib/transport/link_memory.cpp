@@ -2,6 +2,8 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <bit>
 #include <cerrno>
 
 #include "base/system_error.hpp"
@@ -16,9 +18,14 @@ constexpr std::size_t back_bytes = page_bytes;
 constexpr std::size_t forth_offset = back_offset + back_bytes;
 static_assert(2 * sizeof(RingState) <= back_offset);
 
-/// Measured: longer rings are no faster. Each rank of a host may have links with all others.
+/// Measured: what a core writes should have left the other core's second-level cache since that
+/// read it, as in rooms. But each rank of a host may have links with all others.
 constexpr std::size_t forth_bytes_of(int ranks) {
-  return std::size_t{ranks <= 16 ? 128U : 32U} << 10;
+  constexpr std::size_t all_links_of_a_rank = std::size_t{8} << 20;
+  constexpr std::size_t least = std::size_t{32} << 10;
+  constexpr std::size_t most = std::size_t{2} << 20;
+  return std::clamp(std::bit_floor(all_links_of_a_rank / static_cast<std::size_t>(ranks)), least,
+                    most);
 }
 
 constexpr std::size_t link_bytes_of(int ranks) {

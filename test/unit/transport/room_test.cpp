@@ -1,0 +1,87 @@
+// Where the rounds of calls through shared memory lie.
+#include <array>
+#include <random>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "transport/arena.hpp"
+
+namespace tutti::transport::test {
+namespace {
+
+constexpr std::array local_ranks{0, 1};
+
+std::shared_ptr<Arena> make_arena() {
+  return std::make_shared<Arena>(Arena::make_file(2), 0, 2);
+}
+
+struct Lying {
+  std::uint64_t number;
+  std::size_t begin;
+  std::size_t end;
+};
+
+}  // namespace
+
+TEST_CASE("a round is never put where another lies that may still be read") {
+  const auto seed = GENERATE(range(1U, 9U));
+  CAPTURE(seed);
+  std::mt19937 random(seed);
+  const auto arena = make_arena();
+  Room room(arena, 0, 0, local_ranks, 0);
+  const auto most = room.round_bytes() + room.round_bytes() / 2;
+  std::vector<Lying> unread;
+  std::uint64_t read = 0;
+  for (std::uint64_t number = 0; number < 4000; ++number) {
+    if (number == 500) room.grow();
+    // Some rounds lie in cells or pages, or are put by others only.
+    if (random() % 4 == 0) continue;
+    const auto shift = random() % 8;
+    const std::size_t bytes = 1 + random() % (most >> shift);
+    const auto place = room.next_place(number, bytes);
+    REQUIRE(place.end - place.offset >= bytes);
+    // The others have read no more than the place asks for.
+    read = std::max(read, place.needed);
+    std::erase_if(unread, [&](const Lying& lying) { return lying.number < read; });
+    REQUIRE(place.needed <= number);
+    REQUIRE(place.needed >= Room::cell_needs(number));
+    for (const auto& lying : unread) {
+      REQUIRE((place.end <= lying.begin || lying.end <= place.offset));
+    }
+    room.take(number, place);
+    unread.push_back({number, place.offset, place.end});
+  }
+}
+
+TEST_CASE("a place is asked for again until it is free, and stays the same") {
+  const auto arena = make_arena();
+  Room room(arena, 0, 0, local_ranks, 0);
+  const auto bytes = room.round_bytes();
+  room.take(0, room.next_place(0, bytes));
+  const auto first = room.next_place(1, bytes);
+  const auto again = room.next_place(1, bytes);
+  // Without growth there is memory for one such round.
+  CHECK(first.needed == 1);
+  CHECK(again.needed == first.needed);
+  CHECK(again.offset == first.offset);
+  CHECK(again.end == first.end);
+}
+
+TEST_CASE("a grown ring holds several of the longest rounds at once") {
+  const auto arena = make_arena();
+  Room room(arena, 0, 0, local_ranks, 0);
+  room.take(0, room.next_place(0, room.round_bytes()));
+  room.grow();
+  std::uint64_t number = 1;
+  auto place = room.next_place(number, room.round_bytes());
+  while (place.needed == 0) {
+    // There is memory for all of it.
+    room.self().ring[place.offset] = std::byte{1};
+    room.self().ring[place.end - 1] = std::byte{1};
+    room.take(number++, place);
+    place = room.next_place(number, room.round_bytes());
+  }
+  CHECK(number >= 6);
+}
+
+}  // namespace tutti::transport::test
