@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+
 #include "communicator/backend.hpp"
 
 namespace tutti {
@@ -8,5 +10,36 @@ namespace tutti {
 /// Error{usage} that names the argument, its value and what would fit.
 [[nodiscard]] CheckedCollective check_arguments(const Collective& call, int rank, int size);
 void check_arguments(const Message& message, int rank, int size);
+
+/// check_arguments() of one rank's calls. Most programs repeat theirs, so the latest call of each
+/// operation is remembered.
+class CheckedArguments {
+ public:
+  /// Valid until the next call.
+  [[nodiscard]] const CheckedCollective& of(const Collective& call, int rank, int size) {
+    const auto index = static_cast<std::size_t>(call.operation);
+    auto& latest = latest_[index < latest_.size() ? index : 0];
+    if (!is_same(call, latest.call)) {
+      latest.checked = check_arguments(call, rank, size);
+      latest.call = call;
+    }
+    return latest.checked;
+  }
+
+ private:
+  struct Latest {
+    Collective call;
+    CheckedCollective checked;
+  };
+  /// False for v-forms: their counts are the caller's, who may have changed them.
+  [[nodiscard]] static bool is_same(const Collective& a, const Collective& b) {
+    return a.operation != Operation::none && a.operation == b.operation && a.type == b.type &&
+           a.op == b.op && a.root == b.root && a.send == b.send && a.send_count == b.send_count &&
+           a.recv == b.recv && a.recv_count == b.recv_count && a.in_place == b.in_place &&
+           a.counts.empty() && b.counts.empty() && a.recv_counts.empty() && b.recv_counts.empty();
+  }
+
+  std::array<Latest, operation_count> latest_{};
+};
 
 }  // namespace tutti

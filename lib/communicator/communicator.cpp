@@ -84,7 +84,7 @@ const std::string& Communicator::latest_algorithm() const noexcept {
 }
 
 void Communicator::run(const Collective& collective, const Call& call) {
-  const auto checked = check_arguments(collective, rank(), size());
+  const auto& checked = state_->arguments.of(collective, rank(), size());
   state_->job->faults.before_call();
   auto& backend = state_->backend(collective.stream);
   backend.run(checked, state_->collective_settings_of(call, collective.stream));

@@ -10,6 +10,7 @@
 #include "algorithm/algorithms.hpp"
 #include "algorithm/choice.hpp"
 #include "communicator/host_pending.hpp"
+#include "communicator/signature.hpp"
 #include "engine/reduce.hpp"
 
 namespace tutti {
@@ -20,7 +21,6 @@ using algorithm::Schedule;
 using transport::CallContext;
 
 constexpr std::chrono::seconds leave_limit{1};
-const std::uint8_t shared_id = algorithm_id(SharedPath::name);
 
 std::int64_t signed_count(std::size_t count) {
   return static_cast<std::int64_t>(count);
@@ -32,36 +32,6 @@ std::vector<std::int64_t> signed_counts(std::span<const std::size_t> counts) {
 
 bool is_16_bit_float(Type type) {
   return type == Type::f16 || type == Type::bf16;
-}
-
-/// What ranks of a call must agree on. Of v-forms whose counts all ranks know alike that is all
-/// counts; of the others, none.
-CallSignature signature_of(const CheckedCollective& call) {
-  CallSignature signature{.operation = call.operation,
-                          .type = call.type,
-                          .op = call.op,
-                          .root = call.root,
-                          .count = call.count};
-  const auto& shape = shape_of(call.operation);
-  if (!shape.counts_differ) return signature;
-  signature.count = 0;
-  if (shape.rooted || call.operation == Operation::all_to_all_v) return signature;
-  std::uint64_t mixed = 0;
-  for (const auto count : call.counts) {
-    signature.count += count;
-    mixed = fingerprint(mixed, {.count = count});
-  }
-  signature.root = static_cast<std::int32_t>(mixed >> 33);
-  return signature;
-}
-
-void require_reducible(const CheckedCollective& call) {
-  if (!shape_of(call.operation).reduces || reducible(call.type, call.op)) return;
-  throw Error(ErrorCode::usage,
-              fmt::format("{} of {} by {} is not supported in host memory{}",
-                          tutti::name(call.operation), tutti::name(call.type), tutti::name(call.op),
-                          call.op >= Operator::bit_and ? ": bitwise operators are for integers"
-                                                       : ": convert to a wider type"));
 }
 
 }  // namespace
@@ -254,13 +224,11 @@ bool HostBackend::goes_shared(const CheckedCollective& call, const CallSettings&
 }
 
 HostBackend::BegunShared HostBackend::begin_shared(const CheckedCollective& call) {
-  require_reducible(call);
+  auto& prepared = shared_->prepare(call);
   if (latest_algorithm_ != SharedPath::name) latest_algorithm_ = SharedPath::name;
-  auto signature = signature_of(call);
-  signature.algorithm = shared_id;
-  if (plane_.failed()) require_no_verdict(signature);
-  const auto past = history_->begin_collective(signature);
-  return {past, shared_->begin(call, past.fingerprint)};
+  if (plane_.failed()) require_no_verdict(prepared.signature);
+  const auto past = history_->begin_collective(prepared.signature);
+  return {past, shared_->begin(prepared, past.fingerprint)};
 }
 
 /// For the driver.

@@ -6,6 +6,7 @@
 
 #include "base/pause.hpp"
 #include "base/shape.hpp"
+#include "communicator/signature.hpp"
 
 namespace tutti {
 namespace {
@@ -32,15 +33,28 @@ SharedPath::SharedPath(control::Plane& plane, std::shared_ptr<transport::Arena> 
       room_(std::move(arena), room, group.id, local_ranks_of(plane, group), group.rank),
       spins_(plane.peers().shares_cores() ? 0 : most_spins) {}
 
-engine::SharedCall SharedPath::begin(const CheckedCollective& call, std::uint64_t fingerprint) {
+engine::SharedCall SharedPath::begin(Prepared& prepared, std::uint64_t fingerprint) {
+  prepared.problem.fingerprint = fingerprint;
+  return engine::SharedCall(room_, prepared.problem, prepared.plan, copies_);
+}
+
+bool SharedPath::Prepared::fits(const CheckedCollective& other) const {
+  return call.operation == other.operation && call.type == other.type && call.op == other.op &&
+         call.root == other.root && call.count == other.count && call.send == other.send &&
+         call.recv == other.recv;
+}
+
+SharedPath::Prepared SharedPath::prepare_anew(const CheckedCollective& call) const {
+  require_reducible(call);
+  auto signature = signature_of(call);
+  signature.algorithm = algorithm_id(name);
   engine::SharedProblem problem{.operation = call.operation,
                                 .root = call.root,
                                 .input = static_cast<const std::byte*>(call.send),
                                 .output = static_cast<std::byte*>(call.recv),
                                 .count = call.count,
                                 .element_bytes = size_of(call.type),
-                                .type = call.type,
-                                .fingerprint = fingerprint};
+                                .type = call.type};
   const auto& shape = shape_of(call.operation);
   if (shape.send == Extent::none) problem.input = problem.output;
   if (shape.reduces) {
@@ -50,7 +64,7 @@ engine::SharedCall SharedPath::begin(const CheckedCollective& call, std::uint64_
     }
     problem.divides = call.op == Operator::average && !engine::divides_itself(call.type);
   }
-  return engine::SharedCall(room_, problem, copies_);
+  return {call, signature, problem, engine::SharedCall::plan(room_, problem)};
 }
 
 bool SharedPath::run(engine::SharedCall& call) const {

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string_view>
 
+#include "base/call_signature.hpp"
 #include "communicator/backend.hpp"
 #include "control/plane.hpp"
 #include "engine/shared_call.hpp"
@@ -20,16 +22,34 @@ class SharedPath {
   SharedPath(control::Plane& plane, std::shared_ptr<transport::Arena> arena, std::size_t room,
              const control::Group& group);
 
-  [[nodiscard]] engine::SharedCall begin(const CheckedCollective& call, std::uint64_t fingerprint);
+  /// What calls with the same arguments have in common.
+  struct Prepared {
+    CheckedCollective call;
+    CallSignature signature;
+    engine::SharedProblem problem;
+    engine::SharedCall::Plan plan;
+    [[nodiscard]] bool fits(const CheckedCollective& other) const;
+  };
+  /// Valid until the next call: most programs repeat theirs, so the latest of each operation is
+  /// remembered. Throws as require_reducible().
+  [[nodiscard]] Prepared& prepare(const CheckedCollective& call) {
+    auto& latest = latest_[static_cast<std::size_t>(call.operation)];
+    if (!latest.fits(call)) latest = prepare_anew(call);
+    return latest;
+  }
+  [[nodiscard]] engine::SharedCall begin(Prepared& prepared, std::uint64_t fingerprint);
   /// True when the call is done. False where it must wait for long, or where an earlier one is not
   /// done: then the driver has to take it.
   [[nodiscard]] bool run(engine::SharedCall& call) const;
 
  private:
+  [[nodiscard]] Prepared prepare_anew(const CheckedCollective& call) const;
+
   control::Plane& plane_;
   transport::Room room_;
   CopyChoice copies_;
   int spins_;
+  std::array<Prepared, operation_count> latest_{};  ///< by operation
 };
 
 }  // namespace tutti

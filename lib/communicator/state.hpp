@@ -8,6 +8,7 @@
 
 #include "base/environment.hpp"
 #include "base/log.hpp"
+#include "communicator/arguments.hpp"
 #include "communicator/device_provider.hpp"
 #include "communicator/host_backend.hpp"
 #include "control/plane.hpp"
@@ -89,6 +90,7 @@ struct Communicator::State {
   std::shared_ptr<Job> job;
   std::vector<RankInfo> ranks;
   std::unique_ptr<HostBackend> host;
+  CheckedArguments arguments;
   const Backend* latest = nullptr;  ///< who made the latest call
   bool has_device_path = false;
   DevicePath device_path;

@@ -29,7 +29,7 @@ std::chrono::steady_clock::time_point CallHistory::now() const {
 std::uint64_t CallHistory::begin(const CallSignature& call) {
   take_ended();
   const auto time = now();
-  activity_ = {true, sequence_, call, time};
+  since_ = time;
   ++unfinished_;
   ++ticket_;
   slots_[ticket_ % recorded] = {ticket_, sequence_, call, time.time_since_epoch().count(), 0};
@@ -81,8 +81,7 @@ void CallHistory::end_slot(std::uint64_t ticket, std::int64_t time) {
   auto& slot = slots_[ticket % recorded];
   if (ticket != 0 && slot.ticket == ticket) slot.end = time;
   if (unfinished_ > 0) --unfinished_;
-  activity_.in_call = unfinished_ > 0;
-  activity_.since = std::chrono::steady_clock::time_point(std::chrono::nanoseconds(time));
+  since_ = std::chrono::steady_clock::time_point(std::chrono::nanoseconds(time));
 }
 
 void CallHistory::end_latest(std::uint64_t ticket) {
@@ -121,7 +120,11 @@ std::vector<RecordedCall> CallHistory::record() const {
 
 Activity CallHistory::activity() const {
   const std::lock_guard lock(mutex_);
-  auto result = activity_;
+  const auto& latest = slots_[ticket_ % recorded];
+  Activity result{.in_call = unfinished_ > 0,
+                  .sequence = latest.sequence,
+                  .call = latest.call,
+                  .since = since_};
   if (ended_.load(std::memory_order_acquire) != 0) {
     result.in_call = unfinished_ > 1;
     result.since = std::chrono::steady_clock::time_point(

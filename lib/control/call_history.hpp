@@ -107,7 +107,7 @@ class CallHistory {
   std::vector<int> awaited_;
   std::uint64_t sequence_ = 0;
   std::uint64_t fingerprint_ = 0;
-  Activity activity_;
+  std::chrono::steady_clock::time_point since_{};  ///< the latest begin or end
   std::uint64_t unfinished_ = 0;
   // The call of end_latest() until the next one begins: in all else it still counts as in progress.
   std::atomic<std::uint64_t> ended_{0};  ///< its ticket; 0: none

@@ -39,121 +39,129 @@ bool shareable(Operation operation) noexcept {
   }
 }
 
-SharedCall::SharedCall(transport::Room& room, const SharedProblem& problem, CopyChoice& copies)
-    : room_(&room), problem_(problem), copies_(&copies), first_(room.next_round) {
-  plan();
-  room.next_round += rounds_;
-  if (put_ == Put::nothing) put_rounds_ = rounds_;
-  if (combine_ == Combine::nothing) combined_rounds_ = rounds_;
-  if (get_ == Get::nothing) got_rounds_ = rounds_;
+SharedCall::SharedCall(transport::Room& room, const SharedProblem& problem, const Plan& plan,
+                       CopyChoice& copies)
+    : room_(&room), problem_(problem), copies_(&copies), plan_(plan), first_(room.next_round) {
+  room.next_round += plan.rounds;
+  if (plan.put == Put::nothing) put_rounds_ = plan.rounds;
+  if (plan.combine == Combine::nothing) combined_rounds_ = plan.rounds;
+  if (plan.get == Get::nothing) got_rounds_ = plan.rounds;
   member_ = next(room.rank());
 }
 
-void SharedCall::plan() {
-  const auto size = static_cast<std::size_t>(room_->size());
-  unit_bytes_ = problem_.count * problem_.element_bytes;
-  input_bytes_ = unit_bytes_;
-  width_ = room_->round_bytes();
+SharedCall::Plan SharedCall::plan(const transport::Room& room, const SharedProblem& problem) {
+  Plan plan;
+  const bool is_root = problem.root == room.rank();
+  const auto size = static_cast<std::size_t>(room.size());
+  plan.unit_bytes = problem.count * problem.element_bytes;
+  plan.input_bytes = plan.unit_bytes;
+  plan.width = room.round_bytes();
   std::size_t contributions = 1;
-  switch (problem_.operation) {
+  switch (problem.operation) {
     case Operation::broadcast:
     case Operation::fan_out:
-      put_ = is_root() ? Put::whole : Put::nothing;
-      get_ = is_root() ? Get::nothing : Get::root_whole;
+      plan.put = is_root ? Put::whole : Put::nothing;
+      plan.get = is_root ? Get::nothing : Get::root_whole;
       break;
     case Operation::all_reduce:
-      if (unit_bytes_ * size <= 2 * combined_by_all_bytes && unit_bytes_ <= width_) {
-        put_ = Put::whole;
-        combine_ = Combine::whole;
+      if (plan.unit_bytes * size <= 2 * combined_by_all_bytes && plan.unit_bytes <= plan.width) {
+        plan.put = Put::whole;
+        plan.combine = Combine::whole;
       } else {
-        put_ = Put::slices;
-        combine_ = Combine::slice;
-        get_ = Get::slices;
+        plan.put = Put::slices;
+        plan.combine = Combine::slice;
+        plan.get = Get::slices;
       }
       break;
     case Operation::reduce:
-      put_ = is_root() ? Put::nothing : Put::whole;
-      combine_ = is_root() ? Combine::whole : Combine::nothing;
+      plan.put = is_root ? Put::nothing : Put::whole;
+      plan.combine = is_root ? Combine::whole : Combine::nothing;
       break;
     case Operation::reduce_scatter:
-      put_ = Put::blocks;
-      combine_ = Combine::block;
+      plan.put = Put::blocks;
+      plan.combine = Combine::block;
       break;
     case Operation::all_gather:
-      put_ = Put::whole;
-      get_ = Get::all_whole;
+      plan.put = Put::whole;
+      plan.get = Get::all_whole;
       break;
     case Operation::gather:
-      put_ = is_root() ? Put::nothing : Put::whole;
-      get_ = is_root() ? Get::all_whole : Get::nothing;
+      plan.put = is_root ? Put::nothing : Put::whole;
+      plan.get = is_root ? Get::all_whole : Get::nothing;
       break;
     case Operation::scatter:
-      put_ = is_root() ? Put::blocks : Put::nothing;
-      get_ = is_root() ? Get::nothing : Get::root_block;
+      plan.put = is_root ? Put::blocks : Put::nothing;
+      plan.get = is_root ? Get::nothing : Get::root_block;
       contributions = size;
       break;
     case Operation::all_to_all:
-      put_ = Put::blocks;
-      get_ = Get::all_blocks;
+      plan.put = Put::blocks;
+      plan.get = Get::all_blocks;
       break;
     default:  // a barrier
-      put_ = Put::signal;
-      combine_ = Combine::await;
-      rounds_ = 1;
-      where_ = Where::cell;
-      return;
+      plan.put = Put::signal;
+      plan.combine = Combine::await;
+      plan.rounds = 1;
+      plan.where = Where::cell;
+      return plan;
   }
-  const bool has_blocks = problem_.operation == Operation::scatter ||
-                          problem_.operation == Operation::all_to_all ||
-                          problem_.operation == Operation::reduce_scatter;
-  if (has_blocks) input_bytes_ = unit_bytes_ * size;
-  if (problem_.root >= 0) {
-    width_ =
-        std::clamp(input_bytes_ / rounds_one_way / line * line, least_one_way_bytes, width_ / 2);
+  const bool has_blocks = problem.operation == Operation::scatter ||
+                          problem.operation == Operation::all_to_all ||
+                          problem.operation == Operation::reduce_scatter;
+  if (has_blocks) plan.input_bytes = plan.unit_bytes * size;
+  if (problem.root >= 0) {
+    plan.width = std::clamp(plan.input_bytes / rounds_one_way / line * line, least_one_way_bytes,
+                            plan.width / 2);
   }
   if (has_blocks) {
-    width_ = width_ / size / line * line;
+    plan.width = plan.width / size / line * line;
     contributions = size;
   }
-  rounds_ = unit_bytes_ <= width_ ? (unit_bytes_ != 0 ? 1 : 0) : (unit_bytes_ - 1) / width_ + 1;
-  stride_ = std::min(unit_bytes_, width_);
-  const auto bytes = stride_ * contributions;
-  if (rounds_ <= 1 && bytes < transport::page_bytes) {
-    where_ = bytes <= transport::inline_bytes ? Where::cell : Where::page;
+  plan.rounds = plan.unit_bytes <= plan.width ? (plan.unit_bytes != 0 ? 1 : 0)
+                                              : (plan.unit_bytes - 1) / plan.width + 1;
+  plan.stride = std::min(plan.unit_bytes, plan.width);
+  const auto bytes = plan.stride * contributions;
+  if (plan.rounds <= 1 && bytes < transport::page_bytes) {
+    plan.where = bytes <= transport::inline_bytes ? Where::cell : Where::page;
   }
+  return plan;
 }
 
 /// Whether the others are to read what this rank has where it lies.
 void SharedCall::choose_lending() {
-  if (where_ != Where::ring || unit_bytes_ < least_lent_bytes || !room_->all_reach_heaps()) return;
+  if (plan_.where != Where::ring || plan_.unit_bytes < least_lent_bytes ||
+      !room_->all_reach_heaps())
+    return;
   const auto& heap = room_->arena().heap();
   // All others are through with what a rank overwrites of its input, but in an all-to-all.
   const bool overwrites = problem_.operation == Operation::all_to_all &&
-                          problem_.input < problem_.output + input_bytes_ &&
-                          problem_.output < problem_.input + input_bytes_;
-  if (put_ != Put::nothing && !overwrites) {
-    lent_input_ = heap.offset_of(problem_.input, input_bytes_);
+                          problem_.input < problem_.output + plan_.input_bytes &&
+                          problem_.output < problem_.input + plan_.input_bytes;
+  if (plan_.put != Put::nothing && !overwrites) {
+    lent_input_ = heap.offset_of(problem_.input, plan_.input_bytes);
   }
-  if (combine_ == Combine::slice) lent_output_ = heap.offset_of(problem_.output, unit_bytes_);
+  if (plan_.combine == Combine::slice)
+    lent_output_ = heap.offset_of(problem_.output, plan_.unit_bytes);
 }
 
 /// Pieces of a few lines are not worth it.
 bool SharedCall::chooses_copies() const {
   constexpr std::size_t least_width = 4096;
-  return unit_bytes_ >= CopyChoice::least_bytes && width_ >= least_width;
+  return plan_.unit_bytes >= CopyChoice::least_bytes && plan_.width >= least_width;
 }
 
 void SharedCall::begin() {
   begun_ = true;
   choose_lending();
-  if (where_ == Where::ring && put_ != Put::nothing) room_->grow();
+  if (plan_.where == Where::ring && plan_.put != Put::nothing) room_->grow();
   // Here, and not before the calls before this one are over: one after the other.
   if (chooses_copies()) {
-    streaming_ = copies_->next({problem_.operation, is_root(), unit_bytes_});
+    streaming_ = copies_->next({problem_.operation, is_root(), plan_.unit_bytes});
     begun_at_ = std::chrono::steady_clock::now();
   }
   // Who reads nothing says so now: the others wait for it before they use a place again.
-  if (get_ == Get::nothing && combine_ == Combine::nothing && rounds_ != 0) say_read(rounds_);
+  if (plan_.get == Get::nothing && plan_.combine == Combine::nothing && plan_.rounds != 0)
+    say_read(plan_.rounds);
 }
 
 void SharedCall::finish() {
@@ -161,15 +169,18 @@ void SharedCall::finish() {
   copy_own_block();
   finish_copies();
   if (chooses_copies()) {
-    copies_->took({problem_.operation, is_root(), unit_bytes_}, streaming_,
+    copies_->took({problem_.operation, is_root(), plan_.unit_bytes}, streaming_,
                   std::chrono::steady_clock::now() - begun_at_);
   }
   // Later calls may be over by now where this one had no rounds.
-  if (rounds_ != 0) room_->finished_rounds.store(first_ + rounds_, std::memory_order_release);
+  if (plan_.rounds != 0)
+    room_->finished_rounds.store(first_ + plan_.rounds, std::memory_order_release);
 }
 
 bool SharedCall::is_over() {
-  if (put_rounds_ != rounds_ || combined_rounds_ != rounds_ || got_rounds_ != rounds_) return false;
+  if (put_rounds_ != plan_.rounds || combined_rounds_ != plan_.rounds ||
+      got_rounds_ != plan_.rounds)
+    return false;
   if (!lends()) return true;
   // The others read the caller's own memory.
   for (int m = 0; m < room_->size(); ++m) {
@@ -185,10 +196,10 @@ bool SharedCall::reads_loans(int member) const {
 }
 
 bool SharedCall::has_read_all(transport::Room::Member& member) const {
-  if (member.read < first_ + rounds_) {
+  if (member.read < first_ + plan_.rounds) {
     member.read = member.part->read.value.load(std::memory_order_acquire);
   }
-  return member.read >= first_ + rounds_;
+  return member.read >= first_ + plan_.rounds;
 }
 
 SharedCall::Progress SharedCall::advance() {
@@ -206,7 +217,7 @@ SharedCall::Progress SharedCall::move_rounds() {
     // The oldest data first: it leaves the cache soonest.
     if (got_rounds_ < std::min(put_rounds_, combined_rounds_)) now |= try_get();
     if (combined_rounds_ < put_rounds_) now |= try_combine();
-    if (put_rounds_ < rounds_) now |= try_put();
+    if (put_rounds_ < plan_.rounds) now |= try_put();
     if (is_over()) {
       finish();
       return Progress::done;
@@ -220,15 +231,15 @@ SharedCall::Progress SharedCall::move_rounds() {
 /// Rounds before this one must have been read before the next is put.
 std::uint64_t SharedCall::put_needs() const {
   const auto number = first_ + put_rounds_;
-  if (where_ == Where::cell) return transport::Room::cell_needs(number);
-  if (where_ == Where::page) return transport::Room::page_needs(number);
+  if (plan_.where == Where::cell) return transport::Room::cell_needs(number);
+  if (plan_.where == Where::page) return transport::Room::page_needs(number);
   const auto bytes = bytes_of(put_rounds_);
   return room_->next_place(number, bytes.data + bytes.result).needed;
 }
 
 std::vector<int> SharedCall::awaited() {
   std::vector<int> result;
-  const auto puts_wait = put_rounds_ < rounds_;
+  const auto puts_wait = put_rounds_ < plan_.rounds;
   const auto needed = puts_wait ? put_needs() : 0;
   for (int m = 0; m < room_->size(); ++m) {
     if (m == room_->rank()) continue;
@@ -237,13 +248,13 @@ std::vector<int> SharedCall::awaited() {
     bool waits = read < needed;
     if (combined_rounds_ < put_rounds_) waits |= !has_put(m, combined_rounds_);
     if (got_rounds_ < std::min(put_rounds_, combined_rounds_)) {
-      const bool from_root = get_ == Get::root_whole || get_ == Get::root_block;
-      if (get_ == Get::slices) {
+      const bool from_root = plan_.get == Get::root_whole || plan_.get == Get::root_block;
+      if (plan_.get == Get::slices) {
         waits |= part.reduced.value.load(std::memory_order_acquire) < first_ + got_rounds_ + 1;
       } else if (!from_root || m == problem_.root) {
         waits |= !has_put(m, got_rounds_);
       }
-    } else if (combined_rounds_ == rounds_ && got_rounds_ == rounds_ && lends()) {
+    } else if (combined_rounds_ == plan_.rounds && got_rounds_ == plan_.rounds && lends()) {
       waits |= reads_loans(m) && !has_read_all(room_->member(m));
     }
     if (waits) result.push_back(m);

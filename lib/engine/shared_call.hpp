@@ -52,8 +52,30 @@ class SharedCall {
  public:
   enum class Progress : std::uint8_t { blocked, moved, done };
 
-  /// Takes the room's next rounds.
-  SharedCall(transport::Room& room, const SharedProblem& problem, CopyChoice& copies);
+  enum class Put : std::uint8_t { nothing, signal, whole, blocks, slices };
+  enum class Combine : std::uint8_t { nothing, await, whole, block, slice };
+  enum class Get : std::uint8_t { nothing, root_whole, root_block, all_whole, all_blocks, slices };
+  /// Where the data of a round goes: the same on all ranks.
+  enum class Where : std::uint8_t { cell, page, ring };
+
+  /// How the data of a call moves.
+  struct Plan {
+    Put put = Put::nothing;
+    Combine combine = Combine::nothing;
+    Get get = Get::nothing;
+    Where where = Where::ring;
+    std::size_t unit_bytes = 0;
+    std::size_t input_bytes = 0;  ///< what a rank has for the others: a unit, or one for each rank
+    std::size_t width = 0;        ///< of the unit, that a round moves
+    std::size_t stride = 0;       ///< between blocks in a round's data
+    std::uint64_t rounds = 0;
+  };
+  [[nodiscard]] static Plan plan(const transport::Room& room, const SharedProblem& problem);
+
+  /// Takes the room's next rounds. `plan` is that of a problem with the same operation, root, count
+  /// and type.
+  SharedCall(transport::Room& room, const SharedProblem& problem, const Plan& plan,
+             CopyChoice& copies);
 
   /// A call without rounds (of no elements) waits for those before it only, and others don't wait
   /// for it.
@@ -70,15 +92,10 @@ class SharedCall {
   [[nodiscard]] bool has_borrowed() const { return has_borrowed_; }
 
  private:
-  enum class Put : std::uint8_t { nothing, signal, whole, blocks, slices };
-  enum class Combine : std::uint8_t { nothing, await, whole, block, slice };
-  enum class Get : std::uint8_t { nothing, root_whole, root_block, all_whole, all_blocks, slices };
-
-  void plan();
   [[nodiscard]] bool is_root() const { return problem_.root == room_->rank(); }
   [[nodiscard]] int next(int member) const { return member + 1 == room_->size() ? 0 : member + 1; }
   /// Bytes of the unit that a round moves.
-  [[nodiscard]] std::size_t begin_of(std::uint64_t round) const { return round * width_; }
+  [[nodiscard]] std::size_t begin_of(std::uint64_t round) const { return round * plan_.width; }
   [[nodiscard]] std::size_t length_of(std::uint64_t round) const;
   /// A member's slice of a round of `length` bytes.
   struct Slice {
@@ -140,14 +157,9 @@ class SharedCall {
   transport::Room* room_;
   SharedProblem problem_;
   CopyChoice* copies_;
-  Put put_ = Put::nothing;
-  Combine combine_ = Combine::nothing;
-  Get get_ = Get::nothing;
+  Plan plan_;
   bool begun_ = false;
   bool done_ = false;
-  /// Where the data of a round goes: the same on all ranks.
-  enum class Where : std::uint8_t { cell, page, ring };
-  Where where_ = Where::ring;
   bool ring_is_due_ = false;
   // Where what this rank has is in its heap, the others read it there. Such a call ends when they
   // have.
@@ -156,12 +168,7 @@ class SharedCall {
   mutable bool has_borrowed_ = false;
   Streaming streaming_ = Streaming::none;
   std::chrono::steady_clock::time_point begun_at_{};
-  std::size_t unit_bytes_ = 0;
-  std::size_t input_bytes_ = 0;  ///< what a rank has for the others: a unit, or one for each rank
-  std::size_t width_ = 0;        ///< of the unit, that a round moves
-  std::size_t stride_ = 0;       ///< between blocks in a round's data
   std::uint64_t first_ = 0;
-  std::uint64_t rounds_ = 0;
   // Rounds of this call that are through each stage.
   std::uint64_t put_rounds_ = 0;
   std::uint64_t combined_rounds_ = 0;

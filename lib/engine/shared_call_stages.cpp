@@ -29,7 +29,7 @@ constexpr std::size_t up_to_a_line(std::size_t bytes) {
 }  // namespace
 
 std::size_t SharedCall::length_of(std::uint64_t round) const {
-  return std::min(width_, unit_bytes_ - begin_of(round));
+  return std::min(plan_.width, plan_.unit_bytes - begin_of(round));
 }
 
 SharedCall::Slice SharedCall::slice_of(int member, std::size_t length) const {
@@ -45,21 +45,21 @@ transport::Cell& SharedCall::cell(int member, std::uint64_t round) const {
 
 /// Where a member's data of a round is, unless it is long.
 std::byte* SharedCall::place(int member, std::uint64_t round) const {
-  if (where_ == Where::cell) return cell(member, round).content;
+  if (plan_.where == Where::cell) return cell(member, round).content;
   return room_->member(member).pages +
          (first_ + round) % transport::pages_in_flight * transport::page_bytes;
 }
 
 SharedCall::Contribution SharedCall::contribution(int member, std::uint64_t round) const {
-  if (where_ != Where::ring) return {place(member, round), stride_};
+  if (plan_.where != Where::ring) return {place(member, round), plan_.stride};
   Whereabouts at{};
   std::memcpy(&at, cell(member, round).content, sizeof at);
-  if (at.lent_input == 0) return {room_->member(member).ring + at.data, stride_};
+  if (at.lent_input == 0) return {room_->member(member).ring + at.data, plan_.stride};
   has_borrowed_ = true;
   auto& heap = room_->arena().heap();
   const auto* const bytes =
-      heap.address_of(room_->member(member).local_rank, at.lent_input - 1, input_bytes_);
-  return {bytes + begin_of(round), unit_bytes_};
+      heap.address_of(room_->member(member).local_rank, at.lent_input - 1, plan_.input_bytes);
+  return {bytes + begin_of(round), plan_.unit_bytes};
 }
 
 std::byte* SharedCall::own_result(std::uint64_t round) const {
@@ -75,7 +75,7 @@ const std::byte* SharedCall::result(int member, std::uint64_t round, const Slice
   has_borrowed_ = true;
   auto& heap = room_->arena().heap();
   const auto* const bytes =
-      heap.address_of(room_->member(member).local_rank, at.lent_output - 1, unit_bytes_);
+      heap.address_of(room_->member(member).local_rank, at.lent_output - 1, plan_.unit_bytes);
   return bytes + begin_of(round) + slice.begin;
 }
 
@@ -106,10 +106,10 @@ bool SharedCall::all_have_put(std::uint64_t round) {
 SharedCall::RoundBytes SharedCall::bytes_of(std::uint64_t round) const {
   const auto length = length_of(round);
   const auto data =
-      put_ == Put::blocks ? stride_ * static_cast<std::size_t>(room_->size()) : length;
+      plan_.put == Put::blocks ? plan_.stride * static_cast<std::size_t>(room_->size()) : length;
   RoundBytes bytes;
   if (!lent_input_) bytes.data = up_to_a_line(data);
-  if (combine_ == Combine::slice && !lent_output_) {
+  if (plan_.combine == Combine::slice && !lent_output_) {
     bytes.result = up_to_a_line(slice_of(room_->rank(), length).length);
   }
   return bytes;
@@ -149,7 +149,7 @@ void SharedCall::finish_copies() const {
 
 void SharedCall::put_content(std::uint64_t round, std::byte* to) const {
   const auto begin = begin_of(round);
-  switch (put_) {
+  switch (plan_.put) {
     case Put::whole:
       // A root's buffer of a broadcast is its output.
       copy_in(to, problem_.input + begin, length_of(round));
@@ -158,7 +158,7 @@ void SharedCall::put_content(std::uint64_t round, std::byte* to) const {
       for (int m = 0; m < room_->size(); ++m) {
         if (m == room_->rank()) continue;
         const auto block = static_cast<std::size_t>(m);
-        copy_in(to + block * stride_, problem_.input + block * unit_bytes_ + begin,
+        copy_in(to + block * plan_.stride, problem_.input + block * plan_.unit_bytes + begin,
                 length_of(round));
       }
       break;
@@ -179,7 +179,7 @@ bool SharedCall::try_put() {
   const auto number = first_ + put_rounds_;
   auto& own = cell(room_->rank(), put_rounds_);
   std::byte* to = nullptr;
-  if (where_ == Where::ring) {
+  if (plan_.where == Where::ring) {
     const auto bytes = bytes_of(put_rounds_);
     const auto place = room_->next_place(number, bytes.data + bytes.result);
     if (!all_have_read(place.needed)) return false;
@@ -243,14 +243,15 @@ bool SharedCall::try_combine() {
   const auto round = combined_rounds_;
   if (!all_have_put(round)) return false;
   const auto begin = begin_of(round);
-  switch (combine_) {
+  switch (plan_.combine) {
     case Combine::whole:
       combine_parts(problem_.output + begin, nullptr, problem_.input + begin,
                     {round, 0, 0, length_of(round)});
       break;
     case Combine::block: {
       const auto block = static_cast<std::size_t>(room_->rank());
-      combine_parts(problem_.output + begin, nullptr, problem_.input + block * unit_bytes_ + begin,
+      combine_parts(problem_.output + begin, nullptr,
+                    problem_.input + block * plan_.unit_bytes + begin,
                     {round, block, 0, length_of(round)});
       break;
     }
@@ -268,7 +269,7 @@ bool SharedCall::try_combine() {
       break;
   }
   ++combined_rounds_;
-  if (get_ == Get::nothing) say_read(combined_rounds_);
+  if (plan_.get == Get::nothing) say_read(combined_rounds_);
   return true;
 }
 
@@ -279,7 +280,7 @@ bool SharedCall::get_from(int member) {
   const auto length = length_of(round);
   const auto block = static_cast<std::size_t>(member);
   const auto own_block = static_cast<std::size_t>(room_->rank());
-  if (get_ == Get::slices) {
+  if (plan_.get == Get::slices) {
     const auto reduced = room_->member(member).part->reduced.value.load(std::memory_order_acquire);
     if (reduced < first_ + round + 1) return false;
     const auto slice = slice_of(member, length);
@@ -289,7 +290,7 @@ bool SharedCall::get_from(int member) {
   if (!has_put(member, round)) return false;
   const auto theirs = contribution(member, round);
   const auto* const from = theirs.bytes;
-  switch (get_) {
+  switch (plan_.get) {
     case Get::root_whole:
       copy_out(problem_.output + begin, from, length);
       break;
@@ -297,10 +298,10 @@ bool SharedCall::get_from(int member) {
       copy_out(problem_.output + begin, from + own_block * theirs.stride, length);
       break;
     case Get::all_whole:
-      copy_out(problem_.output + block * unit_bytes_ + begin, from, length);
+      copy_out(problem_.output + block * plan_.unit_bytes + begin, from, length);
       break;
     case Get::all_blocks:
-      copy_out(problem_.output + block * unit_bytes_ + begin, from + own_block * theirs.stride,
+      copy_out(problem_.output + block * plan_.unit_bytes + begin, from + own_block * theirs.stride,
                length);
       break;
     default:
@@ -310,7 +311,7 @@ bool SharedCall::get_from(int member) {
 }
 
 bool SharedCall::try_get() {
-  if (get_ == Get::root_whole || get_ == Get::root_block) {
+  if (plan_.get == Get::root_whole || plan_.get == Get::root_block) {
     if (!get_from(problem_.root)) return false;
   } else {
     for (; member_ != room_->rank(); member_ = next(member_)) {
@@ -331,18 +332,18 @@ void SharedCall::say_read(std::uint64_t rounds) {
 /// A small call rings once, at the end of what it can do now: the look at who sleeps is a good part
 /// of it.
 void SharedCall::ring() {
-  if (where_ != Where::cell) return room_->ring();
+  if (plan_.where != Where::cell) return room_->ring();
   ring_is_due_ = true;
 }
 
 void SharedCall::copy_own_block() const {
-  const auto own = static_cast<std::size_t>(room_->rank()) * unit_bytes_;
+  const auto own = static_cast<std::size_t>(room_->rank()) * plan_.unit_bytes;
   const auto copy = [&](std::byte* to, const std::byte* from) {
-    if (to != from) copy_out(to, from, unit_bytes_);
+    if (to != from) copy_out(to, from, plan_.unit_bytes);
   };
-  if (get_ == Get::all_whole) {
+  if (plan_.get == Get::all_whole) {
     copy(problem_.output + own, problem_.input);
-  } else if (get_ == Get::all_blocks) {
+  } else if (plan_.get == Get::all_blocks) {
     copy(problem_.output + own, problem_.input + own);
   } else if (problem_.operation == Operation::scatter && is_root()) {
     copy(problem_.output, problem_.input + own);

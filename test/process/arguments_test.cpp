@@ -191,6 +191,55 @@ TEST_CASE("misuse on one rank only: it may still make the right call afterwards"
   CHECK(trouble(reports) == "");
 }
 
+TEST_CASE("a call like the one before but for one argument is checked, and done, anew") {
+  const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator({.timeout = 5s});
+    // 40 bytes, a page, and more.
+    for (const std::size_t count : {10U, 500U, 3000U}) {
+      std::vector<float> in(2 * count);
+      std::vector<float> out(2 * count);
+      const auto all_reduce = [&](std::size_t from, std::size_t elements, std::size_t to, auto op,
+                                  float expected) {
+        for (std::size_t i = 0; i < in.size(); ++i) {
+          in[i] = static_cast<float>(rank.rank() + 1) + static_cast<float>(i % 7);
+        }
+        std::fill(out.begin(), out.end(), 0.0F);
+        communicator.all_reduce(std::span(in).subspan(from, elements),
+                                std::span(out).subspan(to, elements), op);
+        expect(out[to] == expected, "WRONG DATA in the first element");
+        expect(std::count(out.begin(), out.end(), 0.0F) ==
+                   static_cast<std::ptrdiff_t>(out.size() - elements),
+               "WRONG DATA beside the buffer");
+      };
+      const auto twice = [&](auto... arguments) {
+        all_reduce(arguments...);
+        all_reduce(arguments...);
+      };
+      twice(0U, count, 0U, sum, 3.0F);
+      twice(1U, count, 0U, sum, 5.0F);      // another input
+      twice(1U, count, 3U, sum, 5.0F);      // another output
+      twice(1U, count - 4, 3U, sum, 5.0F);  // shorter
+      twice(1U, count - 4, 3U, max, 3.0F);  // another operator
+      std::vector<double> doubles(count, 2.0);
+      communicator.all_reduce(in_place, std::span(doubles), max);
+      expect(doubles.back() == 2.0, "WRONG DATA of another type");
+      for (const int root : {0, 1, 0}) {
+        std::fill(in.begin(), in.end(), static_cast<float>(rank.rank()));
+        communicator.broadcast(std::span(in), root);
+        expect(in.back() == static_cast<float>(root), "WRONG DATA from another root");
+      }
+      try {
+        communicator.broadcast(std::span(in), 2);
+        expect(false, "it was accepted");
+      } catch (const Error&) {
+      }
+    }
+    communicator.finalize();
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
 TEST_CASE("buffers of nothing may be null, and touching buffers do not overlap") {
   const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 5s});
