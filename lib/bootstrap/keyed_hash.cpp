@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <initializer_list>
+#include <stdexcept>
 
 namespace tutti::bootstrap {
 namespace {
@@ -38,16 +39,18 @@ Hash hmac_of(std::span<const std::byte> key, std::span<const std::byte> a,
   constexpr std::byte outer{0x5c};
   Block block{};
   if (key.size() > block.size()) {
-    const auto hashed = sha256(key);
+    auto hashed = sha256(key);
     std::copy(hashed.begin(), hashed.end(), block.begin());
+    OPENSSL_cleanse(hashed.data(), hashed.size());
   } else {
     std::copy(key.begin(), key.end(), block.begin());
   }
   flip(block, inner);
-  const auto first = sha256_of({block, a, b, c});
+  auto first = sha256_of({block, a, b, c});
   flip(block, inner ^ outer);
   const auto result = sha256_of({block, first});
   OPENSSL_cleanse(block.data(), block.size());
+  OPENSSL_cleanse(first.data(), first.size());
   return result;
 }
 
@@ -63,6 +66,7 @@ Hash hmac_sha256(std::span<const std::byte> key, std::span<const std::byte> mess
 
 void hkdf_sha256(std::span<const std::byte> secret, std::span<const std::byte> salt,
                  std::span<const std::byte> info, std::span<std::byte> out) {
+  if (out.size() > UINT8_MAX * hash_bytes) throw std::length_error("too long a key from HKDF");
   auto key = hmac_of(salt, secret);
   Hash block{};
   std::span<const std::byte> before;

@@ -6,20 +6,22 @@
 
 namespace tutti::bootstrap {
 
-constexpr std::size_t hash_bytes = 32;
+inline constexpr std::size_t hash_bytes = 32;
 using Hash = std::array<std::byte, hash_bytes>;
 
 /// SHA-256 (FIPS 180-4).
-Hash sha256(std::span<const std::byte> message);
+[[nodiscard]] Hash sha256(std::span<const std::byte> message);
 
 /// HMAC-SHA256 (RFC 2104).
-Hash hmac_sha256(std::span<const std::byte> key, std::span<const std::byte> message);
+[[nodiscard]] Hash hmac_sha256(std::span<const std::byte> key, std::span<const std::byte> message);
 
-/// HKDF-SHA256 (RFC 5869): fills `out`, at most 255 hashes long, with a key for the purpose `info`.
+/// HKDF-SHA256 (RFC 5869): fills `out`, at most 255 hashes long (else throws std::length_error),
+/// with a key for the purpose `info`.
 void hkdf_sha256(std::span<const std::byte> secret, std::span<const std::byte> salt,
                  std::span<const std::byte> info, std::span<std::byte> out);
 
 /// Takes the same time wherever they differ.
-bool equal_in_constant_time(std::span<const std::byte> a, std::span<const std::byte> b);
+[[nodiscard]] bool equal_in_constant_time(std::span<const std::byte> a,
+                                          std::span<const std::byte> b);
 
 }  // namespace tutti::bootstrap

@@ -31,7 +31,8 @@ class CheckedArguments {
     Collective call;
     CheckedCollective checked;
   };
-  /// False for v-forms: their counts are the caller's, who may have changed them.
+  /// In all that a check looks at: not the stream. False for v-forms: their counts are the
+  /// caller's, who may have changed them.
   [[nodiscard]] static bool is_same(const Collective& a, const Collective& b) {
     return a.operation != Operation::none && a.operation == b.operation && a.type == b.type &&
            a.op == b.op && a.root == b.root && a.send == b.send && a.send_count == b.send_count &&

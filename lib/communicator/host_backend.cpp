@@ -249,14 +249,14 @@ void HostBackend::run_shared(const CheckedCollective& call, const CallSettings& 
   auto [past, shared] = begin_shared(call);
   try {
     if (shared_->run(shared)) return history_->end_latest(past.ticket);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     // The others wait for this rank.
     const auto& peers = plane_.peers();
     static_cast<void>(plane_.report_and_wait(
         {.code = ErrorCode::aborted,
          .culprits = {peers.rank()},
          .sentence = fmt::format("{}: {} failed: {}", peers.describe(peers.rank()),
-                                 describe(past.call), error.sentence()),
+                                 describe(past.call), error.what()),
          .origin = peers.rank()},
         std::chrono::milliseconds(500)));
     history_->end(past.ticket);
@@ -334,22 +334,22 @@ std::unique_ptr<Pending> HostBackend::start(const CheckedCollective& call,
   auto task = std::make_shared<engine::Task>(history_);
   if (goes_shared(call, settings)) {
     auto [past, shared] = begin_shared(call);
-    task->shared = &task->own_shared.emplace(std::move(shared));
+    task->shared = &task->own_shared.emplace(shared);
     prepare_shared(*task, past, settings);
   } else {
     prepare(*task, call, settings, task->scratch);
   }
-  return start(std::move(task));
+  return start(task);
 }
 
 std::unique_ptr<Pending> HostBackend::start(const Message& message, const CallSettings& settings) {
   driver_.make_helper();
   auto task = std::make_shared<engine::Task>(history_);
   prepare(*task, message, settings);
-  return start(std::move(task));
+  return start(task);
 }
 
-std::unique_ptr<Pending> HostBackend::start(std::shared_ptr<engine::Task> task) {
+std::unique_ptr<Pending> HostBackend::start(const std::shared_ptr<engine::Task>& task) {
   auto pending = std::make_unique<HostPending>(driver_, task);
   driver_.start(task);
   return pending;

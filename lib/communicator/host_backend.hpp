@@ -71,7 +71,7 @@ class HostBackend final : public Backend {
   [[nodiscard]] transport::CallContext next_message(std::map<Peer, std::uint64_t>& sequences,
                                                     const CallSignature& call,
                                                     std::uint32_t tag) const;
-  std::unique_ptr<Pending> start(std::shared_ptr<engine::Task> task);
+  std::unique_ptr<Pending> start(const std::shared_ptr<engine::Task>& task);
 
   control::Plane& plane_;
   engine::Driver& driver_;

@@ -17,7 +17,6 @@ constexpr int most_spins = 2000;
 // A short wait is over soonest without pauses; a longer one leaves the core's other half in peace.
 constexpr int spins_without_pause = 50;
 constexpr std::chrono::microseconds longest_yielding{200};
-constexpr int yields_without_clock = 3;
 
 std::vector<int> local_ranks_of(const control::Plane& plane, const control::Group& group) {
   std::vector<int> result;
@@ -86,11 +85,10 @@ bool SharedPath::run(engine::SharedCall& call) const {
     if (idle < spins_) {
       if (idle >= spins_without_pause) pause_briefly();
     } else {
-      // What this rank does before it gives its core away, the one that it waits for may wait for.
-      const int yields = idle - spins_;
-      if (yields >= yields_without_clock) {
+      // First of all: even a look at the clock delays the rank that needs this core.
+      if (idle > spins_) {
         const auto now = Clock::now();
-        if (yields == yields_without_clock) yielding_since = now;
+        if (idle == spins_ + 1) yielding_since = now;
         // A yield may take long: where others compute, sleeping is as good.
         if (now - yielding_since > longest_yielding) return false;
       }

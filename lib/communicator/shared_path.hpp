@@ -28,6 +28,8 @@ class SharedPath {
     CallSignature signature;
     engine::SharedProblem problem;
     engine::SharedCall::Plan plan;
+    /// In all that problem and plan are made of: `in_place` shows in the buffers, and v-forms are
+    /// not shared.
     [[nodiscard]] bool fits(const CheckedCollective& other) const;
   };
   /// Valid until the next call: most programs repeat theirs, so the latest of each operation is

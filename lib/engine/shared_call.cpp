@@ -153,7 +153,10 @@ bool SharedCall::chooses_copies() const {
 void SharedCall::begin() {
   begun_ = true;
   choose_lending();
-  if (plan_.where == Where::ring && plan_.put != Put::nothing) room_->grow();
+  if (plan_.where == Where::ring && plan_.put != Put::nothing) {
+    const auto bytes = bytes_of(0);
+    if (bytes.data + bytes.result > 0) room_->grow();
+  }
   // Here, and not before the calls before this one are over: one after the other.
   if (chooses_copies()) {
     streaming_ = copies_->next({problem_.operation, is_root(), plan_.unit_bytes});
@@ -239,6 +242,7 @@ std::uint64_t SharedCall::put_needs() const {
 
 std::vector<int> SharedCall::awaited() {
   std::vector<int> result;
+  if (!begun_) return result;  // before that it is not known what its rounds need
   const auto puts_wait = put_rounds_ < plan_.rounds;
   const auto needed = puts_wait ? put_needs() : 0;
   for (int m = 0; m < room_->size(); ++m) {

@@ -108,7 +108,7 @@ class SharedCall {
     std::size_t data = 0;
     std::size_t result = 0;
   };
-  [[nodiscard]] std::byte* place(int member, std::uint64_t round) const;
+  [[nodiscard]] std::byte* short_place(int member, std::uint64_t round) const;
   [[nodiscard]] RoundBytes bytes_of(std::uint64_t round) const;
   [[nodiscard]] std::uint64_t put_needs() const;
   [[nodiscard]] std::byte* own_result(std::uint64_t round) const;

@@ -44,17 +44,22 @@ transport::Cell& SharedCall::cell(int member, std::uint64_t round) const {
 }
 
 /// Where a member's data of a round is, unless it is long.
-std::byte* SharedCall::place(int member, std::uint64_t round) const {
+std::byte* SharedCall::short_place(int member, std::uint64_t round) const {
   if (plan_.where == Where::cell) return cell(member, round).content;
   return room_->member(member).pages +
          (first_ + round) % transport::pages_in_flight * transport::page_bytes;
 }
 
 SharedCall::Contribution SharedCall::contribution(int member, std::uint64_t round) const {
-  if (plan_.where != Where::ring) return {place(member, round), plan_.stride};
+  if (plan_.where != Where::ring) return {short_place(member, round), plan_.stride};
   Whereabouts at{};
   std::memcpy(&at, cell(member, round).content, sizeof at);
-  if (at.lent_input == 0) return {room_->member(member).ring + at.data, plan_.stride};
+  if (at.lent_input == 0) {
+    const bool has_blocks = plan_.input_bytes != plan_.unit_bytes;
+    const auto size = static_cast<std::size_t>(room_->size());
+    const auto bytes = has_blocks ? plan_.stride * size : length_of(round);
+    return {room_->in_ring(member, at.data, bytes), plan_.stride};
+  }
   has_borrowed_ = true;
   auto& heap = room_->arena().heap();
   const auto* const bytes =
@@ -63,15 +68,13 @@ SharedCall::Contribution SharedCall::contribution(int member, std::uint64_t roun
 }
 
 std::byte* SharedCall::own_result(std::uint64_t round) const {
-  Whereabouts at{};
-  std::memcpy(&at, cell(room_->rank(), round).content, sizeof at);
-  return room_->self().ring + at.result;
+  return room_->self().ring + room_->place_of(first_ + round).offset + bytes_of(round).data;
 }
 
 const std::byte* SharedCall::result(int member, std::uint64_t round, const Slice& slice) const {
   Whereabouts at{};
   std::memcpy(&at, cell(member, round).content, sizeof at);
-  if (at.lent_output == 0) return room_->member(member).ring + at.result;
+  if (at.lent_output == 0) return room_->in_ring(member, at.result, slice.length);
   has_borrowed_ = true;
   auto& heap = room_->arena().heap();
   const auto* const bytes =
@@ -190,7 +193,7 @@ bool SharedCall::try_put() {
     to = room_->self().ring + place.offset;
   } else {
     if (!all_have_read(put_needs())) return false;
-    to = place(room_->rank(), put_rounds_);
+    to = short_place(room_->rank(), put_rounds_);
   }
   if (!lent_input_) put_content(put_rounds_, to);
   own.fingerprint = problem_.fingerprint;

@@ -25,7 +25,9 @@ constexpr std::size_t first_room_round_bytes = std::size_t{256} << 10;
 constexpr std::size_t other_room_round_bytes = std::size_t{64} << 10;
 // Of a ring. Measured: what a core writes next should have left the other cores' second-level
 // caches since they read it.
-constexpr std::size_t most_large_rounds = 8;
+constexpr std::size_t most_long_rounds = 8;
+constexpr std::size_t all_rings_bytes = std::size_t{64} << 20;
+
 constexpr std::size_t up_to_a_page(std::size_t bytes) {
   return (bytes + page_bytes - 1) / page_bytes * page_bytes;
 }
@@ -42,28 +44,30 @@ constexpr std::size_t first_ring_bytes(std::size_t room) {
   return round_bytes_of(room) + round_bytes_of(room) / 2 + page_bytes;
 }
 
-constexpr std::size_t whole_ring_bytes(std::size_t room) {
-  return most_large_rounds * round_bytes_of(room);
+/// On hosts with many ranks no more than all of them together are to have.
+constexpr std::size_t whole_ring_bytes(std::size_t room, int ranks) {
+  const auto share = all_rings_bytes / static_cast<std::size_t>(ranks) / page_bytes * page_bytes;
+  return std::clamp(share, first_ring_bytes(room), most_long_rounds * round_bytes_of(room));
 }
 
-constexpr std::size_t part_bytes(std::size_t room) {
-  return front_bytes + whole_ring_bytes(room);
+constexpr std::size_t part_bytes(std::size_t room, int ranks) {
+  return front_bytes + whole_ring_bytes(room, ranks);
 }
 
 /// Of a part: what there is memory for from the beginning.
-constexpr std::size_t first_room_bytes(std::size_t room) {
+constexpr std::size_t bytes_at_first(std::size_t room) {
   return front_bytes + first_ring_bytes(room);
 }
 
 /// From the beginning of a rank's bytes.
-constexpr std::size_t part_offset(std::size_t room) {
+constexpr std::size_t part_offset(std::size_t room, int ranks) {
   std::size_t offset = 0;
-  for (std::size_t before = 0; before < room; ++before) offset += part_bytes(before);
+  for (std::size_t before = 0; before < room; ++before) offset += part_bytes(before, ranks);
   return offset;
 }
 
-constexpr std::size_t rank_bytes() {
-  return part_offset(room_count);
+constexpr std::size_t rank_bytes(int ranks) {
+  return part_offset(room_count, ranks);
 }
 
 std::size_t header_bytes(int ranks) {
@@ -72,7 +76,7 @@ std::size_t header_bytes(int ranks) {
 }
 
 std::size_t rank_offset(int ranks, int local_rank) {
-  return header_bytes(ranks) + static_cast<std::size_t>(local_rank) * rank_bytes();
+  return header_bytes(ranks) + static_cast<std::size_t>(local_rank) * rank_bytes(ranks);
 }
 
 void futex_wake(std::atomic<std::uint32_t>& word) {
@@ -133,7 +137,7 @@ Arena::Arena(Descriptor file, int local_rank, int ranks)
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || length < static_cast<std::int64_t>(mapped)) {
     throw system_error("what came is not the shared memory of this job", EINVAL);
   }
-  take_memory(room_offset(0), first_room_bytes(0));
+  take_memory(room_offset(0), bytes_at_first(0));
   if (local_rank_ == 0) take_memory(0, header_bytes(ranks_));
   void* const base = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), 0);
   if (base == MAP_FAILED) throw system_error("can't map shared memory", errno);
@@ -151,27 +155,22 @@ Arena::Arena(Descriptor file, int local_rank, int ranks)
 }
 
 /// Ahead of its use, so that a lack of memory is an error here and not a signal later.
-void Arena::take_memory(std::size_t offset, std::size_t bytes) const {
+int Arena::try_to_take_memory(std::size_t offset, std::size_t bytes) const noexcept {
   while (::fallocate(file_.get(), 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) != 0) {
-    if (errno == EINTR) continue;
-    throw system_error(fmt::format("no memory for {} shared bytes", bytes), errno);
+    if (errno != EINTR) return errno;
   }
+  return 0;
 }
 
-bool Arena::can_take_memory(std::size_t offset, std::size_t bytes,
-                            std::string_view consequence) const {
-  try {
-    take_memory(offset, bytes);
-    return true;
-  } catch (const Error& error) {
-    if (tell_) tell_(fmt::format("{}, {}", error.sentence(), consequence));
-    return false;
-  }
+void Arena::take_memory(std::size_t offset, std::size_t bytes) const {
+  const int refused = try_to_take_memory(offset, bytes);
+  if (refused == 0) return;
+  throw system_error(fmt::format("no memory for {} shared bytes", bytes), refused);
 }
 
 /// Of this rank's part of a room.
 std::size_t Arena::room_offset(std::size_t room) const {
-  return rank_offset(ranks_, local_rank_) + part_offset(room);
+  return rank_offset(ranks_, local_rank_) + part_offset(room, ranks_);
 }
 
 bool Arena::is_owner() const {
@@ -196,12 +195,14 @@ std::uint32_t Arena::free_rooms() {
   if (other_rooms_ == Memory::not_asked_for) {
     other_rooms_ = Memory::there;
     for (std::size_t room = 1; room < room_count; ++room) {
-      if (can_take_memory(room_offset(room), first_room_bytes(room),
-                          "so the ranks of communicators that are made from now on send their "
-                          "data through links")) {
-        continue;
-      }
+      const auto bytes = bytes_at_first(room);
+      const int refused = try_to_take_memory(room_offset(room), bytes);
+      if (refused == 0) continue;
       other_rooms_ = Memory::refused;
+      tell(
+          fmt::format("no memory for {} shared bytes: {}; communicators that are made from now on "
+                      "send all data through links, unless there is more memory for this job",
+                      bytes, errno_text(refused)));
       break;
     }
   }
@@ -254,14 +255,15 @@ Room::Room(std::shared_ptr<Arena> arena, std::size_t number, std::uint32_t commu
       rank_(rank),
       round_bytes_(round_bytes_of(number)),
       ring_bytes_(first_ring_bytes(number)),
+      whole_ring_bytes_(whole_ring_bytes(number, arena_->ranks_)),
       scratch_(new std::byte[local_ranks.size() * scratch_bytes]) {
   // Rounds of two communicators that have a room one after the other never have the same number.
   constexpr int rounds_bits = 40;
   next_round = static_cast<std::uint64_t>(communicator) << rounds_bits;
   finished_rounds.store(next_round, std::memory_order_relaxed);
   for (const int local_rank : local_ranks) {
-    auto* const part =
-        arena_->base_ + rank_offset(arena_->ranks_, local_rank) + part_offset(number);
+    auto* const part = arena_->base_ + rank_offset(arena_->ranks_, local_rank) +
+                       part_offset(number, arena_->ranks_);
     members_.push_back({.part = reinterpret_cast<Part*>(part),
                         .pages = part + up_to_a_page(sizeof(Part)),
                         .ring = part + front_bytes,
@@ -282,48 +284,61 @@ Room::~Room() {
   self().bell->left[number_].store(communicator_, std::memory_order_release);
 }
 
-Room::Place Room::next_place(std::uint64_t number, std::size_t bytes) {
+Room::Place Room::next_place(std::uint64_t number, std::size_t bytes) const {
   Place place{.offset = ring_offset_,
               .end = ring_offset_ + up_to_a_page(bytes),
               .lap = lap_,
-              .needed = cell_needs(number)};
+              .needed = std::max(oldest_, cell_needs(number))};
   if (place.end > ring_bytes_) {
     place.end -= place.offset;
     place.offset = 0;
     place.lap += ring_bytes_;
   }
   const auto end = place.lap + place.end;
-  for (oldest_ = std::max(oldest_, place.needed); oldest_ < number; ++oldest_) {
-    const auto& taken = taken_[oldest_ % cells_in_flight];
-    if (taken.number == oldest_ && taken.begin + ring_bytes_ >= end) break;
+  for (; place.needed < number; ++place.needed) {
+    const auto& taken = taken_[place.needed % cells_in_flight];
+    if (taken.number == place.needed && taken.begin + ring_bytes_ >= end) break;
   }
-  place.needed = oldest_;
   return place;
 }
 
 void Room::take(std::uint64_t number, const Place& place) {
-  taken_[number % cells_in_flight] = {number, place.lap + place.offset};
+  taken_[number % cells_in_flight] = {number, place.lap + place.offset, place};
+  oldest_ = place.needed;
   lap_ = place.lap;
   ring_offset_ = place.end;
+}
+
+const std::byte* Room::in_ring(int rank, std::uint64_t offset, std::size_t bytes) const {
+  if (offset > whole_ring_bytes_ || bytes > whole_ring_bytes_ - offset) {
+    throw system_error("a peer speaks of shared memory that is not its own", EPROTO);
+  }
+  return members_[static_cast<std::size_t>(rank)].ring + offset;
 }
 
 void Room::grow() {
   if (has_grown_) return;
   has_grown_ = true;
-  const auto whole = whole_ring_bytes(number_);
-  if (!arena_->can_take_memory(arena_->room_offset(number_) + front_bytes + ring_bytes_,
-                               whole - ring_bytes_, "so long messages take longer")) {
+  const auto more = whole_ring_bytes_ - ring_bytes_;
+  if (more == 0) return;
+  const int refused =
+      arena_->try_to_take_memory(arena_->room_offset(number_) + front_bytes + ring_bytes_, more);
+  if (refused != 0) {
+    arena_->tell(
+        fmt::format("no memory for {} shared bytes: {}; long collective calls take longer, "
+                    "unless there is more memory for this job",
+                    more, errno_text(refused)));
     return;
   }
 #ifdef MADV_POPULATE_WRITE
   // Else each of the pages costs a fault in one of the next calls.
-  ::madvise(self().ring + ring_bytes_, whole - ring_bytes_, MADV_POPULATE_WRITE);
+  ::madvise(self().ring + ring_bytes_, more, MADV_POPULATE_WRITE);
 #endif
   // What has been taken lies in front of what comes now.
   for (auto& taken : taken_) taken.begin = 0;
   lap_ = 0;
   ring_offset_ = ring_bytes_;
-  ring_bytes_ = whole;
+  ring_bytes_ = whole_ring_bytes_;
 }
 
 bool Room::all_reach_heaps() const {

@@ -125,9 +125,16 @@ class Room {
     std::uint64_t lap = 0;     ///< the ring's offset 0, counted from its first byte ever
     std::uint64_t needed = 0;  ///< as cell_needs(), also for what lies there
   };
+  /// Where a member says that a round's bytes are, which is checked: a member by mistake must not
+  /// make this rank read outside of the ring. Throws Error{system}.
+  [[nodiscard]] const std::byte* in_ring(int rank, std::uint64_t offset, std::size_t bytes) const;
   /// The next `bytes` in one piece, for round `number`; the same again until they are taken.
-  [[nodiscard]] Place next_place(std::uint64_t number, std::size_t bytes);
+  [[nodiscard]] Place next_place(std::uint64_t number, std::size_t bytes) const;
   void take(std::uint64_t number, const Place& place);
+  /// Of a round of this rank's that has been taken and may still be read.
+  [[nodiscard]] const Place& place_of(std::uint64_t number) const {
+    return taken_[number % cells_in_flight].place;
+  }
   /// Takes memory for the whole ring, once. Without it a rank makes do with what a round needs.
   void grow();
 
@@ -148,10 +155,12 @@ class Room {
   bool has_grown_ = false;
   std::size_t ring_offset_ = 0;  ///< of what comes next, if it fits
   std::uint64_t lap_ = 0;
+  std::size_t whole_ring_bytes_;
   /// Rounds whose bytes may still be read.
   struct Taken {
     std::uint64_t number = UINT64_MAX;
     std::uint64_t begin = 0;  ///< counted as Place::lap
+    Place place;
   };
   std::uint64_t oldest_ = 0;  ///< of those that lie where nothing has been put again
   std::array<Taken, cells_in_flight> taken_{};
@@ -208,9 +217,11 @@ class Arena {
   [[nodiscard]] std::size_t room_offset(std::size_t room) const;
   void wake(Bell& bell) const;
 
-  /// True unless it is refused, which is told with what follows from it.
-  [[nodiscard]] bool can_take_memory(std::size_t offset, std::size_t bytes,
-                                     std::string_view consequence) const;
+  /// 0, or the errno of a refusal.
+  [[nodiscard]] int try_to_take_memory(std::size_t offset, std::size_t bytes) const noexcept;
+  void tell(const std::string& text) const {
+    if (tell_) tell_(text);
+  }
 
   enum class Memory : std::uint8_t { not_asked_for, there, refused };
 

@@ -8,6 +8,7 @@
 #include <openssl/params.h>
 
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -111,6 +112,8 @@ TEST_CASE("HKDF-SHA256 is libcrypto's own for lengths around a hash") {
     hkdf_sha256(secret, salt, info, out);
     CHECK(out == libcrypto_hkdf(secret, salt, info, length));
   }
+  Octets too_long(255 * hash_bytes + 1);
+  CHECK_THROWS_AS(hkdf_sha256(some_bytes(32, 5), {}, {}, too_long), std::length_error);
 }
 
 TEST_CASE("A difference anywhere is one, and so is another length") {

@@ -5,6 +5,7 @@
 
 #include "support/catch.hpp"
 #include "transport/arena.hpp"
+#include "tutti/error.hpp"
 
 namespace tutti::transport::test {
 namespace {
@@ -65,6 +66,26 @@ TEST_CASE("a place is asked for again until it is free, and stays the same") {
   CHECK(again.needed == first.needed);
   CHECK(again.offset == first.offset);
   CHECK(again.end == first.end);
+}
+
+TEST_CASE("what a member says of where its bytes lie leads to nowhere outside of its ring") {
+  const auto arena = make_arena();
+  Room room(arena, 0, 0, local_ranks, 0);
+  std::uint64_t end = room.round_bytes();
+  const auto fits = [&](std::uint64_t offset) {
+    try {
+      return room.in_ring(1, offset, 1) == room.member(1).ring + offset;
+    } catch (const Error&) {
+      return false;
+    }
+  };
+  while (fits(end)) end += page_bytes;
+  CHECK(end >= 2 * room.round_bytes());
+  CHECK(room.in_ring(1, end - page_bytes, page_bytes) != nullptr);
+  CHECK_THROWS_AS(room.in_ring(1, end - page_bytes, page_bytes + 1), Error);
+  CHECK_THROWS_AS(room.in_ring(1, UINT64_MAX, 1), Error);
+  CHECK_THROWS_AS(room.in_ring(1, UINT64_MAX - 1, page_bytes), Error);
+  CHECK_THROWS_AS(room.in_ring(1, 0, SIZE_MAX), Error);
 }
 
 TEST_CASE("a grown ring holds several of the longest rounds at once") {
