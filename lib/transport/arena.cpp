@@ -44,7 +44,8 @@ constexpr std::size_t first_ring_bytes(std::size_t room) {
   return round_bytes_of(room) + round_bytes_of(room) / 2 + page_bytes;
 }
 
-/// On hosts with many ranks no more than all of them together are to have.
+/// The rings of all ranks of a host have all_rings_bytes together, and each at least what a round
+/// needs.
 constexpr std::size_t whole_ring_bytes(std::size_t room, int ranks) {
   const auto share = all_rings_bytes / static_cast<std::size_t>(ranks) / page_bytes * page_bytes;
   return std::clamp(share, first_ring_bytes(room), most_long_rounds * round_bytes_of(room));
