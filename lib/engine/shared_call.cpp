@@ -121,7 +121,9 @@ SharedCall::Plan SharedCall::plan(const transport::Room& room, const SharedProbl
                                               : (plan.unit_bytes - 1) / plan.width + 1;
   plan.stride = std::min(plan.unit_bytes, plan.width);
   const auto bytes = plan.stride * contributions;
-  if (plan.rounds <= 1 && bytes < transport::page_bytes) {
+  // Results lie in the ring, beside the data, and a cell says where.
+  const bool has_results = plan.combine == Combine::slice;
+  if (plan.rounds <= 1 && bytes < transport::page_bytes && !has_results) {
     plan.where = bytes <= transport::inline_bytes ? Where::cell : Where::page;
   }
   return plan;

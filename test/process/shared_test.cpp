@@ -149,6 +149,28 @@ TEST_CASE("calls through shared memory give what they give over links") {
   }
 }
 
+TEST_CASE("what goes into cells, pages and rings goes right between many ranks, too") {
+  const auto reports = run_ranks(
+      12,
+      [](Rank& rank) -> std::string {
+        auto& communicator = rank.communicator({.timeout = 20s});
+        int root = 0;
+        for (const auto operation : operations) {
+          // Of 4 bytes each; a page holds 1024.
+          for (const std::size_t count : {2, 9, 85, 341, 682, 777, 1023, 1025, 3000}) {
+            root = (root + 5) % 12;
+            for (const bool in_place : {false, true}) {
+              compare(communicator, {operation, Type::f32, sum, count, root, in_place});
+            }
+          }
+        }
+        communicator.finalize();
+        return "done";
+      },
+      60s);
+  CHECK(trouble(reports) == "");
+}
+
 TEST_CASE("memory that ranks lend is read where it lies, whoever has some") {
   for (const int size : {2, 4, 5}) {
     CAPTURE(size);
