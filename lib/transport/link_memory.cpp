@@ -11,7 +11,6 @@
 namespace tutti::transport {
 namespace {
 
-constexpr std::size_t page_bytes = 4096;
 // Two lines of counters a ring, then the answers, then what is sent.
 constexpr std::size_t back_offset = page_bytes;
 constexpr std::size_t back_bytes = page_bytes;
