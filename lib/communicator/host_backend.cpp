@@ -9,6 +9,7 @@
 
 #include "algorithm/algorithms.hpp"
 #include "algorithm/choice.hpp"
+#include "base/copy.hpp"
 #include "communicator/host_pending.hpp"
 #include "communicator/signature.hpp"
 #include "engine/reduce.hpp"
@@ -18,7 +19,6 @@ namespace {
 
 using algorithm::Problem;
 using algorithm::Schedule;
-using transport::CallContext;
 
 constexpr std::chrono::seconds leave_limit{1};
 
@@ -136,10 +136,9 @@ void HostBackend::prepare(engine::Task& task, const CheckedCollective& call,
   signature.algorithm = algorithm_id(task.schedule.algorithm);
   const auto past = history_->begin_collective(signature);
   task.ticket = past.ticket;
-  task.send_call = {.key = {.communicator = group().id, .sequence = past.sequence},
-                    .signature = signature,
-                    .fingerprint = past.before};
-  task.recv_call = task.send_call;
+  task.call = {.key = {.communicator = group().id, .sequence = past.sequence},
+               .signature = signature,
+               .fingerprint = past.before};
   task.late.call = signature;
   task.late.sequence = past.sequence;
   task.late.timeout = settings.timeout;
@@ -161,55 +160,61 @@ void HostBackend::require_no_verdict(const CallSignature& call) const {
   throw plane_.verdict_error().in(describe(call), history_->activity().sequence);
 }
 
-CallContext HostBackend::next_message(std::map<Peer, std::uint64_t>& sequences,
-                                      const CallSignature& call, std::uint32_t tag) const {
-  return {.key = {.communicator = group().id,
-                  .kind = transport::StreamKind::message,
-                  .tag = tag,
-                  .sequence = ++sequences[{call.root, tag}]},
-          .signature = call};
+transport::StreamKey HostBackend::next_message(std::map<Peer, std::uint64_t>& sequences, int peer,
+                                               std::uint32_t tag) const {
+  return {.communicator = group().id,
+          .kind = transport::StreamKind::message,
+          .tag = tag,
+          .sequence = ++sequences[{peer, tag}]};
 }
 
-void HostBackend::prepare(engine::Task& task, const Message& message,
-                          const CallSettings& settings) {
+HostBackend::BegunMessages HostBackend::begin_messages(const Message& message,
+                                                       const CallSettings& settings) {
   const bool sends = message.operation != Operation::recv;
   const bool receives = message.operation != Operation::send;
-  const bool to_self = sends && receives && message.to == group().rank;
-  const CallSignature call{.operation = message.operation,
-                           .type = message.type,
-                           .root = sends ? message.to : message.from,
-                           .count = sends ? message.send_count : message.recv_count};
-  if (sends) require_no_verdict(call);
-  const auto bytes = size_of(message.type);
-  if (sends) {
-    task.message_out = {static_cast<const std::byte*>(message.send), message.send_count * bytes};
+  BegunMessages begun{.call = {.operation = message.operation,
+                               .type = message.type,
+                               .root = sends ? message.to : message.from,
+                               .count = sends ? message.send_count : message.recv_count}};
+  if (sends && plane_.failed()) require_no_verdict(begun.call);
+  const auto element = size_of(message.type);
+  const auto* const out = static_cast<const std::byte*>(message.send);
+  auto* const in = static_cast<std::byte*>(message.recv);
+  const auto sent = [&](int to, std::size_t count) -> CallSignature {
+    return {.operation = Operation::send, .type = message.type, .root = to, .count = count};
+  };
+  if (sends && receives && message.to == group().rank) {
+    copy_bytes(in, out, message.send_count * element);
+  } else {
+    if (sends) {
+      begun.messages.out = {.to = group().world_of(message.to),
+                            .call = {.key = next_message(sent_, message.to, settings.tag),
+                                     .signature = sent(message.to, message.send_count)},
+                            .bytes = {out, message.send_count * element}};
+    }
+    if (receives) {
+      const auto key = next_message(received_, message.from, settings.tag);
+      begun.messages.in = {
+          .from = group().world_of(message.from),
+          .call = {.key = key,
+                   .signature = {.operation = Operation::recv,
+                                 .type = message.type,
+                                 .root = message.from,
+                                 .count = message.recv_count}},
+          .senders_call = {.key = key, .signature = sent(group().rank, message.recv_count)},
+          .bytes = {in, message.recv_count * element}};
+    }
   }
-  if (receives) {
-    task.message_in = {static_cast<std::byte*>(message.recv), message.recv_count * bytes};
-  }
-  task.is_message = true;
-  task.sends = sends && !to_self;
-  task.receives = receives && !to_self;
-  if (task.sends) {
-    task.send_call = next_message(sent_,
-                                  {.operation = Operation::send,
-                                   .type = message.type,
-                                   .root = message.to,
-                                   .count = message.send_count},
-                                  settings.tag);
-  }
-  if (task.receives) {
-    task.recv_call = next_message(received_,
-                                  {.operation = Operation::recv,
-                                   .type = message.type,
-                                   .root = message.from,
-                                   .count = message.recv_count},
-                                  settings.tag);
-  }
-  const auto begun = history_->begin_other(call);
-  task.ticket = begun.ticket;
-  task.late.call = call;
-  task.late.sequence = begun.sequence;
+  begun.past = history_->begin_other(begun.call);
+  return begun;
+}
+
+void HostBackend::prepare(engine::Task& task, const BegunMessages& begun,
+                          const CallSettings& settings) {
+  task.messages = begun.messages;
+  task.ticket = begun.past.ticket;
+  task.late.call = begun.call;
+  task.late.sequence = begun.past.sequence;
   task.late.timeout = settings.timeout;
   task.deadline = Deadline::after(settings.timeout);
 }
@@ -238,10 +243,9 @@ void HostBackend::prepare_shared(engine::Task& task, const control::PastCall& pa
   task.late.call = past.call;
   task.late.sequence = past.sequence;
   task.late.timeout = settings.timeout;
-  task.send_call = {.key = {.communicator = group().id, .sequence = past.sequence},
-                    .signature = past.call,
-                    .fingerprint = past.before};
-  task.recv_call = task.send_call;
+  task.call = {.key = {.communicator = group().id, .sequence = past.sequence},
+               .signature = past.call,
+               .fingerprint = past.before};
   task.deadline = Deadline::after(settings.timeout);
 }
 
@@ -323,8 +327,10 @@ void HostBackend::require_all_received(const CallSettings& settings) {
 }
 
 void HostBackend::run(const Message& message, const CallSettings& settings) {
+  auto begun = begin_messages(message, settings);
+  if (driver_.try_at_once(begun.messages)) return history_->end_latest(begun.past.ticket);
   engine::Task task(history_);
-  prepare(task, message, settings);
+  prepare(task, begun, settings);
   driver_.run(task);
 }
 
@@ -345,7 +351,7 @@ std::unique_ptr<Pending> HostBackend::start(const CheckedCollective& call,
 std::unique_ptr<Pending> HostBackend::start(const Message& message, const CallSettings& settings) {
   driver_.make_helper();
   auto task = std::make_shared<engine::Task>(history_);
-  prepare(*task, message, settings);
+  prepare(*task, begin_messages(message, settings), settings);
   return start(task);
 }
 

@@ -54,7 +54,13 @@ class HostBackend final : public Backend {
                                                     const CallSettings& settings) const;
   void prepare(engine::Task& task, const CheckedCollective& call, const CallSettings& settings,
                std::vector<std::byte>& scratch);
-  void prepare(engine::Task& task, const Message& message, const CallSettings& settings);
+  struct BegunMessages {
+    CallSignature call;
+    engine::Messages messages;
+    control::OtherCall past;
+  };
+  BegunMessages begin_messages(const Message& message, const CallSettings& settings);
+  static void prepare(engine::Task& task, const BegunMessages& begun, const CallSettings& settings);
   void prepare_division(engine::Task& task, const CheckedCollective& call) const;
   void require_all_received(const CallSettings& settings);
   [[nodiscard]] bool in_rank_order(const CheckedCollective& call) const;
@@ -68,9 +74,8 @@ class HostBackend final : public Backend {
                       const CallSettings& settings) const;
   void run_shared(const CheckedCollective& call, const CallSettings& settings);
   void require_no_verdict(const CallSignature& call) const;
-  [[nodiscard]] transport::CallContext next_message(std::map<Peer, std::uint64_t>& sequences,
-                                                    const CallSignature& call,
-                                                    std::uint32_t tag) const;
+  [[nodiscard]] transport::StreamKey next_message(std::map<Peer, std::uint64_t>& sequences,
+                                                  int peer, std::uint32_t tag) const;
   std::unique_ptr<Pending> start(const std::shared_ptr<engine::Task>& task);
 
   control::Plane& plane_;

@@ -1,10 +1,10 @@
 #include "engine/driver.hpp"
 
 #include <fmt/format.h>
+#include <sched.h>
 #include <algorithm>
 #include <utility>
 
-#include "base/copy.hpp"
 #include "base/quiet_thread.hpp"
 #include "engine/reduce.hpp"
 
@@ -18,6 +18,10 @@ constexpr std::chrono::microseconds nap_between_looks{100};
 // A broken data link alone proves no death: the control plane gets this long to say who died.
 constexpr std::chrono::seconds verdict_limit{2};
 constexpr std::chrono::milliseconds late_verdict_limit{500};
+// For a message of a few bytes a rank looks so often before it makes a task of it, and between them
+// lets other threads in: some 15 µs. Where ranks share cores the one that sends may need this one.
+constexpr int most_looks = 16;
+constexpr int looks_with_own_core = 64;
 
 Error in_call(Error error, const Task& task) {
   return error.in(describe(task.late.call), task.late.sequence);
@@ -42,6 +46,31 @@ void Driver::run(Task& task) {
   }
   lock.unlock();
   if (task.error) std::rethrow_exception(task.error);
+}
+
+bool Driver::try_at_once(Messages& messages) {
+  const int looks_at_once = shares_cores_ ? 1 : looks_with_own_core;
+  for (int look = 0; look < most_looks; ++look) {
+    {
+      const Lock lock(mutex_);
+      if (driving_ || has_tasks()) return false;
+      if (messages.out) {
+        if (!links_.try_send(messages.out->to, messages.out->call, messages.out->bytes))
+          return false;
+        messages.out.reset();
+      }
+      for (int i = 0; messages.in && i < looks_at_once; ++i) {
+        const auto& in = *messages.in;
+        const auto receipt = links_.try_receive(in.from, in.senders_call, in.bytes);
+        if (receipt == transport::Receipt::refused) return false;
+        if (receipt == transport::Receipt::taken) messages.in.reset();
+      }
+    }
+    if (!messages.in) return true;
+    if (plane_.failed()) return false;
+    if (shares_cores_) ::sched_yield();
+  }
+  return false;
 }
 
 void Driver::make_helper() {
@@ -206,26 +235,18 @@ bool Driver::advance_all() {
 
 void Driver::activate(Task& task) {
   task.execution.emplace(task.schedule, task.memory,
-                         Execution::Names{task.send_call, task.recv_call, task.late.group->world},
-                         links_);
+                         Execution::Names{task.call, task.late.group->world}, links_);
 }
 
-void Driver::activate_message(Task& task) {
+void Driver::activate_messages(Task& task) {
   auto& exchange = task.exchange.emplace();
-  const auto& group = *task.late.group;
-  if (task.receives) {
-    const int from = group.world_of(task.recv_call.signature.root);
-    checker_.add_message(from, task.recv_call);
-    exchange.receive(links_, from, task.recv_call, task.message_in);
+  if (const auto& in = task.messages->in) {
+    checker_.add_message(in->from, in->call);
+    exchange.receive(links_, *in);
   }
-  if (task.sends) {
-    const int to = group.world_of(task.send_call.signature.root);
-    checker_.add_message(to, task.send_call);
-    exchange.send(links_, to, task.send_call, task.message_out);
-  }
-  // To oneself.
-  if (!task.sends && !task.receives && !task.message_out.empty()) {
-    copy_bytes(task.message_in.data(), task.message_out.data(), task.message_out.size());
+  if (const auto& out = task.messages->out) {
+    checker_.add_message(out->to, out->call);
+    exchange.send(links_, *out);
   }
 }
 
@@ -240,8 +261,8 @@ bool Driver::advance(Task& task) {
     return progress == SharedCall::Progress::done &&
            !(task.shared->has_borrowed() && plane_.failed());
   }
-  if (task.is_message) {
-    if (!task.exchange) activate_message(task);
+  if (task.messages) {
+    if (!task.exchange) activate_messages(task);
     return task.exchange->done();
   }
   if (!task.execution) activate(task);
@@ -249,13 +270,10 @@ bool Driver::advance(Task& task) {
 }
 
 void Driver::complete(Task& task) {
-  const auto& group = *task.late.group;
-  if (!task.is_message && task.shared == nullptr) links_.finish_collective(task.send_call.key);
-  if (task.sends) {
-    links_.finish_sent(task.send_call.key, group.world_of(task.send_call.signature.root));
-  }
-  if (task.receives) {
-    links_.finish_received(task.recv_call.key, group.world_of(task.recv_call.signature.root));
+  if (!task.messages && task.shared == nullptr) links_.finish_collective(task.call.key);
+  if (task.messages) {
+    if (const auto& out = task.messages->out) links_.finish_sent(out->call.key, out->to);
+    if (const auto& in = task.messages->in) links_.finish_received(in->call.key, in->from);
   }
   if (const auto& division = task.division) {
     divide(division->buffer, division->count, division->type, division->ranks);
@@ -264,8 +282,10 @@ void Driver::complete(Task& task) {
 }
 
 void Driver::close(Task& task) {
-  if (task.sends) checker_.remove_message(task.send_call);
-  if (task.receives) checker_.remove_message(task.recv_call);
+  if (task.messages) {
+    if (const auto& out = task.messages->out) checker_.remove_message(out->call);
+    if (const auto& in = task.messages->in) checker_.remove_message(in->call);
+  }
   task.history->end(task.ticket);
   over_.push_back(&task);
 }

@@ -29,13 +29,17 @@ class Driver {
         links_(links),
         checker_(checker),
         arena_(std::move(arena)),
-        while_waiting_(std::move(while_waiting)) {}
+        while_waiting_(std::move(while_waiting)),
+        shares_cores_(plane.peers().shares_cores()) {}
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
   ~Driver();
 
   /// Returns when the call is done; throws what it has met.
   void run(Task& task);
+  /// Sends and receives messages of a few bytes without a task, where no other call is in flight:
+  /// what is done leaves `messages`. True if all is.
+  bool try_at_once(Messages& messages);
   /// Makes the thread that moves calls while nobody waits, if there is none yet. Throws
   /// std::system_error where the system has no more threads.
   void make_helper();
@@ -66,7 +70,7 @@ class Driver {
   void move_all(Deadline limit);
   bool advance_all();
   void activate(Task& task);
-  void activate_message(Task& task);
+  void activate_messages(Task& task);
   bool advance(Task& task);
   bool progress(std::chrono::nanoseconds longest);
   bool sleep_in_arena(std::chrono::nanoseconds limit);
@@ -90,6 +94,7 @@ class Driver {
   CallChecker& checker_;
   std::shared_ptr<transport::Arena> arena_;
   std::function<void()> while_waiting_;
+  bool shares_cores_;
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -49,7 +49,7 @@ bool Driver::sleep_in_arena(std::chrono::nanoseconds limit) {
 }
 
 std::vector<Awaited> Driver::awaited(const Task& task) const {
-  if (task.is_message) return task.exchange->awaited();
+  if (task.messages) return task.exchange->awaited();
   if (task.shared == nullptr) return task.execution->awaited();
   std::vector<Awaited> result;
   if (!task.shared->may_run()) return result;

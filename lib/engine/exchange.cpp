@@ -2,18 +2,19 @@
 
 namespace tutti::engine {
 
-void Exchange::send(transport::Links& links, int to, const transport::CallContext& call,
-                    std::span<const std::byte> bytes) {
-  send_ = {.peer = to, .call = &call, .from = bytes, .names_call = bytes.empty()};
+void Exchange::send(transport::Links& links, const Outgoing& message) {
+  send_ = {.peer = message.to,
+           .call = &message.call,
+           .from = message.bytes,
+           .names_call = message.bytes.empty()};
   links.post(send_);
 }
 
-void Exchange::receive(transport::Links& links, int from, const transport::CallContext& call,
-                       std::span<std::byte> bytes) {
-  recv_.peer = from;
-  recv_.call = &call;
-  recv_.to = bytes;
-  recv_.awaits_call = bytes.empty();
+void Exchange::receive(transport::Links& links, const Incoming& message) {
+  recv_.peer = message.from;
+  recv_.call = &message.call;
+  recv_.to = message.bytes;
+  recv_.awaits_call = message.bytes.empty();
   links.post(recv_);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -8,19 +9,38 @@
 
 namespace tutti::engine {
 
-/// What a send, a recv, or both at once have on their way: at most one message out and one in,
-/// which need no schedule. An empty message is there when its call has been named.
+/// A message of this rank's to another, which counts as ranks of the job do.
+struct Outgoing {
+  int to = -1;
+  transport::CallContext call;
+  std::span<const std::byte> bytes;
+};
+
+/// A message of another rank's to this one.
+struct Incoming {
+  int from = -1;
+  transport::CallContext call;          ///< this rank's
+  transport::CallContext senders_call;  ///< as it must be to fit
+  std::span<std::byte> bytes;
+};
+
+/// What a send, a recv, or both at once move.
+struct Messages {
+  std::optional<Outgoing> out;
+  std::optional<Incoming> in;
+};
+
+/// Messages on their way, which need no schedule. An empty one is there when its call has been
+/// named.
 class Exchange {
  public:
   Exchange() = default;
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  /// `to` and `from` are ranks of the job; call and memory stay until it is done.
-  void send(transport::Links& links, int to, const transport::CallContext& call,
-            std::span<const std::byte> bytes);
-  void receive(transport::Links& links, int from, const transport::CallContext& call,
-               std::span<std::byte> bytes);
+  /// The message stays until it is done.
+  void send(transport::Links& links, const Outgoing& message);
+  void receive(transport::Links& links, const Incoming& message);
 
   [[nodiscard]] bool done() const { return send_.done() && recv_.done(); }
   [[nodiscard]] std::vector<Awaited> awaited() const;

@@ -53,8 +53,7 @@ Execution::Execution(const algorithm::Schedule& schedule, const Memory& memory, 
                           ? window
                           : std::min(window, static_cast<std::size_t>(schedule.window))),
       memory_(memory),
-      send_call_(&names.send_call),
-      recv_call_(&names.recv_call),
+      call_(&names.call),
       world_(names.world),
       links_(links) {}
 
@@ -151,14 +150,13 @@ void Execution::start(Slot& slot) {
   const auto length = static_cast<std::size_t>(step.region.length()) * memory_.element_bytes;
   slot.state = State::started;
   if (is_send(step)) {
-    slot.send = {.peer = world_of(step.peer),
-                 .call = send_call_,
-                 .from = {readable(step.from) + offset, length}};
+    slot.send = {
+        .peer = world_of(step.peer), .call = call_, .from = {readable(step.from) + offset, length}};
     links_.post(slot.send);
   } else if (is_recv(step)) {
     slot.recv = {};
     slot.recv.peer = world_of(step.peer);
-    slot.recv.call = recv_call_;
+    slot.recv.call = call_;
     slot.recv.to = {writable(step.to) + offset, length};
     slot.recv.element_bytes = memory_.element_bytes;
     if (step.kind == StepKind::recv_reduce) {

@@ -32,11 +32,10 @@ class Execution {
  public:
   static constexpr std::size_t window = 64;
 
-  /// What names the call in the streams, the same twice for collectives, and the rank in the job of
-  /// each rank that the schedule speaks of.
+  /// What names the call in the streams, and the rank in the job of each rank that the schedule
+  /// speaks of.
   struct Names {
-    const transport::CallContext& send_call;
-    const transport::CallContext& recv_call;
+    const transport::CallContext& call;
     std::span<const int> world;
   };
   Execution(const algorithm::Schedule& schedule, const Memory& memory, const Names& names,
@@ -72,8 +71,7 @@ class Execution {
   algorithm::Cursor cursor_;
   std::size_t most_in_flight_;
   Memory memory_;
-  const transport::CallContext* send_call_;
-  const transport::CallContext* recv_call_;
+  const transport::CallContext* call_;
   std::span<const int> world_;
   transport::Links& links_;
   std::array<Slot, window> slots_;

@@ -41,16 +41,10 @@ struct Task {
   std::shared_ptr<control::CallHistory> history;
   algorithm::Schedule schedule;
   Memory memory;
-  /// A message's memory is in these.
-  std::span<const std::byte> message_out;
-  std::span<std::byte> message_in;
-  std::vector<std::byte> scratch;  ///< empty where `memory` has the scratch of somebody else
-  transport::CallContext send_call;
-  transport::CallContext recv_call;
-  std::uint64_t ticket = 0;  ///< of the call in `history`
-  bool is_message = false;   ///< else a collective, whose two contexts are the same
-  bool sends = false;        ///< a message to another rank goes out…
-  bool receives = false;     ///< …or comes in
+  std::vector<std::byte> scratch;    ///< empty where `memory` has the scratch of somebody else
+  transport::CallContext call;       ///< of a collective
+  std::optional<Messages> messages;  ///< else
+  std::uint64_t ticket = 0;          ///< of the call in `history`
   std::optional<Division> division;
   /// A call through shared memory has no schedule and no streams.
   SharedCall* shared = nullptr;

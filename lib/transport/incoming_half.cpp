@@ -51,6 +51,28 @@ void IncomingHalf::post(RecvRequest& request) {
   grant_if_due(stream);
 }
 
+Receipt IncomingHalf::try_receive(const CallContext& call, std::span<std::byte> bytes) {
+  const auto size = bytes.size();
+  if (!wire_.has_rings() || is_over() || frame_ || streams_.size() != 0 || size == 0 ||
+      size > std::min(eager_bytes_, most_bytes_at_once)) {
+    return Receipt::refused;
+  }
+  auto& ring = wire_.input();
+  ring.align();
+  ring.prefetch();
+  if (ring.available() < frame_header_bytes + size) return Receipt::awaited;
+  // Only if it is to the last byte what is expected: all else the request sees to.
+  const auto header =
+      encode({.kind = FrameKind::eager, .payload = static_cast<std::uint32_t>(size), .call = call});
+  if (!ring.starts_with(header)) return Receipt::refused;
+  ring.consume(frame_header_bytes);
+  const std::array<iovec, 1> part{{{bytes.data(), size}}};
+  ring.read(part);
+  return_credit(size);
+  wire_.wake_peer();
+  return Receipt::taken;
+}
+
 void IncomingHalf::finish(const StreamKey& key) {
   const auto found = streams_.find(key);
   if (found == streams_.end()) return;
@@ -184,6 +206,7 @@ bool IncomingHalf::settle() {
 /// Reads a header, or a piece of the payload, where it lies.
 std::size_t IncomingHalf::take_from_ring() {
   auto& ring = wire_.input();
+  if (!frame_) ring.align();
   const auto there = ring.available();
   if (!frame_ && there >= frame_header_bytes) {
     FrameHeader header;

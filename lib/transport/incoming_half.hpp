@@ -26,6 +26,9 @@ class IncomingHalf {
   [[nodiscard]] const std::string& failure() const { return failure_; }
 
   void post(RecvRequest& request);
+  /// Takes a short message out of a ring, where it is the next there, whole, and nothing else of
+  /// this half is on its way. Else nothing has happened. `call` is the sender's.
+  Receipt try_receive(const CallContext& call, std::span<std::byte> bytes);
   void finish(const StreamKey& key);
   /// Forgets all requests, whose memory may be gone; nothing is moved any more.
   void abandon(const std::string& reason);
@@ -42,7 +45,7 @@ class IncomingHalf {
   }
   [[nodiscard]] bool has_rings() const { return wire_.has_rings(); }
   /// With rings, which no event tells of: read() or write() would move something.
-  [[nodiscard]] bool has_ring_work() const {
+  [[nodiscard]] bool has_ring_work() {
     return !is_over() && (wire_.has_input() || (blocked_ && wire_.has_room()));
   }
 

@@ -45,7 +45,8 @@ class LinkWire {
   [[nodiscard]] bool has_rings() const { return has_rings_; }
   // Only with rings, from here on.
   [[nodiscard]] bool has_input() const { return in_->available() > 0; }
-  [[nodiscard]] bool has_room() const { return out_->has_room(); }
+  [[nodiscard]] bool has_room(std::size_t bytes = 1) { return out_->has_room(bytes); }
+  void align_output() { out_->align(); }
   [[nodiscard]] RingReader& input() { return *in_; }
   /// Takes the wake-up bytes that have come, and sees the end of the peer. What it had put into the
   /// ring before can still be read.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 
 #include "transport/request.hpp"
@@ -17,6 +18,13 @@ class CallInspector {
 
   /// False where the peer's call contradicts this rank's: then its data is left alone.
   virtual bool on_peer_call(int peer, const CallContext& theirs) = 0;
+};
+
+/// What became of a message that was to be taken at once.
+enum class Receipt : std::uint8_t {
+  taken,
+  awaited,  ///< it is not there yet
+  refused,  ///< it needs a request
 };
 
 struct LinkState {
@@ -39,6 +47,13 @@ class Links {
   /// Requests of one stream are served in the order posted.
   virtual void post(SendRequest& request) = 0;
   virtual void post(RecvRequest& request) = 0;
+  /// Sends a whole message without a request, where it can leave at once. Else false, and nothing
+  /// has happened.
+  virtual bool try_send(int, const CallContext&, std::span<const std::byte>) { return false; }
+  /// The other side of that; `call` is the sender's, as it must be to fit.
+  virtual Receipt try_receive(int, const CallContext&, std::span<std::byte>) {
+    return Receipt::refused;
+  }
   /// The call is over on this rank: its streams are forgotten. All its requests are done.
   virtual void finish_collective(const StreamKey& key) = 0;
   /// The same for one message; the other direction may have a message of the same key.

@@ -52,6 +52,25 @@ void OutgoingHalf::post(SendRequest& request) {
   if (!request.done()) stream.requests.push_back(request);
 }
 
+bool OutgoingHalf::try_send(const CallContext& call, std::span<const std::byte> bytes) {
+  const auto size = bytes.size();
+  if (!wire_.has_rings() || is_over() || current_ || streams_.size() != 0 || most_written_ != 0 ||
+      size == 0 || size > std::min(eager_bytes_, most_bytes_at_once)) {
+    return false;
+  }
+  if (credit_ < size && wire_.has_input()) read();
+  wire_.align_output();
+  if (credit_ < size || !wire_.has_room(frame_header_bytes + size)) return false;
+  auto header =
+      encode({.kind = FrameKind::eager, .payload = static_cast<std::uint32_t>(size), .call = call});
+  const std::array<iovec, 2> parts{
+      {{header.data(), header.size()}, {const_cast<std::byte*>(bytes.data()), size}}};
+  // A peer that is gone the request finds out.
+  if (wire_.write(parts) < 0) return false;
+  credit_ -= size;
+  return true;
+}
+
 void OutgoingHalf::finish(const StreamKey& key) {
   if (const auto found = streams_.find(key); found != streams_.end()) streams_.close(found);
 }
@@ -136,10 +155,11 @@ bool OutgoingHalf::send_current() {
     std::array<iovec, 2> parts{};
     std::size_t count = 0;
     if (current.header_sent < frame_header_bytes) {
+      if (wire_.has_rings() && current.header_sent == 0) wire_.align_output();
       parts[count++] = {current.header.data() + current.header_sent,
                         frame_header_bytes - current.header_sent};
     }
-    if (current.payload_left > 0) {
+    if (request != nullptr && current.payload_left > 0) {
       // sendmsg only reads, but iovec has no const.
       auto* from = const_cast<std::byte*>(request->from.data()) + request->taken;
       parts[count++] = {from, current.payload_left};

@@ -29,6 +29,9 @@ class OutgoingHalf {
   [[nodiscard]] const std::string& failure() const { return failure_; }
 
   void post(SendRequest& request);
+  /// Sends a short message into a ring, where nothing else of this half is on its way and the
+  /// receiver need not be asked. Else false, and nothing has happened.
+  bool try_send(const CallContext& call, std::span<const std::byte> bytes);
   void finish(const StreamKey& key);
   /// Forgets all requests, whose memory may be gone; nothing is moved any more.
   void abandon(const std::string& reason);
@@ -45,7 +48,7 @@ class OutgoingHalf {
   }
   [[nodiscard]] bool has_rings() const { return wire_.has_rings(); }
   /// With rings, which no event tells of: read() or write() would move something.
-  [[nodiscard]] bool has_ring_work() const {
+  [[nodiscard]] bool has_ring_work() {
     return !is_over() && (wire_.has_input() || (blocked_ && wire_.has_room()));
   }
   /// Bytes that the peer's kernel has not acknowledged yet.
@@ -99,6 +102,9 @@ class OutgoingHalf {
   FrameHeader incoming_{};
   std::size_t incoming_bytes_ = 0;
 };
+
+/// Of longer messages it is measured how they are best copied.
+inline constexpr std::size_t most_bytes_at_once = CopyChoice::least_bytes - 1;
 
 /// Bytes that may be on their way ahead of grants on one link, all streams together.
 [[nodiscard]] constexpr std::size_t eager_credit(std::size_t eager_bytes) {

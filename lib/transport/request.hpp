@@ -23,6 +23,7 @@ struct StreamKey {
   std::uint32_t tag = 0;
   std::uint64_t sequence = 0;
 
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the comparison's own 0 for a pointer
   friend auto operator<=>(const StreamKey&, const StreamKey&) = default;
 };
 

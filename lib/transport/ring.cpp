@@ -1,6 +1,7 @@
 #include "transport/ring.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/copy.hpp"
 
@@ -15,7 +16,9 @@ constexpr std::size_t piece_bytes = std::size_t{16} << 10;
 std::size_t RingWriter::write(std::span<const iovec> parts, bool streaming) {
   const auto copy = streaming ? stream_bytes : copy_bytes;
   const auto begin = written_;
-  const auto limit = state_->read.load(std::memory_order_acquire) + bytes_.size();
+  std::size_t wanted = 0;
+  for (const auto& part : parts) wanted += part.iov_len;
+  const auto limit = has_room(wanted) ? begin + wanted : read_ + bytes_.size();
   std::size_t hidden = 0;
   for (const auto& part : parts) {
     const auto* from = static_cast<const std::byte*>(part.iov_base);
@@ -41,13 +44,22 @@ std::size_t RingWriter::write(std::span<const iovec> parts, bool streaming) {
 }
 
 std::size_t RingReader::available() const {
-  const auto there = state_->written.load(std::memory_order_acquire) - read_;
-  return static_cast<std::size_t>(std::min<std::uint64_t>(there, bytes_.size()));
+  const auto written = state_->written.load(std::memory_order_acquire);
+  // After align() the writer may not have come as far.
+  if (written <= read_) return 0;
+  return static_cast<std::size_t>(std::min<std::uint64_t>(written - read_, bytes_.size()));
 }
 
 std::span<const std::byte> RingReader::peek() const {
   const auto at = static_cast<std::size_t>(read_ & (bytes_.size() - 1));
   return bytes_.subspan(at, std::min(available(), bytes_.size() - at));
+}
+
+bool RingReader::starts_with(std::span<const std::byte> bytes) const {
+  const auto at = static_cast<std::size_t>(read_ & (bytes_.size() - 1));
+  const auto before_seam = std::min(bytes.size(), bytes_.size() - at);
+  return std::memcmp(bytes_.data() + at, bytes.data(), before_seam) == 0 &&
+         std::memcmp(bytes_.data(), bytes.data() + before_seam, bytes.size() - before_seam) == 0;
 }
 
 void RingReader::consume(std::size_t bytes) {

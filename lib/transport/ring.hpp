@@ -17,23 +17,36 @@ struct RingState {
   alignas(128) std::atomic<std::uint64_t> read;
 };
 
-/// The writing side. `bytes` is a power of two long.
+[[nodiscard]] constexpr std::uint64_t next_line(std::uint64_t position) {
+  constexpr std::uint64_t line = 64;
+  return (position + line - 1) / line * line;
+}
+
+/// The writing side. `bytes` is a power of two long, of some lines.
 class RingWriter {
  public:
   RingWriter(RingState& state, std::span<std::byte> bytes) : state_(&state), bytes_(bytes) {}
 
-  [[nodiscard]] bool has_room() const {
-    return written_ - state_->read.load(std::memory_order_acquire) < bytes_.size();
+  [[nodiscard]] bool has_room(std::size_t bytes = 1) {
+    return written_ + bytes <= read_ + bytes_.size() || written_ + bytes <= limit_seen_anew();
   }
+  /// Goes on at the next line, as the reader must: what fits into one comes by one fetch.
+  void align() { written_ = next_line(written_); }
   /// Copies as much as fits, past the caches if `streaming`; returns how much.
   std::size_t write(std::span<const iovec> parts, bool streaming = false);
 
  private:
   void publish() { state_->written.store(written_, std::memory_order_release); }
+  /// How far may be written.
+  std::uint64_t limit_seen_anew() {
+    read_ = state_->read.load(std::memory_order_acquire);
+    return read_ + bytes_.size();
+  }
 
   RingState* state_;
   std::span<std::byte> bytes_;
   std::uint64_t written_ = 0;
+  std::uint64_t read_ = 0;  ///< as last seen: a look takes the line from the other core
 };
 
 /// The reading side. What the other process may do to the memory never leads outside of it.
@@ -42,8 +55,14 @@ class RingReader {
   RingReader(RingState& state, std::span<const std::byte> bytes) : state_(&state), bytes_(bytes) {}
 
   [[nodiscard]] std::size_t available() const;
+  /// Goes on where the writer's align() did.
+  void align() { read_ = next_line(read_); }
+  /// Has the next line on its way while the writer's counter is looked at, and not after it.
+  void prefetch() const { __builtin_prefetch(bytes_.data() + (read_ & (bytes_.size() - 1))); }
   /// What is there without a seam: all of it, or all up to the end of the memory.
   [[nodiscard]] std::span<const std::byte> peek() const;
+  /// Whether these bytes are the next, of which there are as many.
+  [[nodiscard]] bool starts_with(std::span<const std::byte> bytes) const;
   /// The writer may use the room of so many bytes again.
   void consume(std::size_t bytes);
   /// Copies out and consumes what is there and fits; returns how much.

@@ -160,6 +160,19 @@ void TcpLinks::post(RecvRequest& request) {
   update_watch(half, request.peer, false);
 }
 
+bool TcpLinks::try_send(int to, const CallContext& call, std::span<const std::byte> bytes) {
+  const auto found = outgoing_.find(to);
+  return found != outgoing_.end() && found->second.try_send(call, bytes);
+}
+
+Receipt TcpLinks::try_receive(int from, const CallContext& call, std::span<std::byte> bytes) {
+  const auto found = incoming_.find(from);
+  if (found == incoming_.end()) return Receipt::refused;
+  const auto receipt = found->second.try_receive(call, bytes);
+  if (receipt == Receipt::taken) is_idle_ = false;
+  return receipt;
+}
+
 void TcpLinks::finish_collective(const StreamKey& key) {
   for (auto& [peer, half] : outgoing_) half.finish(key);
   for (auto& [peer, half] : incoming_) {

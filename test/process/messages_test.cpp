@@ -1,9 +1,12 @@
 // send, recv and send_recv: order, tags, sizes, and what must not wait for what.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
+#include <random>
 #include <thread>
+#include <vector>
 
 #include "pattern.hpp"
 #include "support/catch.hpp"
@@ -320,6 +323,43 @@ TEST_CASE("an answer wakes a rank that sleeps, although it was woken before for 
       slept_through += took > std::chrono::milliseconds(90) ? 1 : 0;
     }
     expect(slept_through < rounds / 2, fmt::format("{} times not woken", slept_through));
+    communicator.finalize();
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("blocking and started messages, short and long, in any mixture") {
+  const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator({.timeout = 20s});
+    constexpr std::array<std::size_t, 8> counts{1, 4, 8, 57, 1000, 8191, 8192, 100'000};
+    // All ranks draw alike.
+    std::mt19937 random(31);
+    std::vector<std::byte> out(100'000);
+    std::vector<std::byte> in(100'000);
+    for (int i = 0; i < 3000; ++i) {
+      const auto from = static_cast<int>(random() % 3);
+      const auto to = (from + 1 + static_cast<int>(random() % 2)) % 3;
+      const auto count = counts[random() % counts.size()];
+      const Call call{.tag = static_cast<std::uint32_t>(random() % 2)};
+      const bool starts_send = random() % 4 == 0;
+      const bool starts_recv = random() % 4 == 0;
+      const auto value = static_cast<std::byte>(i);
+      if (rank.rank() == from) {
+        const auto bytes = std::span(out).first(count);
+        std::fill(bytes.begin(), bytes.end(), value);
+        if (starts_send) communicator.send_async(bytes, to, call).wait();
+        if (!starts_send) communicator.send(bytes, to, call);
+      }
+      if (rank.rank() == to) {
+        const auto bytes = std::span(in).first(count);
+        if (starts_recv) communicator.recv_async(bytes, from, call).wait();
+        if (!starts_recv) communicator.recv(bytes, from, call);
+        if (std::any_of(bytes.begin(), bytes.end(), [&](std::byte b) { return b != value; })) {
+          return fmt::format("message {} of {} bytes is wrong", i, count);
+        }
+      }
+    }
     communicator.finalize();
     return "done";
   });

@@ -47,6 +47,8 @@ inline constexpr Operator bit_and = Operator::bit_and;
 inline constexpr Operator bit_or = Operator::bit_or;
 inline constexpr Operator bit_xor = Operator::bit_xor;
 
+// Named as in the field, like the language's own types.
+// NOLINTBEGIN(readability-identifier-naming)
 /// IEEE 754 binary16, as bits.
 struct half {
   std::uint16_t bits;
@@ -63,6 +65,7 @@ struct float8_e4m3 {
 struct float8_e5m2 {
   std::uint8_t bits;
 };
+// NOLINTEND(readability-identifier-naming)
 
 [[nodiscard]] std::size_t size_of(Type type) noexcept;
 [[nodiscard]] std::string_view name(Type type) noexcept;

@@ -52,7 +52,7 @@ inline bool run(Job& job) {
                .element_bytes = job.element_bytes,
                .reduce = job.reduce,
                .combine = job.combine},
-        Execution::Names{call, call, world}, links.back());
+        Execution::Names{call, world}, links.back());
   }
   std::mt19937_64 random(job.seed);
   std::vector<bool> done(size);

@@ -57,7 +57,7 @@ struct OneRank {
                   Memory{.input = in_place ? output.data() : input.data(),
                          .output = output.data(),
                          .reduce = reduce_function(Type::u8, Operator::sum)},
-                  Execution::Names{call, call, world}, links) {
+                  Execution::Names{call, world}, links) {
     execution.advance();
   }
 };

@@ -1,35 +1,14 @@
 // The rings and the socket of a link between ranks that share memory.
 #include "transport/link_wire.hpp"
 
-#include <fcntl.h>
-
 #include <array>
 #include <cerrno>
 
+#include "host.hpp"
 #include "support/catch.hpp"
-#include "wire.hpp"
 
 namespace tutti::transport::test {
 namespace {
-
-struct Host {
-  Descriptor file = Arena::make_file(2);
-  std::shared_ptr<Arena> first = std::make_shared<Arena>(copy(), 0, 2);
-  std::shared_ptr<Arena> second = std::make_shared<Arena>(copy(), 1, 2);
-  SocketPair sockets;
-
-  [[nodiscard]] Descriptor copy() const {
-    return Descriptor(::fcntl(file.get(), F_DUPFD_CLOEXEC, 0));
-  }
-  LinkWire dial(bool with_memory = true) {
-    return LinkWire::dialed(rendezvous::Wire::plain(std::move(sockets.one)),
-                            with_memory ? std::make_unique<LinkMemory>(first, 0, 1) : nullptr);
-  }
-  LinkWire accept() {
-    return LinkWire::accepted(rendezvous::Wire::plain(std::move(sockets.other)),
-                              std::make_unique<LinkMemory>(second, 0, 1));
-  }
-};
 
 template <class Bytes>
 std::array<iovec, 1> part(Bytes& bytes) {

@@ -79,6 +79,40 @@ TEST_CASE("counters that lie lead nowhere outside the ring") {
   CHECK(ring.writer.write(part) <= bytes.size());
 }
 
+TEST_CASE("both sides go on at the next line") {
+  Ring ring;
+  const auto bytes = pattern(100, 7);
+  const std::array<iovec, 1> part{part_of(bytes)};
+  ring.writer.align();
+  REQUIRE(ring.writer.write(part) == 100);
+  ring.reader.align();
+  REQUIRE(ring.reader.available() == 100);
+  ring.reader.consume(100);
+  ring.reader.align();
+  CHECK(ring.reader.available() == 0);  // the writer has not come as far
+  ring.writer.align();
+  REQUIRE(ring.writer.write(part) == 100);
+  REQUIRE(ring.reader.available() == 100);
+  CHECK(ring.state.written.load() == 228);
+  CHECK(ring.reader.starts_with(bytes));
+}
+
+TEST_CASE("what comes next is known, across the end of the memory, too") {
+  Ring ring;
+  const auto bytes = pattern(ring_bytes, 8);
+  const std::array<iovec, 1> most{part_of(std::span(bytes).first(ring_bytes - 6))};
+  REQUIRE(ring.writer.write(most) == ring_bytes - 6);
+  ring.reader.consume(ring_bytes - 6);
+  const std::array<iovec, 1> ten{part_of(std::span(bytes).first(10))};
+  REQUIRE(ring.writer.write(ten) == 10);
+  for (std::size_t i = 0; i < 10; ++i) {
+    auto other = std::vector<std::byte>(bytes.begin(), bytes.begin() + 10);
+    CHECK(ring.reader.starts_with(other));
+    other[i] ^= std::byte{1};
+    CHECK(!ring.reader.starts_with(other));
+  }
+}
+
 TEST_CASE("two threads pass bytes through a ring in pieces of any size") {
   Ring ring;
   const auto bytes = pattern(std::size_t{1} << 20, 4);

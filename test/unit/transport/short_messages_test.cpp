@@ -1,0 +1,158 @@
+// Messages that go through a ring without a request, beside those that have one.
+#include <random>
+#include <vector>
+
+#include "host.hpp"
+#include "support/catch.hpp"
+
+namespace tutti::transport::test {
+namespace {
+
+constexpr std::size_t eager_bytes = std::size_t{64} << 10;
+
+/// Both halves of a link that has rings, in one thread.
+struct Link {
+  Host host;
+  Witness at_sender;
+  Witness at_receiver;
+  OutgoingHalf out{1, eager_bytes, at_sender};
+  IncomingHalf in{0, eager_bytes, at_receiver};
+
+  explicit Link(bool with_memory = true) {
+    out.connect(host.dial(with_memory));
+    in.connect(host.accept());
+    in.read();
+  }
+  void pump() {
+    bool moved = true;
+    while (moved) {
+      moved = out.write();
+      moved |= in.read();
+      moved |= in.write();
+      moved |= out.read();
+    }
+  }
+};
+
+CallContext sent(std::uint64_t sequence, std::size_t count, std::uint32_t tag = 0) {
+  auto call = message(Operation::send, tag, sequence);
+  call.signature.count = count;
+  return call;
+}
+
+}  // namespace
+
+TEST_CASE("a short message needs no request on either side") {
+  Link link;
+  const auto bytes = pattern(4);
+  Buffer got(4);
+  CHECK(link.in.try_receive(sent(1, 4), got) == Receipt::awaited);
+  REQUIRE(link.out.try_send(sent(1, 4), bytes));
+  REQUIRE(link.in.try_receive(sent(1, 4), got) == Receipt::taken);
+  CHECK(got == bytes);
+  CHECK(link.in.try_receive(sent(2, 4), got) == Receipt::awaited);
+}
+
+TEST_CASE("messages with and without requests, on either side, in any mixture") {
+  Link link;
+  std::mt19937 random(11);
+  int at_once = 0;
+  for (std::uint64_t i = 1; i <= 20'000; ++i) {
+    const std::size_t size = 1 + random() % (random() % 8 == 0 ? 20'000 : 300);
+    const auto call = sent(i, size);
+    Sending sending(call, pattern(size));
+    Receiving receiving(call, size);
+    const bool posted_before = random() % 8 == 0;
+    if (posted_before) link.in.post(receiving.request);
+    const bool has_left = random() % 2 == 0 && link.out.try_send(call, sending.bytes);
+    if (!has_left) {
+      link.out.post(sending.request);
+      link.out.write();
+    }
+    const bool is_there = !posted_before && random() % 2 == 0 &&
+                          link.in.try_receive(call, receiving.bytes) == Receipt::taken;
+    at_once += static_cast<int>(has_left && is_there);
+    if (!is_there && !posted_before) link.in.post(receiving.request);
+    if (!is_there || !has_left) link.pump();
+    INFO("message " << i << " of " << size << " bytes");
+    REQUIRE(receiving.bytes == sending.bytes);
+    REQUIRE((is_there || receiving.request.done()));
+    if (!has_left) link.out.finish(call.key);
+    if (!is_there) link.in.finish(call.key);
+  }
+  CHECK(at_once > 1000);
+}
+
+TEST_CASE("what is not the next message, or not the one expected, is left for a request") {
+  Link link;
+  const auto bytes = pattern(4);
+  Buffer got(4);
+  REQUIRE(link.out.try_send(sent(1, 4, 7), bytes));
+  SECTION("another tag") {
+    CHECK(link.in.try_receive(sent(1, 4, 8), got) == Receipt::refused);
+    Receiving other(sent(1, 4, 8), 4);
+    link.in.post(other.request);
+    link.pump();
+    CHECK(!other.request.done());
+    // The first message has been put aside: it needs a request.
+    CHECK(link.in.try_receive(sent(1, 4, 7), got) == Receipt::refused);
+    Receiving first(sent(1, 4, 7), 4);
+    link.in.post(first.request);
+    CHECK(first.request.done());
+    CHECK(first.bytes == bytes);
+  }
+  SECTION("another count") {
+    Buffer longer(8);
+    CHECK(link.in.try_receive(sent(1, 8, 7), longer) == Receipt::awaited);
+    Buffer shorter(2);
+    CHECK(link.in.try_receive(sent(1, 2, 7), shorter) == Receipt::refused);
+    link.at_receiver.accepts = [](const CallContext&) { return false; };
+    Receiving receiving(sent(1, 8, 7), 8);
+    link.in.post(receiving.request);
+    link.pump();
+    CHECK(!receiving.request.done());
+    CHECK(!link.at_receiver.told.empty());
+  }
+}
+
+TEST_CASE("short messages use up the link's credit, and bring it back") {
+  Link link;
+  const auto bytes = pattern(8000);
+  Buffer got(8000);
+  std::uint64_t left = 0;
+  while (link.out.try_send(sent(left + 1, 8000), bytes)) ++left;
+  CHECK(left == eager_credit(eager_bytes) / 8000);
+  for (std::uint64_t i = 1; i <= left; ++i) {
+    REQUIRE(link.in.try_receive(sent(i, 8000), got) == Receipt::taken);
+  }
+  CHECK(link.out.try_send(sent(left + 1, 8000), bytes));
+}
+
+TEST_CASE("a message leaves at once only where nothing is before it") {
+  Link link;
+  Sending large(collective(1), pattern(1'000'000));
+  link.out.post(large.request);
+  link.out.write();
+  const auto bytes = pattern(4);
+  CHECK(!link.out.try_send(sent(1, 4), bytes));
+  Receiving receiving(collective(1), 1'000'000);
+  link.in.post(receiving.request);
+  Buffer got(4);
+  CHECK(link.in.try_receive(sent(1, 4), got) == Receipt::refused);
+  link.pump();
+  CHECK(receiving.bytes == large.bytes);
+}
+
+TEST_CASE("nothing leaves at once that is empty, or long, or goes by a socket") {
+  Link link;
+  CHECK(!link.out.try_send(sent(1, 0), {}));
+  CHECK(!link.out.try_send(sent(1, 10'000), pattern(10'000)));
+  Buffer long_one(10'000);
+  CHECK(link.in.try_receive(sent(1, 10'000), long_one) == Receipt::refused);
+  Link by_socket(false);
+  CHECK(!by_socket.out.try_send(sent(1, 4), pattern(4)));
+  Buffer got(4);
+  CHECK(by_socket.in.try_receive(sent(1, 4), got) == Receipt::refused);
+}
+
+}  // namespace tutti::transport::test
