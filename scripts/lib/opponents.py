@@ -14,6 +14,7 @@ ALL = "fan-out,broadcast,all-reduce,reduce,all-gather,reduce-scatter,gather,scat
 HEAP = {"MALLOC_MMAP_THRESHOLD_": "2147483648", "MALLOC_TRIM_THRESHOLD_": "8589934592"}
 YIELD = ["--mca", "mpi_yield_when_idle", "1"]
 PEERS = os.environ.get("TUTTI_PEERS", "/opt/peers")
+ITERATIONS_OF_SLOW_CALLS = 15
 NO_NCCL_MULTICAST = {"NCCL_NVLS_ENABLE": os.environ.get("NCCL_NVLS_ENABLE", "0")}
 
 
@@ -27,6 +28,7 @@ class Opponent:
     launcher: str = "mpirun"
     build: str = "TUTTI_BUILD"  # the variable with the build that links its MPI
     asked_for: bool = False  # only where it is named
+    spins: bool = False  # waits without giving its core away: a call takes some time slices where ranks outnumber cores
 
     def conditions(self):
         words = [f"{name}={value}" for name, value in self.environment.items()] + self.options + self.bench
@@ -47,8 +49,8 @@ OPPONENTS = {
     "openmpi-adapt": open_mpi("adapt"),
     "openmpi5": Opponent("mpi", launcher=f"{PEERS}/openmpi/bin/mpirun", build="TUTTI_OPENMPI5_BUILD"),
     "openmpi5-best": Opponent("mpi", options=YIELD, environment=HEAP, launcher=f"{PEERS}/openmpi/bin/mpirun", build="TUTTI_OPENMPI5_BUILD"),
-    "mpich": Opponent("mpi", launcher="mpirun.mpich", build="TUTTI_MPICH_BUILD"),
-    "mpich5": Opponent("mpi", launcher=f"{PEERS}/mpich/bin/mpirun", build="TUTTI_MPICH5_BUILD"),
+    "mpich": Opponent("mpi", launcher="mpirun.mpich", build="TUTTI_MPICH_BUILD", spins=True),
+    "mpich5": Opponent("mpi", launcher=f"{PEERS}/mpich/bin/mpirun", build="TUTTI_MPICH5_BUILD", spins=True),
     "gloo": Opponent("gloo"),
     "nccl": Opponent("nccl", environment=NO_NCCL_MULTICAST, bench=["--backend", "nccl"], asked_for=True),
     "nccl-graph": Opponent("nccl", environment=NO_NCCL_MULTICAST, bench=["--backend", "nccl", "--graph"], asked_for=True),
@@ -89,11 +91,18 @@ def placement(launcher, ranks):
     return ["--bind-to", "core"] if ranks <= len(os.sched_getaffinity(0)) else ["--oversubscribe", "--bind-to", "none"]
 
 
+def how_often(opponent, ranks, options):
+    """As many calls as were asked for; else for how long, but for calls that last for some time slices."""
+    outnumbered = ranks > len(os.sched_getaffinity(0))
+    iterations = options.iterations or (ITERATIONS_OF_SLOW_CALLS if opponent.spins and outnumbered else 0)
+    return ["--iterations", str(iterations)] if iterations else ["--min-time", options.min_time]
+
+
 def run(opponent, ranks, options):
     """The report of one run and the command that it came from."""
     command = [opponent.launcher, *placement(opponent.launcher, ranks), *options.mpirun, *opponent.options, "-np", str(ranks),
                str(tutti_for(opponent)), "bench", *options.ops.split(","), "--sizes", options.sizes, "--type", options.type,
-               "--vs", opponent.peer, "--min-time", options.min_time, "--json", "-", *opponent.bench]
+               "--vs", opponent.peer, *how_often(opponent, ranks, options), "--json", "-", *opponent.bench]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **opponent.environment}, check=False)
     try:
         report = json.loads(done.stdout)
@@ -168,6 +177,7 @@ def arguments():
     parser.add_argument("--sizes", default="4,1KiB,64KiB,1MiB,16MiB,64MiB")
     parser.add_argument("--type", default="f32")
     parser.add_argument("--min-time", default="300ms")
+    parser.add_argument("--iterations", type=int, default=0)
     parser.add_argument("--opponents", default=",".join(name for name, one in OPPONENTS.items() if not one.asked_for))
     parser.add_argument("--out", default=str(Path(os.environ.get("TUTTI_BUILD", "build")) / "bench"))
     options = parser.parse_args(words[:words.index("--")] if "--" in words else words)
