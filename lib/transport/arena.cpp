@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <utility>
 
 #include "base/system_error.hpp"
 #include "transport/link_memory.hpp"
@@ -167,6 +168,17 @@ void Arena::take_memory(std::size_t offset, std::size_t bytes) const {
   const int refused = try_to_take_memory(offset, bytes);
   if (refused == 0) return;
   throw system_error(fmt::format("no memory for {} shared bytes", bytes), refused);
+}
+
+bool Arena::take_for_link(std::size_t offset, std::size_t bytes) {
+  const int refused = try_to_take_memory(offset, bytes);
+  if (refused != 0 && !std::exchange(has_told_of_links_, true)) {
+    tell(
+        fmt::format("no memory for {} shared bytes: {}; long messages inside this host take more "
+                    "time, unless there is more memory for this job",
+                    bytes, errno_text(refused)));
+  }
+  return refused == 0;
 }
 
 /// Of this rank's part of a room.

@@ -217,6 +217,8 @@ class Arena {
   [[nodiscard]] std::size_t room_offset(std::size_t room) const;
   void wake(Bell& bell) const;
 
+  /// For a link that is in use. False where there is none, which is told once.
+  [[nodiscard]] bool take_for_link(std::size_t offset, std::size_t bytes);
   /// 0, or the errno of a refusal.
   [[nodiscard]] int try_to_take_memory(std::size_t offset, std::size_t bytes) const noexcept;
   void tell(const std::string& text) const {
@@ -232,6 +234,7 @@ class Arena {
   int ranks_;
   std::byte* base_ = nullptr;
   bool has_links_ = false;
+  bool has_told_of_links_ = false;
   std::optional<Heap> heap_;
   struct Use {
     std::uint32_t communicator = 0;

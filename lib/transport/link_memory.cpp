@@ -21,7 +21,7 @@ static_assert(2 * sizeof(RingState) <= back_offset);
 /// read it, as in rooms. But each rank of a host may have links with all others.
 constexpr std::size_t forth_bytes_of(int ranks) {
   constexpr std::size_t all_links_of_a_rank = std::size_t{8} << 20;
-  constexpr std::size_t least = std::size_t{32} << 10;
+  constexpr std::size_t least = LinkMemory::first_bytes;
   constexpr std::size_t most = std::size_t{2} << 20;
   return std::clamp(std::bit_floor(all_links_of_a_rank / static_cast<std::size_t>(ranks)), least,
                     most);
@@ -45,10 +45,10 @@ LinkMemory::LinkMemory(std::shared_ptr<Arena> arena, int from, int to)
   const auto link = static_cast<std::size_t>(from) * static_cast<std::size_t>(ranks) +
                     static_cast<std::size_t>(to);
   const auto bytes = link_bytes_of(ranks);
-  const auto offset = Arena::room_bytes_for(ranks) + link * bytes;
-  if (from == arena_->local_rank()) arena_->take_memory(offset, bytes);
+  offset_ = Arena::room_bytes_for(ranks) + link * bytes;
+  if (from == arena_->local_rank()) arena_->take_memory(offset_, forth_offset + first_bytes);
   void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, arena_->file_.get(),
-                            static_cast<off_t>(offset));
+                            static_cast<off_t>(offset_));
   if (base == MAP_FAILED) throw system_error("can't map the memory of a link", errno);
   base_ = static_cast<std::byte*>(base);
   ::madvise(base, bytes, MADV_DONTFORK);
@@ -56,6 +56,10 @@ LinkMemory::LinkMemory(std::shared_ptr<Arena> arena, int from, int to)
 
 LinkMemory::~LinkMemory() {
   if (arena_->is_owner()) ::munmap(base_, link_bytes_of(arena_->ranks()));
+}
+
+bool LinkMemory::take_forth(std::size_t bytes) const {
+  return arena_->take_for_link(offset_ + forth_offset + bytes / 2, bytes / 2);
 }
 
 LinkMemory::Ring LinkMemory::forth() const {

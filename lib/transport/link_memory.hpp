@@ -30,6 +30,13 @@ class LinkMemory {
   /// Of all links between so many ranks.
   [[nodiscard]] static std::size_t bytes_for(int ranks);
 
+  /// Of `forth` only so much has memory at first: jobs say a goodbye over links that they need for
+  /// nothing else.
+  static constexpr std::size_t first_bytes = std::size_t{32} << 10;
+  /// By the sender: twice as much, of which the first half is there. False where there is none,
+  /// which is told.
+  [[nodiscard]] bool take_forth(std::size_t bytes) const;
+
   [[nodiscard]] Ring forth() const;
   [[nodiscard]] Ring back() const;
   [[nodiscard]] std::atomic<std::uint32_t>& sender_asleep() const {
@@ -43,6 +50,7 @@ class LinkMemory {
   std::shared_ptr<Arena> arena_;
   int from_;
   int to_;
+  std::size_t offset_ = 0;  ///< in the arena's file
   std::byte* base_ = nullptr;
 };
 

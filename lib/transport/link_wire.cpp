@@ -37,7 +37,12 @@ void LinkWire::use_rings() {
   auto& in = dialed_ ? back : forth;
   auto& out = dialed_ ? forth : back;
   in_.emplace(*in.state, in.bytes);
-  out_.emplace(*out.state, out.bytes);
+  if (dialed_) {
+    out_.emplace(*out.state, out.bytes, LinkMemory::first_bytes,
+                 [&link](std::size_t bytes) { return link.take_forth(bytes); });
+  } else {
+    out_.emplace(*out.state, out.bytes);
+  }
   has_rings_ = true;
 }
 

@@ -5,7 +5,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
+#include <utility>
 
 /// A stream of bytes from one process to another through memory that both map.
 namespace tutti::transport {
@@ -14,6 +16,9 @@ namespace tutti::transport {
 /// processors fetch them. All zero at first.
 struct RingState {
   alignas(128) std::atomic<std::uint64_t> written;
+  /// The writer's: of how many bytes the ring is, where there was no memory for all of them; else
+  /// 0.
+  std::atomic<std::uint64_t> length;
   alignas(128) std::atomic<std::uint64_t> read;
 };
 
@@ -25,10 +30,18 @@ struct RingState {
 /// The writing side. `bytes` is a power of two long, of some lines.
 class RingWriter {
  public:
-  RingWriter(RingState& state, std::span<std::byte> bytes) : state_(&state), bytes_(bytes) {}
+  /// Takes memory for so many of the bytes, from the first on; false where there is none.
+  using TakeMemory = std::function<bool(std::size_t)>;
+
+  RingWriter(RingState& state, std::span<std::byte> bytes)
+      : state_(&state), bytes_(bytes), length_(bytes.size()) {}
+  /// Only `taken` of them have memory yet, a power of two: the rest as it is come to.
+  RingWriter(RingState& state, std::span<std::byte> bytes, std::size_t taken, TakeMemory take)
+      : state_(&state), bytes_(bytes), length_(taken), take_(std::move(take)) {}
 
   [[nodiscard]] bool has_room(std::size_t bytes = 1) {
-    return written_ + bytes <= read_ + bytes_.size() || written_ + bytes <= limit_seen_anew();
+    if (take_ && written_ + bytes > length_) grow(bytes);
+    return written_ + bytes <= read_ + length_ || written_ + bytes <= limit_seen_anew();
   }
   /// Goes on at the next line, as the reader must: what fits into one comes by one fetch.
   void align() { written_ = next_line(written_); }
@@ -40,11 +53,14 @@ class RingWriter {
   /// How far may be written.
   std::uint64_t limit_seen_anew() {
     read_ = state_->read.load(std::memory_order_acquire);
-    return read_ + bytes_.size();
+    return read_ + length_;
   }
+  void grow(std::size_t bytes);
 
   RingState* state_;
   std::span<std::byte> bytes_;
+  std::size_t length_;  ///< that have memory: the ring, from the second time round
+  TakeMemory take_;     ///< until there is memory for all, or no more
   std::uint64_t written_ = 0;
   std::uint64_t read_ = 0;  ///< as last seen: a look takes the line from the other core
 };
@@ -58,7 +74,7 @@ class RingReader {
   /// Goes on where the writer's align() did.
   void align() { read_ = next_line(read_); }
   /// Has the next line on its way while the writer's counter is looked at, and not after it.
-  void prefetch() const { __builtin_prefetch(bytes_.data() + (read_ & (bytes_.size() - 1))); }
+  void prefetch() const { __builtin_prefetch(bytes_.data() + place()); }
   /// What is there without a seam: all of it, or all up to the end of the memory.
   [[nodiscard]] std::span<const std::byte> peek() const;
   /// Whether these bytes are the next, of which there are as many.
@@ -69,6 +85,12 @@ class RingReader {
   std::size_t read(std::span<const iovec> parts);
 
  private:
+  /// Where the next byte is. After a look at how far the writer has come.
+  [[nodiscard]] std::size_t place() const {
+    return static_cast<std::size_t>(read_ & (length() - 1));
+  }
+  [[nodiscard]] std::size_t length() const;
+
   RingState* state_;
   std::span<const std::byte> bytes_;
   std::uint64_t read_ = 0;

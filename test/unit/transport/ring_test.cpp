@@ -31,6 +31,40 @@ iovec part_of(std::span<const std::byte> bytes) {
   return {const_cast<std::byte*>(bytes.data()), bytes.size()};
 }
 
+std::span<const std::byte> hundred_of(const std::vector<std::byte>& bytes) {
+  return std::span(bytes).first(100);
+}
+
+/// By one thread to another.
+void pass_through(Ring& ring) {
+  const auto bytes = pattern(std::size_t{1} << 20, 4);
+  std::thread writer([&] {
+    std::mt19937 random(5);
+    std::size_t done = 0;
+    while (done < bytes.size()) {
+      const auto piece = std::min<std::size_t>(1 + random() % 9000, bytes.size() - done);
+      const std::array<iovec, 2> parts{
+          part_of(std::span(bytes).subspan(done, piece / 2)),
+          part_of(std::span(bytes).subspan(done + piece / 2, piece - piece / 2))};
+      const auto taken = ring.writer.write(parts);
+      if (taken == 0) std::this_thread::yield();
+      done += taken;
+    }
+  });
+  std::vector<std::byte> got(bytes.size());
+  std::mt19937 random(6);
+  std::size_t done = 0;
+  while (done < got.size()) {
+    const auto piece = std::min<std::size_t>(1 + random() % 9000, got.size() - done);
+    const std::array<iovec, 1> place{part_of(std::span(got).subspan(done, piece))};
+    const auto taken = ring.reader.read(place);
+    if (taken == 0) std::this_thread::yield();
+    done += taken;
+  }
+  writer.join();
+  CHECK(got == bytes);
+}
+
 }  // namespace
 
 TEST_CASE("a ring takes what fits, and gives it back in order") {
@@ -113,34 +147,72 @@ TEST_CASE("what comes next is known, across the end of the memory, too") {
   }
 }
 
-TEST_CASE("two threads pass bytes through a ring in pieces of any size") {
-  Ring ring;
-  const auto bytes = pattern(std::size_t{1} << 20, 4);
-  std::thread writer([&] {
-    std::mt19937 random(5);
-    std::size_t done = 0;
-    while (done < bytes.size()) {
-      const auto piece = std::min<std::size_t>(1 + random() % 9000, bytes.size() - done);
-      const std::array<iovec, 2> parts{
-          part_of(std::span(bytes).subspan(done, piece / 2)),
-          part_of(std::span(bytes).subspan(done + piece / 2, piece - piece / 2))};
-      const auto taken = ring.writer.write(parts);
-      if (taken == 0) std::this_thread::yield();
-      done += taken;
-    }
-  });
-  std::vector<std::byte> got(bytes.size());
-  std::mt19937 random(6);
-  std::size_t done = 0;
-  while (done < got.size()) {
-    const auto piece = std::min<std::size_t>(1 + random() % 9000, got.size() - done);
-    const std::array<iovec, 1> place{part_of(std::span(got).subspan(done, piece))};
-    const auto taken = ring.reader.read(place);
-    if (taken == 0) std::this_thread::yield();
-    done += taken;
+TEST_CASE("a ring takes its memory as it is come to, and makes do with what there is") {
+  std::vector<std::size_t> asked;
+  std::size_t most = ring_bytes;
+  const auto take = [&](std::size_t bytes) {
+    asked.push_back(bytes);
+    return bytes <= most;
+  };
+  const auto bytes = pattern(ring_bytes, 9);
+  const std::array<iovec, 1> hundred{part_of(std::span(bytes).first(100))};
+  SECTION("there is all") {
+    Ring ring;
+    ring.writer = RingWriter(ring.state, ring.memory, 512, take);
+    for (int i = 0; i < 5; ++i) REQUIRE(ring.writer.write(hundred) == 100);
+    CHECK(asked.empty());
+    REQUIRE(ring.writer.write(hundred) == 100);
+    CHECK(asked == std::vector<std::size_t>{1024});
+    const std::array<iovec, 1> rest{part_of(bytes)};
+    CHECK(ring.writer.write(rest) == ring_bytes - 600);
+    CHECK(asked == std::vector<std::size_t>{1024, 2048, 4096});
+    CHECK(ring.state.length.load() == 0);
   }
-  writer.join();
-  CHECK(got == bytes);
+  SECTION("there is part of it") {
+    most = 1024;
+    Ring ring;
+    ring.writer = RingWriter(ring.state, ring.memory, 512, take);
+    const std::array<iovec, 1> rest{part_of(bytes)};
+    CHECK(ring.writer.write(rest) == 1024);
+    CHECK(ring.state.length.load() == 1024);
+    REQUIRE(ring.reader.peek().size() == 1024);
+    ring.reader.consume(1000);
+    CHECK(ring.writer.write(hundred) == 100);
+    CHECK(ring.reader.available() == 124);
+    CHECK(ring.reader.peek().size() == 24);
+    CHECK(!ring.reader.starts_with(hundred_of(bytes)));
+    ring.reader.consume(24);
+    CHECK(ring.reader.peek().data() == ring.memory.data());
+    CHECK(ring.reader.starts_with(hundred_of(bytes)));
+    CHECK(asked == std::vector<std::size_t>{1024, 2048});  // not again and again
+  }
+}
+
+TEST_CASE("a length that lies leads nowhere outside the ring") {
+  Ring ring;
+  ring.state.written.store(3000);
+  for (const std::uint64_t lie : {std::uint64_t{1}, std::uint64_t{3}, std::uint64_t{64}, UINT64_MAX,
+                                  std::uint64_t{1} << 63, std::uint64_t{2} * ring_bytes}) {
+    CAPTURE(lie);
+    ring.state.length.store(lie);
+    const auto there = ring.reader.peek();
+    CHECK(there.data() >= ring.memory.data());
+    CHECK(there.data() + there.size() <= ring.memory.data() + ring_bytes);
+    static_cast<void>(ring.reader.starts_with(pattern(100, 10)));
+    ring.reader.consume(7);
+  }
+}
+
+TEST_CASE("two threads pass bytes through a ring in pieces of any size") {
+  for (const std::size_t most : {std::size_t{0}, std::size_t{256}, std::size_t{1024}, ring_bytes}) {
+    CAPTURE(most);
+    Ring ring;
+    if (most != 0) {
+      ring.writer =
+          RingWriter(ring.state, ring.memory, 256, [most](std::size_t b) { return b <= most; });
+    }
+    pass_through(ring);
+  }
 }
 
 }  // namespace tutti::transport::test
