@@ -46,6 +46,7 @@ class Faults {
   void before_call() {
     if (has_timed_) count_call();
   }
+  [[nodiscard]] bool has_link_to_drop() const { return has_links_to_drop_; }
   /// A peer whose data connections are to be shut now, each one once; -1: none.
   [[nodiscard]] int take_link_to_drop();
   /// How many bytes a write may have; 0: as many as there are.

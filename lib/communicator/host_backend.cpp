@@ -9,7 +9,6 @@
 
 #include "algorithm/algorithms.hpp"
 #include "algorithm/choice.hpp"
-#include "base/copy.hpp"
 #include "communicator/host_pending.hpp"
 #include "communicator/signature.hpp"
 #include "engine/reduce.hpp"
@@ -184,7 +183,7 @@ HostBackend::BegunMessages HostBackend::begin_messages(const Message& message,
     return {.operation = Operation::send, .type = message.type, .root = to, .count = count};
   };
   if (sends && receives && message.to == group().rank) {
-    copy_bytes(in, out, message.send_count * element);
+    begun.messages.own = {.from = {out, message.send_count * element}, .to = in};
   } else {
     if (sends) {
       begun.messages.out = {.to = group().world_of(message.to),
@@ -249,21 +248,26 @@ void HostBackend::prepare_shared(engine::Task& task, const control::PastCall& pa
   task.deadline = Deadline::after(settings.timeout);
 }
 
+/// The others wait for this rank.
+void HostBackend::end_failed(const CallSignature& call, std::uint64_t ticket,
+                             const std::exception& error) {
+  const auto& peers = plane_.peers();
+  static_cast<void>(plane_.report_and_wait(
+      {.code = ErrorCode::aborted,
+       .culprits = {peers.rank()},
+       .sentence = fmt::format("{}: {} failed: {}", peers.describe(peers.rank()), describe(call),
+                               error.what()),
+       .origin = peers.rank()},
+      std::chrono::milliseconds(500)));
+  history_->end(ticket);
+}
+
 void HostBackend::run_shared(const CheckedCollective& call, const CallSettings& settings) {
   auto [past, shared] = begin_shared(call);
   try {
     if (shared_->run(shared)) return history_->end_latest(past.ticket);
   } catch (const std::exception& error) {
-    // The others wait for this rank.
-    const auto& peers = plane_.peers();
-    static_cast<void>(plane_.report_and_wait(
-        {.code = ErrorCode::aborted,
-         .culprits = {peers.rank()},
-         .sentence = fmt::format("{}: {} failed: {}", peers.describe(peers.rank()),
-                                 describe(past.call), error.what()),
-         .origin = peers.rank()},
-        std::chrono::milliseconds(500)));
-    history_->end(past.ticket);
+    end_failed(past.call, past.ticket, error);
     throw;
   }
   engine::Task task(history_);
@@ -328,7 +332,12 @@ void HostBackend::require_all_received(const CallSettings& settings) {
 
 void HostBackend::run(const Message& message, const CallSettings& settings) {
   auto begun = begin_messages(message, settings);
-  if (driver_.try_at_once(begun.messages)) return history_->end_latest(begun.past.ticket);
+  try {
+    if (driver_.try_at_once(begun.messages)) return history_->end_latest(begun.past.ticket);
+  } catch (const std::exception& error) {
+    end_failed(begun.call, begun.past.ticket, error);
+    throw;
+  }
   engine::Task task(history_);
   prepare(task, begun, settings);
   driver_.run(task);

@@ -72,6 +72,7 @@ class HostBackend final : public Backend {
   BegunShared begin_shared(const CheckedCollective& call);
   void prepare_shared(engine::Task& task, const control::PastCall& past,
                       const CallSettings& settings) const;
+  void end_failed(const CallSignature& call, std::uint64_t ticket, const std::exception& error);
   void run_shared(const CheckedCollective& call, const CallSettings& settings);
   void require_no_verdict(const CallSignature& call) const;
   [[nodiscard]] transport::StreamKey next_message(std::map<Peer, std::uint64_t>& sequences,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/copy.hpp"
 #include "base/quiet_thread.hpp"
 #include "engine/reduce.hpp"
 
@@ -18,10 +19,12 @@ constexpr std::chrono::microseconds nap_between_looks{100};
 // A broken data link alone proves no death: the control plane gets this long to say who died.
 constexpr std::chrono::seconds verdict_limit{2};
 constexpr std::chrono::milliseconds late_verdict_limit{500};
-// For a message of a few bytes a rank looks so often before it makes a task of it, and between them
-// lets other threads in: some 15 µs. Where ranks share cores the one that sends may need this one.
-constexpr int most_looks = 16;
+// For a short message a rank looks so often, some 15 µs, before it makes a task of it, which may
+// sleep. Where ranks share cores it looks once a turn and gives its core away, which whoever sends
+// may need; where others compute a turn takes long, and sleeping is better.
+constexpr int most_turns = 16;
 constexpr int looks_with_own_core = 64;
+constexpr std::chrono::microseconds longest_yielding{200};
 
 Error in_call(Error error, const Task& task) {
   return error.in(describe(task.late.call), task.late.sequence);
@@ -49,26 +52,35 @@ void Driver::run(Task& task) {
 }
 
 bool Driver::try_at_once(Messages& messages) {
-  const int looks_at_once = shares_cores_ ? 1 : looks_with_own_core;
-  for (int look = 0; look < most_looks; ++look) {
+  using Clock = std::chrono::steady_clock;
+  if (messages.own) return false;
+  const int looks_in_a_row = shares_cores_ ? 1 : looks_with_own_core;
+  Clock::time_point begun;
+  for (int i = 0; i < most_turns; ++i) {
     {
       const Lock lock(mutex_);
-      if (driving_ || has_tasks()) return false;
+      // After a verdict nothing passes any more.
+      if (plane_.failed() || driving_ || has_tasks()) return false;
       if (messages.out) {
-        if (!links_.try_send(messages.out->to, messages.out->call, messages.out->bytes))
-          return false;
+        const auto& out = *messages.out;
+        if (!links_.try_send(out.to, out.call, out.bytes)) return false;
         messages.out.reset();
       }
-      for (int i = 0; messages.in && i < looks_at_once; ++i) {
+      for (int j = 0; messages.in && j < looks_in_a_row; ++j) {
         const auto& in = *messages.in;
         const auto receipt = links_.try_receive(in.from, in.senders_call, in.bytes);
         if (receipt == transport::Receipt::refused) return false;
         if (receipt == transport::Receipt::taken) messages.in.reset();
       }
+      if (!messages.in) return true;
+      if (i > 0 && shares_cores_ && Clock::now() - begun > longest_yielding) {
+        links_.spin_no_more();
+        return false;
+      }
     }
-    if (!messages.in) return true;
-    if (plane_.failed()) return false;
-    if (shares_cores_) ::sched_yield();
+    if (!shares_cores_) continue;
+    if (i == 0) begun = Clock::now();
+    ::sched_yield();
   }
   return false;
 }
@@ -247,6 +259,9 @@ void Driver::activate_messages(Task& task) {
   if (const auto& out = task.messages->out) {
     checker_.add_message(out->to, out->call);
     exchange.send(links_, *out);
+  }
+  if (const auto& own = task.messages->own) {
+    copy_bytes(own->to, own->from.data(), own->from.size());
   }
 }
 

@@ -24,10 +24,17 @@ struct Incoming {
   std::span<std::byte> bytes;
 };
 
+/// A message of this rank's to itself.
+struct OwnMessage {
+  std::span<const std::byte> from;
+  std::byte* to = nullptr;
+};
+
 /// What a send, a recv, or both at once move.
 struct Messages {
   std::optional<Outgoing> out;
   std::optional<Incoming> in;
+  std::optional<OwnMessage> own;
 };
 
 /// Messages on their way, which need no schedule. An empty one is there when its call has been

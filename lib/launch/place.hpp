@@ -19,10 +19,6 @@ struct LauncherClaim {
 /// Reads the launcher's variables. Throws Error{usage} that names a variable which holds no number.
 [[nodiscard]] LauncherClaim read_launcher(const EnvironmentMap& environment);
 
-/// True if an MPI launcher started this process, so that MPI_Init will find other ranks (or, under
-/// srun, may).
-[[nodiscard]] bool started_by_mpi_launcher(const EnvironmentMap& environment);
-
 struct Place {
   int rank = 0;
   int size = 1;

@@ -193,7 +193,7 @@ InitChoice choose_init(const EnvironmentMap& environment, const Words& words) {
     return choice;
   }
   const auto claims = all_claims(environment, words);
-  const InitChoice store{.init = Init::store, .url = "env://"};
+  InitChoice store{.init = Init::store, .url = "env://"};
   if (claims.empty()) {
     return {.init = started_by_mpi_launcher(environment) ? Init::mpi : Init::alone};
   }

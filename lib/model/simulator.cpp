@@ -46,7 +46,7 @@ Simulator::Simulator(const Machine& machine, const Actors& actors, double elemen
                             ranks_of_host[static_cast<std::size_t>(host)]);
   }
   latest_.resize(count);
-  core_free_.resize(static_cast<std::size_t>(hosts_ * cores));
+  core_free_.resize(static_cast<std::size_t>(hosts_) * static_cast<std::size_t>(cores));
   line_.resize(static_cast<std::size_t>(hosts_));
   waiting_.resize(static_cast<std::size_t>(hosts_));
   link_busy_.resize(static_cast<std::size_t>(hosts_));

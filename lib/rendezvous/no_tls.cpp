@@ -25,6 +25,7 @@ TlsContext::TlsContext() {
 TlsContext::~TlsContext() = default;
 
 // Never called: there is no context to call it with.
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the one of tls.cpp keeps it
 Tls::Tls(std::shared_ptr<const TlsContext>, int, Side, std::span<const std::byte, key_bytes>,
          Settings)
     : parts_(std::make_unique<Parts>()) {}

@@ -15,6 +15,7 @@ constexpr std::size_t most_interfaces = 100;  // more than a card holds are not 
 
 std::vector<launch::Place> find_places(const std::vector<Card>& cards) {
   std::vector<std::string> identities;
+  identities.reserve(cards.size());
   for (const auto& card : cards) identities.push_back(card.host.identity);
   return launch::find_places(identities);
 }

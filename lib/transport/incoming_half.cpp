@@ -67,7 +67,10 @@ Receipt IncomingHalf::try_receive(const CallContext& call, std::span<std::byte> 
   if (!ring.starts_with(header)) return Receipt::refused;
   ring.consume(frame_header_bytes);
   const std::array<iovec, 1> part{{{bytes.data(), size}}};
-  ring.read(part);
+  if (ring.read(part) != size) {
+    fail("the peer has taken back what it sent");
+    return Receipt::refused;
+  }
   return_credit(size);
   wire_.wake_peer();
   return Receipt::taken;

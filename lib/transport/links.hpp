@@ -48,7 +48,7 @@ class Links {
   virtual void post(SendRequest& request) = 0;
   virtual void post(RecvRequest& request) = 0;
   /// Sends a whole message without a request, where it can leave at once. Else false, and nothing
-  /// has happened.
+  /// has left.
   virtual bool try_send(int, const CallContext&, std::span<const std::byte>) { return false; }
   /// The other side of that; `call` is the sender's, as it must be to fit.
   virtual Receipt try_receive(int, const CallContext&, std::span<std::byte>) {
@@ -67,6 +67,8 @@ class Links {
   /// Whether progress() may spin for a moment before it sleeps: not where the program computes
   /// meanwhile and needs the core.
   virtual void allow_spinning(bool) {}
+  /// The caller has waited in vain already: where nothing moves next, progress() sleeps at once.
+  virtual void spin_no_more() {}
   /// Moves what can be moved now; if nothing can, waits for at most `limit` until something may.
   /// True if anything moved.
   virtual bool progress(std::chrono::nanoseconds limit) = 0;

@@ -54,18 +54,19 @@ void OutgoingHalf::post(SendRequest& request) {
 
 bool OutgoingHalf::try_send(const CallContext& call, std::span<const std::byte> bytes) {
   const auto size = bytes.size();
-  if (!wire_.has_rings() || is_over() || current_ || streams_.size() != 0 || most_written_ != 0 ||
-      size == 0 || size > std::min(eager_bytes_, most_bytes_at_once)) {
+  if (!wire_.has_rings() || most_written_ != 0 || size == 0 ||
+      size > std::min(eager_bytes_, most_bytes_at_once)) {
     return false;
   }
   if (credit_ < size && wire_.has_input()) read();
+  if (is_over() || current_ || streams_.size() != 0) return false;
   wire_.align_output();
   if (credit_ < size || !wire_.has_room(frame_header_bytes + size)) return false;
   auto header =
       encode({.kind = FrameKind::eager, .payload = static_cast<std::uint32_t>(size), .call = call});
   const std::array<iovec, 2> parts{
       {{header.data(), header.size()}, {const_cast<std::byte*>(bytes.data()), size}}};
-  // A peer that is gone the request finds out.
+  // A request finds out that the peer is gone.
   if (wire_.write(parts) < 0) return false;
   credit_ -= size;
   return true;

@@ -30,7 +30,7 @@ class OutgoingHalf {
 
   void post(SendRequest& request);
   /// Sends a short message into a ring, where nothing else of this half is on its way and the
-  /// receiver need not be asked. Else false, and nothing has happened.
+  /// receiver need not be asked. Else false, and nothing has left.
   bool try_send(const CallContext& call, std::span<const std::byte> bytes);
   void finish(const StreamKey& key);
   /// Forgets all requests, whose memory may be gone; nothing is moved any more.

@@ -33,6 +33,7 @@ std::size_t RingWriter::write(std::span<const iovec> parts, bool streaming) {
   const auto begin = written_;
   std::size_t wanted = 0;
   for (const auto& part : parts) wanted += part.iov_len;
+  if (take_ && written_ + wanted > length_) grow(wanted);
   const auto limit = has_room(wanted) ? begin + wanted : read_ + length_;
   std::size_t hidden = 0;
   for (const auto& part : parts) {
@@ -73,8 +74,9 @@ std::size_t RingReader::length() const {
 
 std::span<const std::byte> RingReader::peek() const {
   const auto there = available();
-  const auto at = place();
-  return bytes_.subspan(at, std::min(there, length() - at));
+  const auto ring = bytes_.first(length());
+  const auto at = static_cast<std::size_t>(read_ & (ring.size() - 1));
+  return ring.subspan(at, std::min(there, ring.size() - at));
 }
 
 bool RingReader::starts_with(std::span<const std::byte> bytes) const {

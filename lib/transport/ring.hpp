@@ -39,8 +39,8 @@ class RingWriter {
   RingWriter(RingState& state, std::span<std::byte> bytes, std::size_t taken, TakeMemory take)
       : state_(&state), bytes_(bytes), length_(taken), take_(std::move(take)) {}
 
+  /// In the memory that there is.
   [[nodiscard]] bool has_room(std::size_t bytes = 1) {
-    if (take_ && written_ + bytes > length_) grow(bytes);
     return written_ + bytes <= read_ + length_ || written_ + bytes <= limit_seen_anew();
   }
   /// Goes on at the next line, as the reader must: what fits into one comes by one fetch.
@@ -74,7 +74,7 @@ class RingReader {
   /// Goes on where the writer's align() did.
   void align() { read_ = next_line(read_); }
   /// Has the next line on its way while the writer's counter is looked at, and not after it.
-  void prefetch() const { __builtin_prefetch(bytes_.data() + place()); }
+  void prefetch() const { __builtin_prefetch(bytes_.data() + (read_ & (length() - 1))); }
   /// What is there without a seam: all of it, or all up to the end of the memory.
   [[nodiscard]] std::span<const std::byte> peek() const;
   /// Whether these bytes are the next, of which there are as many.

@@ -162,12 +162,13 @@ void TcpLinks::post(RecvRequest& request) {
 
 bool TcpLinks::try_send(int to, const CallContext& call, std::span<const std::byte> bytes) {
   const auto found = outgoing_.find(to);
-  return found != outgoing_.end() && found->second.try_send(call, bytes);
+  if (found == outgoing_.end() || is_to_drop_links()) return false;
+  return found->second.try_send(call, bytes);
 }
 
 Receipt TcpLinks::try_receive(int from, const CallContext& call, std::span<std::byte> bytes) {
   const auto found = incoming_.find(from);
-  if (found == incoming_.end()) return Receipt::refused;
+  if (found == incoming_.end() || is_to_drop_links()) return Receipt::refused;
   const auto receipt = found->second.try_receive(call, bytes);
   if (receipt == Receipt::taken) is_idle_ = false;
   return receipt;
@@ -345,6 +346,11 @@ TcpLinks::Found TcpLinks::look(std::chrono::nanoseconds limit) {
     }
   }
   return moved ? Found::data : Found::a_bell;
+}
+
+bool TcpLinks::is_to_drop_links() const {
+  return settings_.faults != nullptr &&
+         (settings_.faults->has_link_to_drop() || !links_to_drop_.empty());
 }
 
 /// A fault on purpose. What stands is shut in both directions; what does not stand yet, as soon as

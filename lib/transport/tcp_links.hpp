@@ -43,6 +43,10 @@ class TcpLinks final : public Links {
   void finish_received(const StreamKey& key, int from) override;
   void abandon() override;
   void allow_spinning(bool allowed) override { may_spin_ = allowed; }
+  void spin_no_more() override {
+    is_idle_ = true;
+    idle_since_ = {};
+  }
   bool progress(std::chrono::nanoseconds limit) override;
   [[nodiscard]] LinkState state(int peer, bool receiving) const override;
 
@@ -51,6 +55,7 @@ class TcpLinks final : public Links {
   IncomingHalf& incoming(int peer);
   void take_connections();
   void drop_link_if_due();
+  [[nodiscard]] bool is_to_drop_links() const;
   void watch(int fd, int peer, bool is_outgoing);
   template <class Half>
   void update_watch(Half& half, int peer, bool is_outgoing);

@@ -83,6 +83,24 @@ TEST_CASE("an abort reaches a rank that waits for a message and one that sends a
   check_aborted(reports, 1);
 }
 
+TEST_CASE("after an abort a rank receives nothing any more, not even what has come before") {
+  const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator({.timeout = 10s});
+    int value = rank.rank();
+    // The link's first message takes another way.
+    for (int i = 0; i < 3; ++i) {
+      if (rank.rank() == 1) communicator.send(std::span(&value, 1), 0);
+      if (rank.rank() == 0) communicator.recv(std::span(&value, 1), 1);
+    }
+    if (rank.rank() == 1) communicator.send(std::span(&value, 1), 0);
+    communicator.barrier();
+    if (rank.rank() == 0) communicator.abort(reason);
+    communicator.recv(std::span(&value, 1), 1 - rank.rank());
+    return "received all the same";
+  });
+  check_aborted(reports, 0);
+}
+
 TEST_CASE("two ranks that abort at once: all are told the same") {
   const auto reports = run_ranks(4, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 10s});

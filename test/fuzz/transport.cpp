@@ -34,8 +34,8 @@ class Inspector final : public transport::CallInspector {
 };
 
 /// Frames out of a terse form, so that the fuzzer need not find out 56 bytes at once: kind and
-/// sequence, position, payload; or, after a 0xFF, raw bytes.
-Bytes frames_from(Input input) {
+/// sequence, position, payload; or, after a 0xFF, raw bytes. As they lie in a ring, if `by_ring`.
+Bytes frames_from(Input input, bool by_ring = false) {
   Bytes wire;
   ByteReader reader(input);
   while (reader.ok() && !reader.at_end() && wire.size() < most_input) {
@@ -55,6 +55,7 @@ Bytes frames_from(Input input) {
     const auto payload = reader.get<std::uint16_t>() % 2048U;
     frame.payload = payload;
     const auto header = encode(frame);
+    if (by_ring) wire.resize(transport::next_line(wire.size()));
     wire.insert(wire.end(), header.begin(), header.end());
     // Sometimes less than what it says.
     const auto sent = (kind & 0x80U) != 0 ? payload / 2 : payload;
@@ -103,6 +104,7 @@ class Sender {
     wire_ = transport::LinkWire::dialed(std::move(socket),
                                         std::make_unique<transport::LinkMemory>(map(0), 0, 1));
     memory_ = std::make_unique<transport::LinkMemory>(map(1), 0, 1);
+    ring_ = memory_->forth().state;
   }
 
   /// The receiver's end.
@@ -117,18 +119,22 @@ class Sender {
     (void)wire_.write(part);
   }
   void close() { wire_ = {}; }
+  /// Says that the ring is so long, which may be a lie.
+  void say_length(std::uint64_t length) const { ring_->length.store(length); }
 
  private:
   bool by_ring_;
   SocketPair sockets_;
   transport::LinkWire wire_;
   std::unique_ptr<transport::LinkMemory> memory_;
+  transport::RingState* ring_ = nullptr;
 };
 
 void receive(Input input, bool by_ring) {
-  if (input.empty()) return;
+  if (input.size() < 2) return;
   const auto choice = std::to_integer<unsigned>(input[0]);
-  const auto bytes = frames_from(input.subspan(1));
+  const auto ring_choice = std::to_integer<unsigned>(input[1]);
+  const auto bytes = frames_from(input.subspan(by_ring ? 2 : 1), by_ring);
   Inspector inspector((choice & 1U) != 0);
   transport::IncomingHalf half(0, eager, inspector);
   Sender peer(by_ring);
@@ -158,6 +164,14 @@ void receive(Input input, bool by_ring) {
   if ((choice & 64U) != 0) connect();
   const auto cut = (choice & 4U) != 0 ? bytes.size() / 2 : bytes.size();
   peer.write(std::span(bytes).first(cut));
+  if (by_ring && (ring_choice & 1U) != 0) peer.say_length(std::uint64_t{1} << (ring_choice >> 2U));
+  std::array<std::byte, 100> at_once{};
+  if ((ring_choice & 2U) != 0) {
+    auto call = message(Operation::send, 1);
+    (void)half.try_receive(call, at_once);
+    call = collective(1);
+    (void)half.try_receive(call, std::span(at_once).first(1 + cut % at_once.size()));
+  }
   while (half.read()) {
   }
   if ((choice & 2U) == 0) post_all();

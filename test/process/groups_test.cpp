@@ -129,6 +129,46 @@ TEST_CASE("two threads use two communicators at once") {
   CHECK(trouble(reports) == "");
 }
 
+TEST_CASE("two threads send short messages on two communicators at once") {
+  const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
+    auto& world = rank.communicator({.timeout = 20s});
+    auto twin = world.duplicate();
+    const int peer = 1 - rank.rank();
+    const auto work = [&](Communicator& communicator, int salt) {
+      for (int i = 0; i < 3000; ++i) {
+        // Of all lengths that go at once, and some that don't.
+        const auto count = static_cast<std::size_t>(1 + (i * 37 + salt) % 3000);
+        const std::vector<int> out(count, 10 * i + rank.rank() + salt);
+        std::vector<int> in(count);
+        if (i % 3 == 0) {
+          communicator.send_recv(out, peer, in, peer);
+        } else if ((i % 3 == 1) == (rank.rank() == 0)) {
+          communicator.send(out, peer);
+          communicator.recv_async(in, peer).wait();
+        } else {
+          communicator.recv(in, peer);
+          communicator.send(out, peer);
+        }
+        expect(in == std::vector<int>(count, 10 * i + peer + salt), "WRONG DATA");
+      }
+    };
+    std::exception_ptr trouble_there;
+    std::thread other([&] {
+      try {
+        work(twin, 100);
+      } catch (...) {
+        trouble_there = std::current_exception();
+      }
+    });
+    work(world, 7);
+    other.join();
+    if (trouble_there) std::rethrow_exception(trouble_there);
+    world.finalize();
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
 TEST_CASE("different calls in a part are found, and all ranks of the job hear of it") {
   const auto reports = run_ranks(4, [](Rank& rank) -> std::string {
     auto& world = rank.communicator({.timeout = 10s});

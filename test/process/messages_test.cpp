@@ -185,6 +185,14 @@ TEST_CASE("send_recv of different counts, with oneself, and of nothing") {
         const auto least = std::min(out.count(), own.count());
         communicator.send_recv(std::span(out.data(), least), rank.rank(),
                                std::span(own.data(), least), rank.rank());
+        Buffer<std::uint8_t> started(1000);
+        communicator
+            .send_recv_async(std::span(out.data(), least), rank.rank(),
+                             std::span(started.data(), least), rank.rank())
+            .wait();
+        for (const auto* const copy : {own.data(), started.data()}) {
+          expect(std::equal(copy, copy + least, out.data()), "WRONG DATA from oneself");
+        }
       }
       communicator.finalize();
       return "done";
