@@ -111,7 +111,7 @@ void add_machine(CLI::App& command, Options& options) {
   add_time(command, "--latency", options.costs.link_latency,
            "from a send to the end of its receive on another host, no bytes (default 30us)");
   add_time(command, "--host-latency", options.costs.host_latency,
-           "the same inside a host (default 10us)");
+           "the same inside a host (default 1us)");
   add_time(command, "--message-cost", options.costs.message_cost,
            "processor time of a message at each end (default 3us)");
   add_rate(command, "--copy-rate", options.costs.copy_rate, "a core's copying (default 5)");

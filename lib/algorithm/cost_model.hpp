@@ -15,7 +15,7 @@ struct CostModel {
   /// headers of the network take.
   double link_rate = 1.17e9;
   /// As link_latency, between ranks of one host.
-  double host_latency = 10e-6;
+  double host_latency = 1e-6;
   /// One processor core copies so fast, from one of a rank's buffers into another.
   double copy_rate = 5e9;
   /// One core adds up so fast: bytes of the result.
