@@ -16,6 +16,21 @@ int sum_of(Communicator& communicator, int mine) {
   return value[0];
 }
 
+template <class Here, class There>
+void in_two_threads(Here here, There there) {
+  std::exception_ptr trouble_there;
+  std::thread other([&] {
+    try {
+      there();
+    } catch (...) {
+      trouble_there = std::current_exception();
+    }
+  });
+  here();
+  other.join();
+  if (trouble_there) std::rethrow_exception(trouble_there);
+}
+
 }  // namespace
 
 TEST_CASE("split: each color sums its own members, ordered by key") {
@@ -112,17 +127,7 @@ TEST_CASE("two threads use two communicators at once") {
         expect(data.front() == 3 + 3 * salt && data.back() == data.front(), "WRONG DATA");
       }
     };
-    std::exception_ptr trouble_there;
-    std::thread other([&] {
-      try {
-        work(twin, 100);
-      } catch (...) {
-        trouble_there = std::current_exception();
-      }
-    });
-    work(world, 7);
-    other.join();
-    if (trouble_there) std::rethrow_exception(trouble_there);
+    in_two_threads([&] { work(world, 7); }, [&] { work(twin, 100); });
     world.finalize();
     return "done";
   });
@@ -152,17 +157,7 @@ TEST_CASE("two threads send short messages on two communicators at once") {
         expect(in == std::vector<int>(count, 10 * i + peer + salt), "WRONG DATA");
       }
     };
-    std::exception_ptr trouble_there;
-    std::thread other([&] {
-      try {
-        work(twin, 100);
-      } catch (...) {
-        trouble_there = std::current_exception();
-      }
-    });
-    work(world, 7);
-    other.join();
-    if (trouble_there) std::rethrow_exception(trouble_there);
+    in_two_threads([&] { work(world, 7); }, [&] { work(twin, 100); });
     world.finalize();
     return "done";
   });

@@ -13,28 +13,19 @@ namespace {
 
 constexpr std::size_t eager_bytes = std::size_t{64} << 10;
 
-/// Both halves of a link that has rings, in one thread.
+/// A link that has rings.
 struct Link {
   Host host;
-  Witness at_sender;
-  Witness at_receiver;
-  OutgoingHalf out{1, eager_bytes, at_sender};
-  IncomingHalf in{0, eager_bytes, at_receiver};
+  Wire wire;
+  OutgoingHalf& out = wire.out;
+  IncomingHalf& in = wire.in;
+  Witness& at_receiver = wire.at_receiver;
 
-  explicit Link(bool with_memory = true) {
-    out.connect(host.dial(with_memory));
-    in.connect(host.accept());
+  explicit Link(bool with_memory = true)
+      : wire(eager_bytes, host.dial(with_memory), host.accept()) {
     in.read();
   }
-  void pump() {
-    bool moved = true;
-    while (moved) {
-      moved = out.write();
-      moved |= in.read();
-      moved |= in.write();
-      moved |= out.read();
-    }
-  }
+  void pump() { wire.pump(); }
 };
 
 CallContext sent(std::uint64_t sequence, std::size_t count, std::uint32_t tag = 0) {

@@ -104,7 +104,8 @@ struct Receiving {
   Receiving& operator=(const Receiving&) = delete;
 };
 
-/// Both halves of a link from rank 0 to rank 1, over a real socket, in one thread.
+/// Both halves of a link from rank 0 to rank 1, in one thread: over a real socket, if not said
+/// otherwise.
 struct Wire {
   std::size_t eager_bytes;
   Witness at_sender;
@@ -116,6 +117,11 @@ struct Wire {
     SocketPair pair(buffer_bytes);
     out.connect(rendezvous::Wire::plain(std::move(pair.one)));
     in.connect(rendezvous::Wire::plain(std::move(pair.other)));
+  }
+
+  Wire(std::size_t eager, LinkWire senders, LinkWire receivers) : eager_bytes(eager) {
+    out.connect(std::move(senders));
+    in.connect(std::move(receivers));
   }
 
   void pump() {
