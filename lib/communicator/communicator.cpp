@@ -159,8 +159,7 @@ void Communicator::abort(const std::string& reason) noexcept {
         {.code = ErrorCode::aborted,
          .culprits = {self},
          .sentence = fmt::format("{} has ended the job: {}", peers.describe(self), reason),
-         .origin = self},
-        std::chrono::milliseconds(500));
+         .origin = self});
     state_->job->log.info(error.sentence());
   } catch (const std::exception& error) {
     state_->job->log.warning(fmt::format("abort() failed: {}", error.what()));

@@ -257,8 +257,7 @@ void HostBackend::end_failed(const CallSignature& call, std::uint64_t ticket,
        .culprits = {peers.rank()},
        .sentence = fmt::format("{}: {} failed: {}", peers.describe(peers.rank()), describe(call),
                                error.what()),
-       .origin = peers.rank()},
-      std::chrono::milliseconds(500)));
+       .origin = peers.rank()}));
   history_->end(ticket);
 }
 
@@ -323,8 +322,7 @@ void HostBackend::require_all_received(const CallSettings& settings) {
                  "{} has sent {} messages to {}, which has received {} of them: "
                  "each send needs its recv",
                  peers.describe(from), due[peer], peers.describe(peers.rank()), received[peer]),
-             .origin = peers.rank()},
-            std::chrono::milliseconds(500))
+             .origin = peers.rank()})
         .in(describe(CallSignature{.operation = Operation::finalize}),
             history_->activity().sequence);
   }

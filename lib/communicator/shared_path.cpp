@@ -16,7 +16,6 @@ namespace {
 constexpr int most_spins = 2000;
 // A short wait is over soonest without pauses; a longer one leaves the core's other half in peace.
 constexpr int spins_without_pause = 50;
-constexpr std::chrono::microseconds longest_yielding{200};
 
 std::vector<int> local_ranks_of(const control::Plane& plane, const control::Group& group) {
   std::vector<int> result;

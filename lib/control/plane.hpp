@@ -77,7 +77,10 @@ class Plane {
   void report(const Finding& finding);
   /// report(), then waits for the verdict, `limit` at most, and returns it as an error; without
   /// one, the finding itself.
-  [[nodiscard]] Error report_and_wait(const Finding& finding, std::chrono::milliseconds limit);
+  [[nodiscard]] Error report_and_wait(const Finding& finding,
+                                      std::chrono::milliseconds limit = verdict_limit);
+  /// A verdict takes some tens of milliseconds, where the ranks that agree on it answer.
+  static constexpr std::chrono::milliseconds verdict_limit{500};
   /// Sends the own latest calls in a communicator to `peer`, which will report where they differ
   /// from its own.
   void compare_calls_with(int peer, std::uint32_t communicator);

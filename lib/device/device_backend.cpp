@@ -12,8 +12,6 @@
 namespace tutti::device {
 namespace {
 
-constexpr std::chrono::milliseconds late_verdict_limit{500};
-
 void require_settings(const CallSettings& settings) {
   if (settings.tag == 0 && settings.algorithm.empty()) return;
   throw Error(ErrorCode::usage,
@@ -37,8 +35,7 @@ DeviceBackend::DeviceBackend(Parts parts)
       watch_({.failed = [this] { return plane_.failed(); },
               .late =
                   [this](std::chrono::nanoseconds timeout) {
-                    static_cast<void>(
-                        plane_.report_and_wait(find_late(timeout), late_verdict_limit));
+                    static_cast<void>(plane_.report_and_wait(find_late(timeout)));
                   },
               .abort = [this] { session_->abort(); },
               .stuck =
@@ -220,7 +217,7 @@ bool DeviceBackend::wait(Look look, Deadline limit, Deadline deadline,
       if (plane_.failed()) throw verdict();
       session_->check_async();
       if (deadline.expired()) {
-        throw plane_.report_and_wait(find_late(timeout), late_verdict_limit);
+        throw plane_.report_and_wait(find_late(timeout));
       }
       if (limit.expired()) return false;
     }

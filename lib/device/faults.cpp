@@ -5,11 +5,7 @@
 #include "device/inventory.hpp"
 
 namespace tutti::device {
-namespace {
-
-constexpr std::chrono::milliseconds verdict_limit{500};
-
-}  // namespace
+namespace {}  // namespace
 
 void Faults::fail(const std::string& doing, const std::string& reason) const {
   if (plane_.failed()) throw plane_.verdict_error();
@@ -18,8 +14,7 @@ void Faults::fail(const std::string& doing, const std::string& reason) const {
       {.code = ErrorCode::system,
        .culprits = {peers.rank()},
        .sentence = fmt::format("{}: {} failed: {}", peers.describe(peers.rank()), doing, reason),
-       .origin = peers.rank()},
-      verdict_limit);
+       .origin = peers.rank()});
 }
 
 void Faults::fail(CudaResult result, const char* doing) const {

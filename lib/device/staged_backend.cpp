@@ -13,7 +13,6 @@ namespace tutti::device {
 namespace {
 
 constexpr std::chrono::seconds leave_limit{1};
-constexpr std::chrono::milliseconds verdict_limit{500};
 
 DeviceAddress number(const void* address) {
   return reinterpret_cast<DeviceAddress>(address);
@@ -90,8 +89,7 @@ void StagedBackend::wait(Look look, Deadline deadline, const char* doing,
          .culprits = {peers.rank()},
          .sentence = fmt::format("{}: {} was not done after {:g} s", peers.describe(peers.rank()),
                                  doing, std::chrono::duration<double>(timeout).count()),
-         .origin = peers.rank()},
-        verdict_limit);
+         .origin = peers.rank()});
   }
 }
 

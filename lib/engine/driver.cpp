@@ -1,7 +1,6 @@
 #include "engine/driver.hpp"
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <algorithm>
 #include <utility>
 
@@ -17,14 +16,7 @@ constexpr std::chrono::milliseconds nap{100};
 // The same where something else wants to be driven meanwhile.
 constexpr std::chrono::microseconds nap_between_looks{100};
 // A broken data link alone proves no death: the control plane gets this long to say who died.
-constexpr std::chrono::seconds verdict_limit{2};
-constexpr std::chrono::milliseconds late_verdict_limit{500};
-// For a short message a rank looks so often, some 15 µs, before it makes a task of it, which may
-// sleep. Where ranks share cores it looks once a turn and gives its core away, which whoever sends
-// may need; where others compute a turn takes long, and sleeping is better.
-constexpr int most_turns = 16;
-constexpr int looks_with_own_core = 64;
-constexpr std::chrono::microseconds longest_yielding{200};
+constexpr std::chrono::seconds wait_for_verdict{2};
 
 Error in_call(Error error, const Task& task) {
   return error.in(describe(task.late.call), task.late.sequence);
@@ -49,40 +41,6 @@ void Driver::run(Task& task) {
   }
   lock.unlock();
   if (task.error) std::rethrow_exception(task.error);
-}
-
-bool Driver::try_at_once(Messages& messages) {
-  using Clock = std::chrono::steady_clock;
-  if (messages.own) return false;
-  const int looks_in_a_row = shares_cores_ ? 1 : looks_with_own_core;
-  Clock::time_point begun;
-  for (int i = 0; i < most_turns; ++i) {
-    {
-      const Lock lock(mutex_);
-      // After a verdict nothing passes any more.
-      if (plane_.failed() || driving_ || has_tasks()) return false;
-      if (messages.out) {
-        const auto& out = *messages.out;
-        if (!links_.try_send(out.to, out.call, out.bytes)) return false;
-        messages.out.reset();
-      }
-      for (int j = 0; messages.in && j < looks_in_a_row; ++j) {
-        const auto& in = *messages.in;
-        const auto receipt = links_.try_receive(in.from, in.senders_call, in.bytes);
-        if (receipt == transport::Receipt::refused) return false;
-        if (receipt == transport::Receipt::taken) messages.in.reset();
-      }
-      if (!messages.in) return true;
-      if (i > 0 && shares_cores_ && Clock::now() - begun > longest_yielding) {
-        links_.spin_no_more();
-        return false;
-      }
-    }
-    if (!shares_cores_) continue;
-    if (i == 0) begun = Clock::now();
-    ::sched_yield();
-  }
-  return false;
 }
 
 void Driver::make_helper() {
@@ -155,8 +113,7 @@ void Driver::leave(const control::Group& group, std::chrono::nanoseconds limit) 
          .sentence = fmt::format("{} destroyed a communicator while its {} (call {}) was in flight",
                                  peers.describe(peers.rank()), describe(task->late.call),
                                  task->late.sequence),
-         .origin = peers.rank()},
-        late_verdict_limit));
+         .origin = peers.rank()}));
   }
 }
 
@@ -345,8 +302,7 @@ void Driver::tell(const Task& culprit, const std::exception_ptr& error) {
        .culprits = {peers.rank()},
        .sentence = fmt::format("{}: {} failed: {}", peers.describe(peers.rank()),
                                describe(culprit.late.call), reason),
-       .origin = peers.rank()},
-      late_verdict_limit));
+       .origin = peers.rank()}));
 }
 
 void Driver::look_for_trouble(bool moved) {
@@ -357,16 +313,15 @@ void Driver::look_for_trouble(bool moved) {
       if (advance(*task)) continue;
       const auto finding = find_late(plane_, task->late, awaited(*task));
       if (plane_.failed()) throw in_call(plane_.verdict_error(), *task);
-      fail(finding, *task, late_verdict_limit);
+      fail(finding, *task);
     }
     if (!moved) check_peers(*task);
   }
   current_ = nullptr;
 }
 
-void Driver::fail(const control::Finding& finding, const Task& task,
-                  std::chrono::milliseconds limit) {
-  throw in_call(plane_.report_and_wait(finding, limit), task);
+void Driver::fail(const control::Finding& finding, const Task& task) {
+  throw in_call(plane_.report_and_wait(finding), task);
 }
 
 void Driver::check_peers(Task& task) {
@@ -402,7 +357,7 @@ void Driver::fail_departed(int peer, const Task& task) {
                                 peers.describe(peers.rank()), describe(task.late.call),
                                 peers.describe(peer)),
         .origin = peers.rank()},
-       task, late_verdict_limit);
+       task);
 }
 
 void Driver::check_peer(Task& task, const Awaited& awaited, bool departed_before) {
@@ -420,14 +375,14 @@ void Driver::check_peer(Task& task, const Awaited& awaited, bool departed_before
   if (!over) return;
   const auto now = std::chrono::steady_clock::now();
   if (!task.broken_since) task.broken_since = now;
-  if (now - *task.broken_since < verdict_limit) return;
+  if (now - *task.broken_since < wait_for_verdict) return;
   fail({.code = ErrorCode::system,
         .culprits = {peer},
         .sentence = fmt::format("{} can't {} {}: {}", peers.describe(peers.rank()),
                                 receiving ? "receive from" : "send to", peers.describe(peer),
                                 state.failure),
         .origin = peers.rank()},
-       task, late_verdict_limit);
+       task);
 }
 
 }  // namespace tutti::engine

@@ -81,8 +81,7 @@ class Driver {
   void check_members(Task& task);
   [[noreturn]] void fail_departed(int peer, const Task& task);
   void check_peer(Task& task, const Awaited& awaited, bool departed_before);
-  [[noreturn]] void fail(const control::Finding& finding, const Task& task,
-                         std::chrono::milliseconds limit);
+  [[noreturn]] void fail(const control::Finding& finding, const Task& task);
   void complete(Task& task);
   void close(Task& task);
   void fail_all();

@@ -4,15 +4,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/pause.hpp"
 #include "engine/driver.hpp"
 
 namespace tutti::engine {
 namespace {
 
-// Calls through shared memory: how long whoever drives gives its core away before it sleeps; how
-// long it sleeps at most before it looks for a verdict; and where calls over links are on their
-// way, too, before it looks after those.
-constexpr std::chrono::microseconds shared_yield_time{200};
+// Calls through shared memory: how long whoever drives sleeps at most before it looks for a
+// verdict; and where calls over links are on their way, too, before it looks after those.
 constexpr std::chrono::milliseconds shared_nap{10};
 constexpr std::chrono::microseconds mixed_nap{100};
 
@@ -30,7 +29,7 @@ bool Driver::progress(std::chrono::nanoseconds longest) {
   // computes and needs the core.
   const auto now = std::chrono::steady_clock::now();
   if (!idle_since_) idle_since_ = now;
-  if (!helper_drives_ && now - *idle_since_ < shared_yield_time) {
+  if (!helper_drives_ && now - *idle_since_ < longest_yielding) {
     ::sched_yield();
     return false;
   }
@@ -67,7 +66,7 @@ void Driver::check_members(Task& task) {
     task.has_met_stranger = true;
     plane_.compare_calls_with(task.late.group->world_of(stranger), task.late.group->id);
   }
-  if (!idle_since_ || std::chrono::steady_clock::now() - *idle_since_ < shared_yield_time) return;
+  if (!idle_since_ || std::chrono::steady_clock::now() - *idle_since_ < longest_yielding) return;
   const auto all = awaited(task);
   for (const auto& [peer, receiving] : all) {
     if (!plane_.has_departed(peer)) continue;

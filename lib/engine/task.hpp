@@ -43,7 +43,7 @@ struct Task {
   Memory memory;
   std::vector<std::byte> scratch;    ///< empty where `memory` has the scratch of somebody else
   transport::CallContext call;       ///< of a collective
-  std::optional<Messages> messages;  ///< else
+  std::optional<Messages> messages;  ///< then there is no `call`, schedule or execution
   std::uint64_t ticket = 0;          ///< of the call in `history`
   std::optional<Division> division;
   /// A call through shared memory has no schedule and no streams.

@@ -57,8 +57,8 @@ Receipt IncomingHalf::try_receive(const CallContext& call, std::span<std::byte> 
       size > std::min(eager_bytes_, most_bytes_at_once)) {
     return Receipt::refused;
   }
+  wire_.begin_frame_in();
   auto& ring = wire_.input();
-  ring.align();
   ring.prefetch();
   if (ring.available() < frame_header_bytes + size) return Receipt::awaited;
   // Only if it is to the last byte what is expected: all else the request sees to.
@@ -209,7 +209,7 @@ bool IncomingHalf::settle() {
 /// Reads a header, or a piece of the payload, where it lies.
 std::size_t IncomingHalf::take_from_ring() {
   auto& ring = wire_.input();
-  if (!frame_) ring.align();
+  if (!frame_) wire_.begin_frame_in();
   const auto there = ring.available();
   if (!frame_ && there >= frame_header_bytes) {
     FrameHeader header;

@@ -27,7 +27,8 @@ class IncomingHalf {
 
   void post(RecvRequest& request);
   /// Takes a short message out of a ring, where it is the next there, whole, and nothing else of
-  /// this half is on its way. Else nothing has happened. `call` is the sender's.
+  /// this half is on its way. Else nothing has happened, but where the peer has taken bytes back,
+  /// which fails the link. `call` is the sender's.
   Receipt try_receive(const CallContext& call, std::span<std::byte> bytes);
   void finish(const StreamKey& key);
   /// Forgets all requests, whose memory may be gone; nothing is moved any more.

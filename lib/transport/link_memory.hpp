@@ -33,8 +33,8 @@ class LinkMemory {
   /// Of `forth` only so much has memory at first: jobs say a goodbye over links that they need for
   /// nothing else.
   static constexpr std::size_t first_bytes = std::size_t{32} << 10;
-  /// By the sender: twice as much, of which the first half is there. False where there is none,
-  /// which is told.
+  /// By the sender: memory for so many bytes in all, half of which have it. False where there is
+  /// none, which is told.
   [[nodiscard]] bool take_forth(std::size_t bytes) const;
 
   [[nodiscard]] Ring forth() const;

@@ -42,11 +42,18 @@ class LinkWire {
   /// Takes the first byte if it has come. False where it was a wrong one, or the peer is gone.
   [[nodiscard]] bool settle();
 
+  /// Between frames of what the dialer sends: in a ring each begins on a line of its own.
+  void begin_frame_out() {
+    if (has_rings_) out_->align();
+  }
+  void begin_frame_in() {
+    if (has_rings_) in_->align();
+  }
+
   [[nodiscard]] bool has_rings() const { return has_rings_; }
   // Only with rings, from here on.
   [[nodiscard]] bool has_input() const { return in_->available() > 0; }
   [[nodiscard]] bool has_room(std::size_t bytes = 1) { return out_->has_room(bytes); }
-  void align_output() { out_->align(); }
   [[nodiscard]] RingReader& input() { return *in_; }
   /// Takes the wake-up bytes that have come, and sees the end of the peer. What it had put into the
   /// ring before can still be read.

@@ -49,9 +49,13 @@ class Links {
   virtual void post(RecvRequest& request) = 0;
   /// Sends a whole message without a request, where it can leave at once. Else false, and nothing
   /// has left.
-  virtual bool try_send(int, const CallContext&, std::span<const std::byte>) { return false; }
+  virtual bool try_send(int /*to*/, const CallContext& /*call*/,
+                        std::span<const std::byte> /*bytes*/) {
+    return false;
+  }
   /// The other side of that; `call` is the sender's, as it must be to fit.
-  virtual Receipt try_receive(int, const CallContext&, std::span<std::byte>) {
+  virtual Receipt try_receive(int /*from*/, const CallContext& /*call*/,
+                              std::span<std::byte> /*bytes*/) {
     return Receipt::refused;
   }
   /// The call is over on this rank: its streams are forgotten. All its requests are done.

@@ -60,7 +60,7 @@ bool OutgoingHalf::try_send(const CallContext& call, std::span<const std::byte> 
   }
   if (credit_ < size && wire_.has_input()) read();
   if (is_over() || current_ || streams_.size() != 0) return false;
-  wire_.align_output();
+  wire_.begin_frame_out();
   if (credit_ < size || !wire_.has_room(frame_header_bytes + size)) return false;
   auto header =
       encode({.kind = FrameKind::eager, .payload = static_cast<std::uint32_t>(size), .call = call});
@@ -156,7 +156,7 @@ bool OutgoingHalf::send_current() {
     std::array<iovec, 2> parts{};
     std::size_t count = 0;
     if (current.header_sent < frame_header_bytes) {
-      if (wire_.has_rings() && current.header_sent == 0) wire_.align_output();
+      if (current.header_sent == 0) wire_.begin_frame_out();
       parts[count++] = {current.header.data() + current.header_sent,
                         frame_header_bytes - current.header_sent};
     }

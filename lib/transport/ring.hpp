@@ -85,10 +85,8 @@ class RingReader {
   std::size_t read(std::span<const iovec> parts);
 
  private:
-  /// Where the next byte is. After a look at how far the writer has come.
-  [[nodiscard]] std::size_t place() const {
-    return static_cast<std::size_t>(read_ & (length() - 1));
-  }
+  /// To be asked for once, after a look at how far the writer has come: it may change, by a writer
+  /// that lies.
   [[nodiscard]] std::size_t length() const;
 
   RingState* state_;

@@ -1,7 +1,5 @@
 #include "transport/tcp_links.hpp"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -13,6 +11,7 @@
 
 #include "base/pause.hpp"
 #include "base/system_error.hpp"
+#include "transport/congestion.hpp"
 
 namespace tutti::transport {
 namespace {
@@ -22,8 +21,6 @@ namespace {
 constexpr std::chrono::microseconds spin_time{50};
 // With more ranks than cores: long enough for a peer that only needs its turn on the core.
 constexpr std::chrono::microseconds shared_spin_time{20};
-// The same where the peer needs no wake-up, which is dearer than a turn on the core.
-constexpr std::chrono::microseconds ring_yield_time{200};
 constexpr std::uint32_t polls_a_look = 16;
 // Before the caller looks at the clock again, which takes as long as some looks at the rings.
 constexpr int ring_polls = 64;
@@ -36,46 +33,6 @@ constexpr std::uint64_t wakeup_token = UINT64_MAX;
 
 constexpr std::uint64_t token(int peer, bool is_outgoing) {
   return static_cast<std::uint64_t>(peer) << 1 | static_cast<std::uint64_t>(is_outgoing);
-}
-
-/// bbr takes a connection that now and then has nothing to send, as those of a ring do between
-/// chunks, for one on a slow link. Where it is only the system's default, the first of these that
-/// this process may use is taken.
-void avoid_bbr(int fd) {
-  std::array<char, 16> name{};
-  socklen_t length = name.size() - 1;
-  if (::getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), &length) != 0) return;
-  if (!std::string_view(name.data()).starts_with("bbr")) return;
-  for (const std::string_view other : {"cubic", "reno"}) {
-    if (::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, other.data(),
-                     static_cast<socklen_t>(other.size())) == 0) {
-      return;
-    }
-  }
-}
-
-void set_congestion(int fd, const std::string& congestion) {
-  if (!congestion.empty() && ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, congestion.data(),
-                                          static_cast<socklen_t>(congestion.size())) != 0) {
-    const int number = errno;
-    throw Error(ErrorCode::usage, "TUTTI_CONGESTION=" + congestion +
-                                      " can't be used here: " + errno_text(number) +
-                                      "; see /proc/sys/net/ipv4/tcp_allowed_congestion_control");
-  }
-}
-
-void tune(int fd, const std::string& congestion) {
-  if (congestion.empty()) avoid_bbr(fd);
-  const int on = 1;
-  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  set_congestion(fd, congestion);
-}
-
-/// Before a link is made, which may be late or never.
-void require_congestion(const std::string& congestion) {
-  if (congestion.empty()) return;
-  const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (socket) set_congestion(socket.get(), congestion);
 }
 
 }  // namespace
@@ -233,7 +190,7 @@ void TcpLinks::take_connections() {
       continue;
     }
     const int fd = arrival.connection.socket.get();
-    tune(fd, settings_.congestion);
+    tune_socket(fd, settings_.congestion);
     if (arrival.dialed_here) {
       auto& half = outgoing(peer);
       half.connect(wire_to(std::move(arrival.connection.socket), peer));
@@ -397,7 +354,7 @@ bool TcpLinks::progress(std::chrono::nanoseconds limit) {
     idle_since_ = now;
   }
   const auto spinning = !settings_.shares_cores ? spin_time
-                        : has_rings             ? ring_yield_time
+                        : has_rings             ? longest_yielding
                                                 : shared_spin_time;
   if (now - idle_since_ < spinning) {
     if (settings_.shares_cores) ::sched_yield();

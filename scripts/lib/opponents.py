@@ -9,6 +9,8 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sizes import bytes_of
+
 ALL = "fan-out,broadcast,all-reduce,reduce,all-gather,reduce-scatter,gather,scatter,all-to-all,send-recv,barrier"
 # Keeps what malloc has got from the kernel: Open MPI allocates its scratch anew at each call.
 HEAP = {"MALLOC_MMAP_THRESHOLD_": "2147483648", "MALLOC_TRIM_THRESHOLD_": "8589934592"}
@@ -29,6 +31,7 @@ class Opponent:
     build: str = "TUTTI_BUILD"  # the variable with the build that links its MPI
     asked_for: bool = False  # only where it is named
     spins: bool = False  # waits without giving its core away: a call takes some time slices where ranks outnumber cores
+    most_bytes_where_it_spins: int = 0  # above, such a call takes seconds; 0: it does not
 
     def conditions(self):
         words = [f"{name}={value}" for name, value in self.environment.items()] + self.options + self.bench
@@ -50,7 +53,8 @@ OPPONENTS = {
     "openmpi5": Opponent("mpi", launcher=f"{PEERS}/openmpi/bin/mpirun", build="TUTTI_OPENMPI5_BUILD"),
     "openmpi5-best": Opponent("mpi", options=YIELD, environment=HEAP, launcher=f"{PEERS}/openmpi/bin/mpirun", build="TUTTI_OPENMPI5_BUILD"),
     "mpich": Opponent("mpi", launcher="mpirun.mpich", build="TUTTI_MPICH_BUILD", spins=True),
-    "mpich5": Opponent("mpi", launcher=f"{PEERS}/mpich/bin/mpirun", build="TUTTI_MPICH5_BUILD", spins=True),
+    "mpich5": Opponent("mpi", launcher=f"{PEERS}/mpich/bin/mpirun", build="TUTTI_MPICH5_BUILD", spins=True,
+                       most_bytes_where_it_spins=64 << 10),
     "gloo": Opponent("gloo"),
     "nccl": Opponent("nccl", environment=NO_NCCL_MULTICAST, bench=["--backend", "nccl"], asked_for=True),
     "nccl-graph": Opponent("nccl", environment=NO_NCCL_MULTICAST, bench=["--backend", "nccl", "--graph"], asked_for=True),
@@ -91,17 +95,33 @@ def placement(launcher, ranks):
     return ["--bind-to", "core"] if ranks <= len(os.sched_getaffinity(0)) else ["--oversubscribe", "--bind-to", "none"]
 
 
+def is_slow(opponent, ranks):
+    return opponent.spins and ranks > len(os.sched_getaffinity(0))
+
+
 def how_often(opponent, ranks, options):
     """As many calls as were asked for; else for how long, but for calls that last for some time slices."""
-    outnumbered = ranks > len(os.sched_getaffinity(0))
-    iterations = options.iterations or (ITERATIONS_OF_SLOW_CALLS if opponent.spins and outnumbered else 0)
+    iterations = options.iterations or (ITERATIONS_OF_SLOW_CALLS if is_slow(opponent, ranks) else 0)
     return ["--iterations", str(iterations)] if iterations else ["--min-time", options.min_time]
 
 
-def run(opponent, ranks, options):
+def sizes_for(name, ranks, options):
+    """Those that end in some minutes; and says which are left out."""
+    opponent = OPPONENTS[name]
+    sizes = options.sizes.split(",")
+    most = opponent.most_bytes_where_it_spins
+    if not most or not is_slow(opponent, ranks):
+        return sizes
+    kept = [size for size in sizes if bytes_of(size) <= most]
+    if left_out := [size for size in sizes if size not in kept]:
+        print(f"{name}: {', '.join(left_out)} with {ranks} ranks: left out, a call takes seconds where ranks outnumber cores", flush=True)
+    return kept
+
+
+def run(opponent, ranks, sizes, options):
     """The report of one run and the command that it came from."""
     command = [opponent.launcher, *placement(opponent.launcher, ranks), *options.mpirun, *opponent.options, "-np", str(ranks),
-               str(tutti_for(opponent)), "bench", *options.ops.split(","), "--sizes", options.sizes, "--type", options.type,
+               str(tutti_for(opponent)), "bench", *options.ops.split(","), "--sizes", ",".join(sizes), "--type", options.type,
                "--vs", opponent.peer, *how_often(opponent, ranks, options), "--json", "-", *opponent.bench]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **opponent.environment}, check=False)
     try:
@@ -198,7 +218,9 @@ def measure(options):
             print(f"{name} is left out: {reason}", flush=True)
             continue
         for ranks in map(int, options.ranks.split(",")):
-            report, command, trouble = run(opponent, ranks, options)
+            if not (sizes := sizes_for(name, ranks, options)):
+                continue
+            report, command, trouble = run(opponent, ranks, sizes, options)
             print(f"{name}, {ranks} ranks: {trouble or 'done'}", flush=True)
             if report is not None:
                 runs.append({"opponent": name, "release": release(report, opponent), "conditions": opponent.conditions(),

@@ -1,0 +1,59 @@
+#include "transport/congestion.hpp"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <string_view>
+
+#include "base/descriptor.hpp"
+#include "base/system_error.hpp"
+#include "tutti/error.hpp"
+
+namespace tutti::transport {
+namespace {
+
+/// bbr takes a connection that now and then has nothing to send, as those of a ring do between
+/// chunks, for one on a slow link. Where it is only the system's default, the first of these that
+/// this process may use is taken.
+void avoid_bbr(int fd) {
+  std::array<char, 16> name{};
+  socklen_t length = name.size() - 1;
+  if (::getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), &length) != 0) return;
+  if (!std::string_view(name.data()).starts_with("bbr")) return;
+  for (const std::string_view other : {"cubic", "reno"}) {
+    if (::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, other.data(),
+                     static_cast<socklen_t>(other.size())) == 0) {
+      return;
+    }
+  }
+}
+
+void set_congestion(int fd, const std::string& congestion) {
+  if (!congestion.empty() && ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, congestion.data(),
+                                          static_cast<socklen_t>(congestion.size())) != 0) {
+    const int number = errno;
+    throw Error(ErrorCode::usage, "TUTTI_CONGESTION=" + congestion +
+                                      " can't be used here: " + errno_text(number) +
+                                      "; see /proc/sys/net/ipv4/tcp_allowed_congestion_control");
+  }
+}
+
+}  // namespace
+
+void tune_socket(int fd, const std::string& congestion) {
+  if (congestion.empty()) avoid_bbr(fd);
+  const int on = 1;
+  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  set_congestion(fd, congestion);
+}
+
+void require_congestion(const std::string& congestion) {
+  if (congestion.empty()) return;
+  const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (socket) set_congestion(socket.get(), congestion);
+}
+
+}  // namespace tutti::transport
