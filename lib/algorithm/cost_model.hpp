@@ -9,7 +9,8 @@ namespace tutti::algorithm {
 /// choice of algorithms is made from it. The simulator and the closed formulas of cost.hpp use the
 /// same numbers.
 struct CostModel {
-  /// From a send to the end of its receive on another host, without any bytes.
+  /// From a send to the end of its receive on another host, without any bytes and without the two
+  /// ends' message_cost.
   double link_latency = 30e-6;
   /// What a host's link carries each way, shared by the host's ranks: bytes of data, after what
   /// headers of the network take.
@@ -20,7 +21,7 @@ struct CostModel {
   double copy_rate = 5e9;
   /// One core adds up so fast: bytes of the result.
   double reduce_rate = 4e9;
-  /// Processor time of a message, at each of its two ends.
+  /// Processor time of a message, at each of its two ends: that of a socket.
   double message_cost = 3e-6;
 };
 

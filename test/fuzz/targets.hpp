@@ -28,6 +28,7 @@ void frame(Input input);
 void incoming(Input input);
 void ring(Input input);
 void outgoing(Input input);
+void answers(Input input);
 void message(Input input);
 void control_link(Input input);
 void store(Input input);
@@ -57,6 +58,7 @@ inline constexpr std::array targets{
     Target{"store", store},
     Target{"endpoint", endpoint},
     Target{"ring", ring},
+    Target{"answers", answers},
 };
 
 /// Ends the process, which is a finding, where `holds` is false.

@@ -87,48 +87,47 @@ void frame(Input input) {
 
 namespace {
 
-/// Who sends: by a socket or, where ranks share memory, by a ring in it.
-class Sender {
+/// The two ends of a link: a socket or, where ranks share memory, rings in it.
+class Ends {
  public:
-  explicit Sender(bool by_ring) : by_ring_(by_ring) {
-    auto socket = rendezvous::Wire::plain(std::move(sockets_.other));
-    if (!by_ring) {
-      wire_ = transport::LinkWire(std::move(socket));
-      return;
-    }
+  explicit Ends(bool by_ring) : by_ring_(by_ring) {
+    if (!by_ring) return;
     const auto file = transport::Arena::make_file(2);
     const auto map = [&](int rank) {
       Descriptor own(::fcntl(file.get(), F_DUPFD_CLOEXEC, 0));
       return std::make_shared<transport::Arena>(std::move(own), rank, 2);
     };
-    wire_ = transport::LinkWire::dialed(std::move(socket),
-                                        std::make_unique<transport::LinkMemory>(map(0), 0, 1));
-    memory_ = std::make_unique<transport::LinkMemory>(map(1), 0, 1);
-    ring_ = memory_->forth().state;
+    senders_ = std::make_unique<transport::LinkMemory>(map(0), 0, 1);
+    receivers_ = std::make_unique<transport::LinkMemory>(map(1), 0, 1);
+    forth_ = receivers_->forth().state;
   }
 
-  /// The receiver's end.
-  transport::LinkWire take_end() {
+  transport::LinkWire sender() {
+    auto socket = rendezvous::Wire::plain(std::move(sockets_.other));
+    if (!by_ring_) return {std::move(socket)};
+    return transport::LinkWire::dialed(std::move(socket), std::move(senders_));
+  }
+  transport::LinkWire receiver() {
     auto socket = rendezvous::Wire::plain(std::move(sockets_.one));
     if (!by_ring_) return {std::move(socket)};
-    return transport::LinkWire::accepted(std::move(socket), std::move(memory_));
+    return transport::LinkWire::accepted(std::move(socket), std::move(receivers_));
   }
-  void write(Input bytes) {
-    if (bytes.empty()) return;
-    const std::array<iovec, 1> part{{{const_cast<std::byte*>(bytes.data()), bytes.size()}}};
-    (void)wire_.write(part);
-  }
-  void close() { wire_ = {}; }
-  /// Says that the ring is so long, which may be a lie.
-  void say_length(std::uint64_t length) const { ring_->length.store(length); }
+  /// Says that the sender's ring is so long, which may be a lie.
+  void say_length(std::uint64_t length) const { forth_->length.store(length); }
 
  private:
   bool by_ring_;
   SocketPair sockets_;
-  transport::LinkWire wire_;
-  std::unique_ptr<transport::LinkMemory> memory_;
-  transport::RingState* ring_ = nullptr;
+  std::unique_ptr<transport::LinkMemory> senders_;
+  std::unique_ptr<transport::LinkMemory> receivers_;
+  transport::RingState* forth_ = nullptr;
 };
+
+void put(transport::LinkWire& wire, Input bytes) {
+  if (bytes.empty()) return;
+  const std::array<iovec, 1> part{{{const_cast<std::byte*>(bytes.data()), bytes.size()}}};
+  (void)wire.write(part);
+}
 
 void receive(Input input, bool by_ring) {
   if (input.size() < 2) return;
@@ -137,9 +136,10 @@ void receive(Input input, bool by_ring) {
   const auto bytes = frames_from(input.subspan(by_ring ? 2 : 1), by_ring);
   Inspector inspector((choice & 1U) != 0);
   transport::IncomingHalf half(0, eager, inspector);
-  Sender peer(by_ring);
+  Ends ends(by_ring);
+  auto peer = ends.sender();
   if ((choice & 128U) != 0) half.limit_writes(5);
-  const auto connect = [&] { half.connect(peer.take_end()); };
+  const auto connect = [&] { half.connect(ends.receiver()); };
   if ((choice & 64U) == 0) connect();
 
   std::deque<Receiving> posted;
@@ -163,8 +163,8 @@ void receive(Input input, bool by_ring) {
   if ((choice & 2U) != 0) post_all();
   if ((choice & 64U) != 0) connect();
   const auto cut = (choice & 4U) != 0 ? bytes.size() / 2 : bytes.size();
-  peer.write(std::span(bytes).first(cut));
-  if (by_ring && (ring_choice & 1U) != 0) peer.say_length(std::uint64_t{1} << (ring_choice >> 2U));
+  put(peer, std::span(bytes).first(cut));
+  if (by_ring && (ring_choice & 1U) != 0) ends.say_length(std::uint64_t{1} << (ring_choice >> 2U));
   std::array<std::byte, 100> at_once{};
   if ((ring_choice & 2U) != 0) {
     auto call = message(Operation::send, 1);
@@ -176,12 +176,12 @@ void receive(Input input, bool by_ring) {
   }
   if ((choice & 2U) == 0) post_all();
   if ((choice & 8U) != 0) half.finish(collective(3).key);
-  peer.write(std::span(bytes).subspan(cut));
+  put(peer, std::span(bytes).subspan(cut));
   while (half.read()) {
   }
   half.write();
   if ((choice & 16U) != 0) {
-    peer.close();
+    peer = {};
     half.on_socket_event();
     while (half.read()) {
     }
@@ -204,16 +204,29 @@ void ring(Input input) {
   receive(input, true);
 }
 
-void outgoing(Input input) {
+namespace {
+
+void send(Input input, bool by_ring) {
   if (input.empty()) return;
   const auto choice = std::to_integer<unsigned>(input[0]);
   const auto bytes = frames_from(input.subspan(1));
   Inspector inspector((choice & 1U) != 0);
   transport::OutgoingHalf half(1, eager, inspector);
-  SocketPair pair;
-  transport::test::Stranger peer(std::move(pair.other));
+  Ends ends(by_ring);
+  transport::LinkWire peer;
   if ((choice & 128U) != 0) half.limit_writes(5);
-  const auto connect = [&] { half.connect(rendezvous::Wire::plain(std::move(pair.one))); };
+  const auto connect = [&] {
+    half.connect(ends.sender());
+    peer = ends.receiver();
+    (void)peer.settle();
+  };
+  // Where it can, by a ring, a message leaves at once; its own credit is what stops it.
+  const Bytes short_message(60);
+  const auto send_at_once = [&] {
+    for (int i = 0; by_ring && i < 20; ++i) {
+      (void)half.try_send(message(Operation::send, 1), short_message);
+    }
+  };
   if ((choice & 64U) == 0) connect();
 
   std::deque<Sending> posted;
@@ -228,20 +241,22 @@ void outgoing(Input input) {
   };
   if ((choice & 2U) != 0) post_all();
   if ((choice & 64U) != 0) connect();
+  send_at_once();
   half.write();
   (void)half.unacknowledged();
   const auto cut = (choice & 4U) != 0 ? bytes.size() / 2 : bytes.size();
-  peer.write(std::span(bytes).first(cut));
+  put(peer, std::span(bytes).first(cut));
   half.read();
   half.write();
   if ((choice & 2U) == 0) post_all();
-  peer.write(std::span(bytes).subspan(cut));
+  put(peer, std::span(bytes).subspan(cut));
   half.read();
   while (half.write()) {
   }
   if ((choice & 8U) != 0) half.finish(collective(3).key);
   if ((choice & 16U) != 0) {
-    peer.close();
+    peer = {};
+    half.on_socket_event();
     half.read();
     half.write();
     require(half.is_over(), "the end of a link is noticed");
@@ -249,7 +264,18 @@ void outgoing(Input input) {
   for (const auto& sending : posted) {
     require(sending.request.taken <= sending.bytes.size(), "no more is sent than there is");
   }
+  send_at_once();
   if ((choice & 32U) != 0) half.abandon("the job is over");
+}
+
+}  // namespace
+
+void outgoing(Input input) {
+  send(input, false);
+}
+
+void answers(Input input) {
+  send(input, true);
 }
 
 }  // namespace tutti::fuzz
