@@ -203,20 +203,35 @@ Bell& Arena::bell(int local_rank) const {
   return reinterpret_cast<Bell*>(base_ + sizeof(HostLine))[local_rank];
 }
 
+/// All of them or, where memory is refused, none: then it returns what to tell.
+std::string Arena::take_other_rooms() {
+  other_rooms_ = Memory::there;
+  for (std::size_t room = 1; room < room_count; ++room) {
+    const auto bytes = bytes_at_first(room);
+    const int refused = try_to_take_memory(room_offset(room), bytes);
+    if (refused == 0) continue;
+    for (std::size_t taken = 1; taken < room; ++taken) {
+      ::fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                  static_cast<off_t>(room_offset(taken)),
+                  static_cast<off_t>(bytes_at_first(taken)));
+    }
+    other_rooms_ = Memory::refused;
+    return fmt::format(
+        "no memory for {} shared bytes: {}; communicators that are made from now on send all data "
+        "through links, unless there is more memory for this job",
+        bytes, errno_text(refused));
+  }
+  return {};
+}
+
 std::uint32_t Arena::free_rooms() {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   if (other_rooms_ == Memory::not_asked_for) {
-    other_rooms_ = Memory::there;
-    for (std::size_t room = 1; room < room_count; ++room) {
-      const auto bytes = bytes_at_first(room);
-      const int refused = try_to_take_memory(room_offset(room), bytes);
-      if (refused == 0) continue;
-      other_rooms_ = Memory::refused;
-      tell(
-          fmt::format("no memory for {} shared bytes: {}; communicators that are made from now on "
-                      "send all data through links, unless there is more memory for this job",
-                      bytes, errno_text(refused)));
-      break;
+    if (const auto trouble = take_other_rooms(); !trouble.empty()) {
+      // Who is told may come back here.
+      lock.unlock();
+      tell(trouble);
+      return 0;
     }
   }
   if (other_rooms_ == Memory::refused) return 0;

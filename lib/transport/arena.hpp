@@ -226,6 +226,7 @@ class Arena {
   }
 
   enum class Memory : std::uint8_t { not_asked_for, there, refused };
+  [[nodiscard]] std::string take_other_rooms();
 
   Descriptor file_;
   std::function<void(const std::string&)> tell_;
