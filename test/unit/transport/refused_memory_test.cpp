@@ -1,0 +1,119 @@
+// What becomes of rooms and links where the system refuses memory that they come to need later.
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include <cerrno>
+#include <thread>
+#include <vector>
+
+#include "host.hpp"
+#include "support/catch.hpp"
+
+namespace tutti::transport::test {
+namespace {
+
+/// Runs `body` in a thread whose fallocate() fails as where there is no memory; false where the
+/// system does not let a thread do that to itself.
+template <class Body>
+bool without_memory(Body body) {
+  bool works = false;
+  std::thread([&] {
+    std::array filter{
+        sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+        sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fallocate, 0, 1),
+        sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSPC),
+        sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const sock_fprog program{static_cast<unsigned short>(filter.size()), filter.data()};
+    works = ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+            ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+    if (works) body();
+  }).join();
+  if (!works) WARN("this system does not let a thread refuse system calls to itself: not tested");
+  return works;
+}
+
+struct Told {
+  std::vector<std::string> texts;
+
+  explicit Told(Arena& arena) {
+    arena.tell_by([this](const std::string& text) { texts.push_back(text); });
+  }
+};
+
+std::size_t memory_of(const Descriptor& file) {
+  struct stat status {};
+  REQUIRE(::fstat(file.get(), &status) == 0);
+  return static_cast<std::size_t>(status.st_blocks) * 512;
+}
+
+}  // namespace
+
+TEST_CASE("without memory for other communicators' rooms none is free, which is told once") {
+  Host host;
+  Told told(*host.first);
+  const auto before = memory_of(host.file);
+  if (!without_memory([&] {
+        CHECK(host.first->free_rooms() == 0);
+        CHECK(host.first->free_rooms() == 0);
+      })) {
+    return;
+  }
+  REQUIRE(told.texts.size() == 1);
+  CHECK(told.texts[0].find("shared bytes: No space left on device") != std::string::npos);
+  CHECK(memory_of(host.file) == before);
+  CHECK(host.first->free_rooms() == 0);  // decided for good: the other ranks go by it
+  CHECK(host.second->free_rooms() != 0);
+}
+
+TEST_CASE("a room whose ring is refused memory goes on with what it has") {
+  Host host;
+  Told told(*host.first);
+  const std::vector<int> ranks{0, 1};
+  Room room(host.first, 0, 0, ranks, 0);
+  const auto before = room.next_place(0, room.round_bytes());
+  if (!without_memory([&] {
+        room.grow();
+        room.grow();
+      })) {
+    return;
+  }
+  REQUIRE(told.texts.size() == 1);
+  CHECK(told.texts[0].find("long collective calls take longer") != std::string::npos);
+  room.take(0, before);
+  // The second round needs the first one's place.
+  CHECK(room.next_place(1, room.round_bytes()).needed == 1);
+}
+
+TEST_CASE("a link that is refused more memory goes round what it has, with right data") {
+  Host host;
+  Told told(*host.first);
+  Wire wire(std::size_t{64} << 10, host.dial(), host.accept());
+  wire.pump();
+  const auto before = memory_of(host.file);
+  if (!without_memory([&] {
+        std::uint64_t sequence = 0;
+        for (const std::size_t size : {100, 20'000, 40'000, 300'000, 5'000, 3'000'000}) {
+          Sending sending(collective(++sequence), pattern(size));
+          Receiving receiving(collective(sequence), size);
+          wire.out.post(sending.request);
+          wire.in.post(receiving.request);
+          wire.pump();
+          INFO("message of " << size << " bytes");
+          REQUIRE(receiving.request.done());
+          REQUIRE(receiving.bytes == sending.bytes);
+          wire.out.finish(sending.call.key);
+          wire.in.finish(receiving.call.key);
+        }
+      })) {
+    return;
+  }
+  REQUIRE(told.texts.size() == 1);
+  CHECK(told.texts[0].find("long messages inside this host take more time") != std::string::npos);
+  CHECK(memory_of(host.file) == before);
+}
+
+}  // namespace tutti::transport::test
