@@ -24,8 +24,8 @@ namespace tutti::app {
 namespace {
 
 // A launcher ends all ranks when one fails: where set-up fails, the others wait until the one that
-// speaks has been heard.
-constexpr std::chrono::milliseconds silence_of_others{300};
+// speaks has been heard, which may have waited half a second for goodbyes before it speaks.
+constexpr std::chrono::milliseconds silence_of_others{800};
 
 using Clock = std::chrono::steady_clock;
 
