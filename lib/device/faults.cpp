@@ -5,8 +5,6 @@
 #include "device/inventory.hpp"
 
 namespace tutti::device {
-namespace {}  // namespace
-
 void Faults::fail(const std::string& doing, const std::string& reason) const {
   if (plane_.failed()) throw plane_.verdict_error();
   const auto& peers = plane_.peers();

@@ -23,30 +23,29 @@ bool Driver::try_at_once(Messages& messages) {
   const int turns = while_waiting_ ? 1 : most_turns;
   Clock::time_point begun;
   for (int i = 0; i < turns; ++i) {
-    {
-      const Lock lock(mutex_);
-      // After a verdict nothing passes any more.
-      if (plane_.failed() || driving_ || has_tasks()) return false;
-      if (messages.out) {
-        const auto& out = *messages.out;
-        if (!links_.try_send(out.to, out.call, out.bytes)) return false;
-        messages.out.reset();
-      }
-      for (int j = 0; messages.in && j < looks_in_a_row; ++j) {
-        const auto& in = *messages.in;
-        const auto receipt = links_.try_receive(in.from, in.senders_call, in.bytes);
-        if (receipt == transport::Receipt::refused) return false;
-        if (receipt == transport::Receipt::taken) messages.in.reset();
-      }
-      if (!messages.in) return true;
-      if (i > 0 && shares_cores_ && Clock::now() - begun > longest_yielding) {
-        links_.spin_no_more();
-        return false;
-      }
+    if (i > 0 && shares_cores_) {
+      if (i == 1) begun = Clock::now();
+      ::sched_yield();
     }
-    if (!shares_cores_) continue;
-    if (i == 0) begun = Clock::now();
-    ::sched_yield();
+    const Lock lock(mutex_);
+    // After a verdict nothing passes any more.
+    if (plane_.failed() || driving_ || has_tasks()) return false;
+    if (messages.out) {
+      const auto& out = *messages.out;
+      if (!links_.try_send(out.to, out.call, out.bytes)) return false;
+      messages.out.reset();
+    }
+    for (int j = 0; messages.in && j < looks_in_a_row; ++j) {
+      const auto& in = *messages.in;
+      const auto receipt = links_.try_receive(in.from, in.senders_call, in.bytes);
+      if (receipt == transport::Receipt::refused) return false;
+      if (receipt == transport::Receipt::taken) messages.in.reset();
+    }
+    if (!messages.in) return true;
+    if (i > 0 && shares_cores_ && Clock::now() - begun > longest_yielding) {
+      links_.spin_no_more();
+      return false;
+    }
   }
   return false;
 }

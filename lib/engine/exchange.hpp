@@ -9,7 +9,7 @@
 
 namespace tutti::engine {
 
-/// A message of this rank's to another, which counts as ranks of the job do.
+/// A message of this rank's to another; `to` counts the job's ranks, as `from` below.
 struct Outgoing {
   int to = -1;
   transport::CallContext call;

@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sizes import bytes_of
+from sizes import bytes_of, size_text
 
 ALL = "fan-out,broadcast,all-reduce,reduce,all-gather,reduce-scatter,gather,scatter,all-to-all,send-recv,barrier"
 # Keeps what malloc has got from the kernel: Open MPI allocates its scratch anew at each call.
@@ -151,13 +151,6 @@ def join(runs):
     for row in rows.values():
         row["lowest"] = min(row["ratios"], key=lambda name: row["ratios"][name]["ratio"])
     return list(rows.values())
-
-
-def size_text(size):
-    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if size >= factor and size % factor == 0:
-            return f"{size // factor} {unit}"
-    return f"{size} B"
 
 
 def table(rows, runs):
