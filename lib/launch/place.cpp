@@ -12,7 +12,10 @@ namespace tutti::launch {
 LauncherClaim read_launcher(const EnvironmentMap& environment) {
   for (const auto& claim : find_claims(environment)) {
     if (!claim.local_rank) continue;
-    return {rank_in(*claim.local_rank), claim.local_rank->name};
+    return {.local_rank = rank_in(*claim.local_rank),
+            .source = claim.local_rank->name,
+            .rank = claim.rank ? claim.rank->text : "",
+            .size = claim.size ? claim.size->text : ""};
   }
   return {};
 }
@@ -40,6 +43,8 @@ std::vector<Place> find_places(std::span<const std::string> host_identity) {
 
 std::string disagreement(const LauncherClaim& claim, const Place& place, const std::string& host) {
   if (!claim.local_rank || *claim.local_rank == place.local_rank) return {};
+  if (!claim.rank.empty() && claim.rank != std::to_string(place.rank)) return {};
+  if (!claim.size.empty() && claim.size != std::to_string(place.size)) return {};
   return fmt::format(
       "{}={}, but rank {} is local rank {} of {} on {} by what the ranks say of their hosts; the "
       "latter is used",

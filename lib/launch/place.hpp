@@ -14,6 +14,9 @@ namespace tutti::launch {
 struct LauncherClaim {
   std::optional<int> local_rank;
   std::string source;  ///< the variable it came from
+  /// The rank and size that it numbers by, as text; empty: it says none.
+  std::string rank;
+  std::string size;
 };
 
 /// Reads the launcher's variables. Throws Error{usage} that names a variable which holds no number.
@@ -32,7 +35,9 @@ struct Place {
 /// are the same only if the whole identities are equal.
 [[nodiscard]] std::vector<Place> find_places(std::span<const std::string> host_identity);
 
-/// A sentence where the launcher's claim contradicts what the ranks found; empty where it does not.
+/// A sentence where the launcher's claim contradicts what the ranks found; empty where it does not,
+/// or where the claim is about other ranks: those of this job may be a part of what the launcher
+/// has started, or have been spawned, or be numbered anew.
 [[nodiscard]] std::string disagreement(const LauncherClaim& claim, const Place& place,
                                        const std::string& host);
 

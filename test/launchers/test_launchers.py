@@ -62,6 +62,12 @@ class Checks(unittest.TestCase):
             self.assertTrue(line.startswith(f"rank {rank} of {ranks}, local rank {rank}, sum {total}"), line)
             self.assertIn(also, line)
 
+    def session(self, result, ranks, also):
+        """The same of a communicator without MPI_Init, for which MPI_COMM_WORLD was refused."""
+        self.hello(result, ranks, also)
+        self.assertEqual(result.stderr.count("MPI is not initialised: "), ranks, result.stderr)
+        self.assertEqual(result.stderr.count("communicator of an MPI session"), ranks, result.stderr)
+
     def verified(self, result, ranks):
         lines = [unprefixed(line) for line in result.stdout.splitlines()]
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
@@ -117,6 +123,9 @@ class OpenMpi5(Checks):
     def test_program(self):
         self.hello(self.mpirun(build("hello", peer("openmpi", "mpicxx"))), 4, "Open MPI v5")
 
+    def test_communicator_of_a_session(self):
+        self.session(self.mpirun(build("session", peer("openmpi", "mpicxx"))), 4, "Open MPI v5")
+
     def test_command_without_mpi(self):
         result = self.mpirun("-x", "MASTER_ADDR=localhost", "-x", "MASTER_PORT=29732", TUTTI, "info", "--init", "env://")
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -129,6 +138,9 @@ class Mpich(Checks):
 
     def test_program(self):
         self.hello(self.mpiexec(build("hello", peer("mpich", "mpicxx"))), 4, "MPICH")
+
+    def test_communicator_of_a_session(self):
+        self.session(self.mpiexec(build("session", peer("mpich", "mpicxx"))), 4, "MPICH")
 
     def test_program_of_another_mpi(self):
         """The usual mistake: every process is alone by its own MPI."""

@@ -17,18 +17,20 @@
 
 namespace tutti {
 
-/// The bootstrap over any MPI communicator: a duplicate of it, non-blocking calls only, each under
-/// the deadline. MPI_THREAD_SINGLE is enough.
+/// The bootstrap over any MPI intra-communicator, of MPI_Init or of an MPI session: a duplicate of
+/// it, non-blocking calls only, each under the deadline. MPI_THREAD_SINGLE is enough.
 ///
 /// After Error{timeout} requests are still open in MPI: MPI_Finalize may then hang, so end the
 /// process without it (MpiSession does).
 class MpiBootstrap final : public Bootstrap {
  public:
   /// Collective over `communicator`, which stays the caller's. Throws Error{timeout, usage,
-  /// system}; usage too where the launcher's variables contradict MPI_COMM_WORLD.
+  /// system}; usage too where the launcher's variables contradict MPI_COMM_WORLD. What a rank alone
+  /// can tell of a wrong communicator it throws before any communication.
   MpiBootstrap(MPI_Comm communicator, Deadline deadline) {
-    require_running();
-    require_agreement();
+    require_running(communicator);
+    require_intra(communicator);
+    if (!is_of_session()) require_agreement();
     MPI_Request request = MPI_REQUEST_NULL;
     check(MPI_Comm_idup(communicator, &communicator_, &request), "MPI_Comm_idup");
     wait(request, deadline, "duplicating the communicator");
@@ -47,6 +49,13 @@ class MpiBootstrap final : public Bootstrap {
   [[nodiscard]] int size() const override { return size_; }
   [[nodiscard]] std::string source() const override {
     return "MPI (" + library_version() + ")" + shadows_;
+  }
+  /// True where communicators can only be an MPI session's: nobody has called MPI_Init, so there is
+  /// neither MPI_COMM_WORLD nor MPI_COMM_SELF.
+  [[nodiscard]] static bool is_of_session() {
+    int initialized = 0;
+    MPI_Initialized(&initialized);
+    return initialized == 0;
   }
   /// "Open MPI v4.1.4"
   [[nodiscard]] static std::string library_version() {
@@ -112,17 +121,48 @@ class MpiBootstrap final : public Bootstrap {
   }
 
  private:
-  static void require_running() {
+  static void require_running(MPI_Comm communicator) {
+    if (communicator == MPI_COMM_NULL) {
+      throw Error(
+          ErrorCode::usage,
+          "the communicator is MPI_COMM_NULL, which has no ranks: MPI gives it to ranks that "
+          "are not in the new communicator (MPI_Comm_split with MPI_UNDEFINED, "
+          "MPI_Comm_create), and those must not call from_mpi");
+    }
     int initialized = 0;
     int finalized = 0;
     MPI_Initialized(&initialized);
     MPI_Finalized(&finalized);
-    if (initialized != 0 && finalized == 0) return;
-    throw Error(ErrorCode::usage, initialized == 0
-                                      ? "MPI is not initialised: call MPI_Init first, or use "
-                                        "tutti::MpiSession"
-                                      : "MPI is already finalised: make communicators before "
-                                        "MPI_Finalize");
+    if (finalized != 0) {
+      throw Error(ErrorCode::usage,
+                  "MPI is already finalised: make communicators before MPI_Finalize");
+    }
+    if (initialized != 0) return;
+#if MPI_VERSION >= 4 || defined(MPI_SESSION_NULL)
+    // MPI can't be asked whether a session is open, but nothing else makes other communicators.
+    if (communicator != MPI_COMM_WORLD && communicator != MPI_COMM_SELF) return;
+    throw Error(ErrorCode::usage,
+                "MPI is not initialised: call MPI_Init first, or use tutti::MpiSession, or pass a "
+                "communicator of an MPI session (MPI_Comm_create_from_group)");
+#else
+    throw Error(ErrorCode::usage,
+                "MPI is not initialised: call MPI_Init first, or use tutti::MpiSession");
+#endif
+  }
+
+  static void require_intra(MPI_Comm communicator) {
+    int is_inter = 0;
+    check(MPI_Comm_test_inter(communicator, &is_inter), "MPI_Comm_test_inter");
+    if (is_inter == 0) return;
+    int local = 0;
+    int remote = 0;
+    check(MPI_Comm_size(communicator, &local), "MPI_Comm_size");
+    check(MPI_Comm_remote_size(communicator, &remote), "MPI_Comm_remote_size");
+    throw Error(ErrorCode::usage,
+                "the communicator is an inter-communicator (of " + std::to_string(local) +
+                    " local and " + std::to_string(remote) +
+                    " remote ranks), and tutti takes an intra-communicator: pass the one that "
+                    "MPI_Intercomm_merge makes of it");
   }
 
   void require_agreement() {
@@ -184,15 +224,28 @@ inline void drive_mpi() {
   MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &found, MPI_STATUS_IGNORE);
 }
 
-/// Collective over `communicator`: any intra-communicator, which stays the caller's. After it has
-/// returned no MPI call is made any more, by the communicator or its end, but for those that
-/// `options.mpi_progress` asks for. Throws Error.
+/// The same for an MPI session, which has no MPI_COMM_SELF: by a communicator of it, which has to
+/// be there.
+inline void drive_mpi(MPI_Comm of_session) {
+  int found = 0;
+  MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, of_session, &found, MPI_STATUS_IGNORE);
+}
+
+/// Collective over `communicator`, which stays the caller's: any intra-communicator, also one of an
+/// MPI session (MPI_Comm_create_from_group). After it has returned no MPI call is made any more, by
+/// the communicator or its end, but for those that `options.mpi_progress` asks for; without
+/// MPI_Init these are made on `communicator`, which then must outlast the result. Throws Error.
 [[nodiscard]] inline Communicator from_mpi(MPI_Comm communicator, const Options& options = {}) {
   MpiBootstrap bootstrap(communicator, Deadline::after(setup_timeout(options)));
   if (!options.mpi_progress) return Communicator::create(bootstrap, options);
   auto driving = options;
-  driving.while_waiting = [also = options.while_waiting] {
-    drive_mpi();
+  driving.while_waiting = [of_session = MpiBootstrap::is_of_session(), communicator,
+                           also = options.while_waiting] {
+    if (of_session) {
+      drive_mpi(communicator);
+    } else {
+      drive_mpi();
+    }
     if (also) also();
   };
   return Communicator::create(bootstrap, driving);

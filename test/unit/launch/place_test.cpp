@@ -126,4 +126,20 @@ TEST_CASE("a claim that contradicts the ranks' own word is told, with both") {
         0);
 }
 
+TEST_CASE("a claim about another set of ranks contradicts nobody") {
+  const Place place{.rank = 5, .size = 8, .local_rank = 1, .local_size = 4};
+  LauncherClaim claim{0, "OMPI_COMM_WORLD_LOCAL_RANK", "5", "8"};
+  CHECK(!disagreement(claim, place, "node1").empty());
+  claim.size = "3";
+  CHECK(disagreement(claim, place, "node1").empty());
+  claim.size = "8";
+  claim.rank = "4";
+  CHECK(disagreement(claim, place, "node1").empty());
+  const auto spawned = read_launcher({{"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                                      {"OMPI_COMM_WORLD_RANK", "2"},
+                                      {"OMPI_COMM_WORLD_SIZE", "3"}});
+  CHECK(spawned.rank == "2");
+  CHECK(spawned.size == "3");
+}
+
 }  // namespace tutti::launch::test

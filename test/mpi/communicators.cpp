@@ -1,0 +1,119 @@
+// What from_mpi() makes of the communicators that MPI has, under MPI's default error handlers.
+//
+//     mpirun -np 4 build/test/mpi/communicators null|left-out|inter|spawn
+//
+// Rank 0 prints what it has met. MPI still works afterwards, and so does tutti, over all ranks.
+#include <mpi.h>
+
+#include <chrono>
+#include <cstdio>
+#include <span>
+#include <string>
+#include <tutti/mpi.hpp>
+#include <tutti/tutti.hpp>
+
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Longer than the test waits: what is not refused at once is seen as a hang.
+constexpr auto timeout = 300s;
+
+int rank_in(MPI_Comm communicator) {
+  int rank = 0;
+  MPI_Comm_rank(communicator, &rank);
+  return rank;
+}
+
+std::string refusal(MPI_Comm communicator) {
+  try {
+    auto made = tutti::from_mpi(communicator, {.timeout = timeout});
+    return "nothing was thrown";
+  } catch (const tutti::Error& error) {
+    return (error.code() == tutti::ErrorCode::usage ? "usage: " : "another error: ") +
+           error.sentence();
+  }
+}
+
+/// Sums 1 over all ranks, by MPI and by tutti.
+void require_sums(MPI_Comm communicator) {
+  int size = 0;
+  MPI_Comm_size(communicator, &size);
+  int mpi_sum = 1;
+  MPI_Allreduce(MPI_IN_PLACE, &mpi_sum, 1, MPI_INT, MPI_SUM, communicator);
+  auto comm = tutti::from_mpi(communicator, {.timeout = timeout});
+  int sum = 1;
+  comm.all_reduce(tutti::in_place, std::span(&sum, 1), tutti::sum);
+  comm.finalize();
+  if (mpi_sum != size || sum != size) MPI_Abort(communicator, 4);
+  if (rank_in(communicator) == 0) std::printf("sums over %d ranks\n", size);
+}
+
+MPI_Comm half_of_world() {
+  MPI_Comm half = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, rank_in(MPI_COMM_WORLD) % 2, 0, &half);
+  return half;
+}
+
+std::string refuse_what_is_no_intracommunicator(const std::string& kind) {
+  if (kind == "null") return refusal(MPI_COMM_NULL);
+  if (kind == "left-out") {
+    // Rank 0 is not in it; the others use it.
+    MPI_Comm rest = MPI_COMM_NULL;
+    const bool is_out = rank_in(MPI_COMM_WORLD) == 0;
+    MPI_Comm_split(MPI_COMM_WORLD, is_out ? MPI_UNDEFINED : 0, 0, &rest);
+    if (is_out) return refusal(rest);
+    require_sums(rest);
+    MPI_Comm_free(&rest);
+    return "";
+  }
+  auto half = half_of_world();
+  MPI_Comm inter = MPI_COMM_NULL;
+  MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - rank_in(MPI_COMM_WORLD) % 2, 0, &inter);
+  auto refused = refusal(inter);
+  MPI_Comm merged = MPI_COMM_NULL;  // the remedy
+  MPI_Intercomm_merge(inter, 0, &merged);
+  require_sums(merged);
+  MPI_Comm_free(&merged);
+  MPI_Comm_free(&inter);
+  MPI_Comm_free(&half);
+  return refused;
+}
+
+/// Three more processes, and a communicator that is larger than what the launcher has started.
+void spawn(const char* program) {
+  MPI_Comm parent = MPI_COMM_NULL;
+  MPI_Comm_get_parent(&parent);
+  const bool is_child = parent != MPI_COMM_NULL;
+  if (!is_child) {
+    std::string word = "spawn";
+    char* words[] = {word.data(), nullptr};
+    MPI_Comm_spawn(program, words, 3, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &parent,
+                   MPI_ERRCODES_IGNORE);
+  }
+  MPI_Comm merged = MPI_COMM_NULL;
+  MPI_Intercomm_merge(parent, is_child ? 1 : 0, &merged);
+  require_sums(merged);
+  MPI_Comm_free(&merged);
+  MPI_Comm_disconnect(&parent);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  const std::string kind = argc > 1 ? argv[1] : "";
+  try {
+    if (kind == "spawn") {
+      spawn(argv[0]);
+    } else {
+      const auto refused = refuse_what_is_no_intracommunicator(kind);
+      if (rank_in(MPI_COMM_WORLD) == 0) std::printf("%s\n", refused.c_str());
+      require_sums(MPI_COMM_WORLD);
+    }
+  } catch (const tutti::Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    MPI_Abort(MPI_COMM_WORLD, 3);
+  }
+  MPI_Finalize();
+}
