@@ -47,6 +47,9 @@ std::string_view algorithm_name(std::uint8_t id) noexcept {
 }
 
 std::string describe(const CallSignature& call) {
+  const auto rank = [&](std::string_view before) {
+    return call.root < 0 ? std::string() : fmt::format("{}{}", before, call.root);
+  };
   switch (call.operation) {
     case Operation::none:
     case Operation::barrier:
@@ -59,8 +62,8 @@ std::string describe(const CallSignature& call) {
       return fmt::format("{} of {} {}, {}", name(call.operation), call.count, name(call.type),
                          name(call.op));
     case Operation::reduce:
-      return fmt::format("reduce of {} {}, {}, to rank {}", call.count, name(call.type),
-                         name(call.op), call.root);
+      return fmt::format("reduce of {} {}, {}{}", call.count, name(call.type), name(call.op),
+                         rank(", to rank "));
     case Operation::all_gather:
     case Operation::all_gather_v:
     case Operation::all_to_all:
@@ -70,11 +73,11 @@ std::string describe(const CallSignature& call) {
     case Operation::gather_v:
     case Operation::send:
     case Operation::send_recv:
-      return fmt::format("{} of {} {} to rank {}", name(call.operation), call.count,
-                         name(call.type), call.root);
+      return fmt::format("{} of {} {}{}", name(call.operation), call.count, name(call.type),
+                         rank(" to rank "));
     default:
-      return fmt::format("{} of {} {} from rank {}", name(call.operation), call.count,
-                         name(call.type), call.root);
+      return fmt::format("{} of {} {}{}", name(call.operation), call.count, name(call.type),
+                         rank(" from rank "));
   }
 }
 

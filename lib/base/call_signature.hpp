@@ -26,7 +26,8 @@ inline constexpr int algorithm_id_count = 16;
 [[nodiscard]] std::uint8_t algorithm_id(std::string_view name) noexcept;
 [[nodiscard]] std::string_view algorithm_name(std::uint8_t id) noexcept;
 
-/// "all_reduce of 409600 f32, sum", "broadcast of 4 u8 from rank 0".
+/// "all_reduce of 409600 f32, sum", "broadcast of 4 u8 from rank 0"; without a rank where it is
+/// negative.
 [[nodiscard]] std::string describe(const CallSignature& call);
 
 /// The rolling fingerprint of all calls up to and including `call`.

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/call_signature.hpp"
+#include "control/group.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti {
@@ -31,11 +32,6 @@ void require_memory(const void* buffer, std::size_t count, Type type) {
   }
 }
 
-void require_rank(const char* what, int rank, int size) {
-  if (rank >= 0 && rank < size) return;
-  refuse("{} {} is out of range: the communicator has ranks 0 to {}", what, rank, size - 1);
-}
-
 void require_no_overlap(const void* send, std::size_t send_bytes, const void* recv,
                         std::size_t recv_bytes) {
   const std::less<const std::byte*> before;
@@ -58,12 +54,13 @@ std::size_t offset_of(const CheckedCollective& call, int rank) {
 
 class Check {
  public:
-  Check(const Collective& call, int rank, int size)
+  Check(const Collective& call, const control::Group& group)
       : call_(call),
         shape_(shape_of(call.operation)),
-        rank_(rank),
-        size_(size),
-        is_root_(shape_.rooted && rank == call.root),
+        group_(group),
+        rank_(group.rank),
+        size_(group.size()),
+        is_root_(shape_.rooted && group.rank == call.root),
         has_send_(shape_.send != Extent::none && (!shape_.send_at_root_only || is_root_)),
         has_recv_(shape_.recv != Extent::none && (!shape_.recv_at_root_only || is_root_)) {}
 
@@ -71,7 +68,7 @@ class Check {
     if (!shape_.collective || call_.operation == Operation::none) {
       refuse("{} is no collective call", name(call_.operation));
     }
-    if (shape_.rooted) require_rank("root", call_.root, size_);
+    if (shape_.rooted) require_rank("root", call_.root, group_);
     checked_ = {.operation = call_.operation,
                 .type = call_.type,
                 .op = shape_.reduces ? call_.op : Operator::sum,
@@ -197,7 +194,8 @@ class Check {
     }
     const bool larger_at_root = shape_.rooted && shape_.send != shape_.recv;
     if (larger_at_root && !is_root_) {
-      refuse("{} in place is for its root: rank {} passes its own buffer", operation(), rank_);
+      refuse("{} in place is for its root: {} passes its own buffer", operation(),
+             rank_text(rank_, group_));
     }
     const bool blocks = shape_.send == Extent::all || shape_.recv == Extent::all;
     const auto extent = blocks ? Extent::all : Extent::one;
@@ -212,6 +210,7 @@ class Check {
 
   const Collective& call_;
   const Shape& shape_;
+  const control::Group& group_;
   int rank_;
   int size_;
   bool is_root_;
@@ -222,11 +221,28 @@ class Check {
 
 }  // namespace
 
-CheckedCollective check_arguments(const Collective& call, int rank, int size) {
-  return Check(call, rank, size).run();
+void require_rank(const char* what, int rank, const control::Group& group) {
+  if (rank >= 0 && rank < group.size()) return;
+  const auto in_job =
+      group.id != 0 ? fmt::format(" ({} of the job)", group.text_of_world()) : std::string();
+  const auto ranks = group.size() == 1 ? std::string("only rank 0")
+                                       : fmt::format("ranks 0 to {}", group.size() - 1);
+  refuse("{} {} is not a valid rank of this communicator, which has {}{}", what, rank, ranks,
+         in_job);
 }
 
-void check_arguments(const Message& message, int rank, int size) {
+std::string rank_text(int rank, const control::Group& group) {
+  if (!group.renumbers()) return fmt::format("rank {}", rank);
+  return fmt::format("rank {} of this communicator (rank {} of the job)", rank,
+                     group.world_of(rank));
+}
+
+CheckedCollective check_arguments(const Collective& call, const control::Group& group) {
+  return Check(call, group).run();
+}
+
+void check_arguments(const Message& message, const control::Group& group) {
+  const int rank = group.rank;
   const bool sends = message.operation != Operation::recv;
   const bool receives = message.operation != Operation::send;
   if (shape_of(message.operation).collective) {
@@ -234,11 +250,11 @@ void check_arguments(const Message& message, int rank, int size) {
   }
   if (sends) {
     require_memory(message.send, message.send_count, message.type);
-    require_rank("receiver", message.to, size);
+    require_rank("receiver", message.to, group);
   }
   if (receives) {
     require_memory(message.recv, message.recv_count, message.type);
-    require_rank("sender", message.from, size);
+    require_rank("sender", message.from, group);
   }
   if (!sends || !receives) {
     if (sends && message.to == rank) {

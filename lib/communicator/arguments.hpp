@@ -1,26 +1,36 @@
 #pragma once
 
 #include <array>
+#include <string>
 
 #include "communicator/backend.hpp"
+#include "control/group.hpp"
 
 namespace tutti {
 
 /// Checks what a caller passes against the operation's shape, as far as one rank can: throws
 /// Error{usage} that names the argument, its value and what would fit.
-[[nodiscard]] CheckedCollective check_arguments(const Collective& call, int rank, int size);
-void check_arguments(const Message& message, int rank, int size);
+[[nodiscard]] CheckedCollective check_arguments(const Collective& call,
+                                                const control::Group& group);
+void check_arguments(const Message& message, const control::Group& group);
+
+/// Throws Error{usage} where `rank` is none of the group's, with the group's ranks in its own
+/// numbers and in the job's. `what`: "root".
+void require_rank(const char* what, int rank, const control::Group& group);
+/// "rank 1"; where the group's numbers are not the job's "rank 1 of this communicator (rank 3 of
+/// the job)".
+[[nodiscard]] std::string rank_text(int rank, const control::Group& group);
 
 /// check_arguments() of one rank's calls. Most programs repeat theirs, so the latest call of each
 /// operation is remembered.
 class CheckedArguments {
  public:
   /// Valid until the next call.
-  [[nodiscard]] const CheckedCollective& of(const Collective& call, int rank, int size) {
+  [[nodiscard]] const CheckedCollective& of(const Collective& call, const control::Group& group) {
     const auto index = static_cast<std::size_t>(call.operation);
     auto& latest = latest_[index < latest_.size() ? index : 0];
     if (!is_same(call, latest.call)) {
-      latest.checked = check_arguments(call, rank, size);
+      latest.checked = check_arguments(call, group);
       latest.call = call;
     }
     return latest.checked;

@@ -50,11 +50,7 @@ int Communicator::host_count() const noexcept {
 }
 
 const RankInfo& Communicator::info(int rank) const {
-  if (rank < 0 || rank >= size()) {
-    throw Error(ErrorCode::usage,
-                fmt::format("rank {} is out of range: the communicator has ranks 0 to {}", rank,
-                            size() - 1));
-  }
+  require_rank("rank", rank, state_->group());
   return state_->ranks[static_cast<std::size_t>(rank)];
 }
 
@@ -84,28 +80,28 @@ const std::string& Communicator::latest_algorithm() const noexcept {
 }
 
 void Communicator::run(const Collective& collective, const Call& call) {
-  const auto& checked = state_->arguments.of(collective, rank(), size());
+  const auto& checked = state_->arguments.of(collective, state_->group());
   state_->job->faults.before_call();
   auto& backend = state_->backend(collective.stream);
   backend.run(checked, state_->collective_settings_of(call, collective.stream));
 }
 
 void Communicator::run(const Message& message, const Call& call) {
-  check_arguments(message, rank(), size());
+  check_arguments(message, state_->group());
   state_->job->faults.before_call();
   auto& backend = state_->backend(message.stream);
   backend.run(message, state_->settings_of(call, message.stream));
 }
 
 Work Communicator::start(const Collective& collective, const Call& call) {
-  const auto checked = check_arguments(collective, rank(), size());
+  const auto checked = check_arguments(collective, state_->group());
   state_->job->faults.before_call();
   auto& backend = state_->backend(collective.stream);
   return Work(backend.start(checked, state_->collective_settings_of(call, collective.stream)));
 }
 
 Work Communicator::start(const Message& message, const Call& call) {
-  check_arguments(message, rank(), size());
+  check_arguments(message, state_->group());
   state_->job->faults.before_call();
   auto& backend = state_->backend(message.stream);
   return Work(backend.start(message, state_->settings_of(call, message.stream)));

@@ -45,26 +45,22 @@ std::span<std::byte> bytes_of(T& value) {
   return std::as_writable_bytes(std::span(&value, 1));
 }
 
-void require_members(std::span<const int> members, int rank, int size) {
-  std::vector<bool> seen(static_cast<std::size_t>(size));
+void require_members(std::span<const int> members, const control::Group& group) {
+  std::vector<bool> seen(static_cast<std::size_t>(group.size()));
   for (const int member : members) {
-    if (member < 0 || member >= size) {
-      throw Error(ErrorCode::usage,
-                  fmt::format("member {} of a new group is out of range: the communicator has "
-                              "ranks 0 to {}",
-                              member, size - 1));
-    }
+    require_rank("member", member, group);
     if (seen[static_cast<std::size_t>(member)]) {
       throw Error(ErrorCode::usage,
-                  fmt::format("rank {} is named twice among the members of a new group", member));
+                  fmt::format("{} is named twice among the members of a new group: name each once",
+                              rank_text(member, group)));
     }
     seen[static_cast<std::size_t>(member)] = true;
   }
-  if (!seen[static_cast<std::size_t>(rank)]) {
+  if (!seen[static_cast<std::size_t>(group.rank)]) {
     throw Error(ErrorCode::usage,
-                fmt::format("rank {} makes a group that it is not a member of: only members call "
+                fmt::format("{} makes a group that it is not a member of: only members call "
                             "create_group",
-                            rank));
+                            rank_text(group.rank, group)));
   }
 }
 
@@ -72,9 +68,9 @@ void require_members(std::span<const int> members, int rank, int size) {
 /// member asks all others.
 class Agreement {
  public:
-  Agreement(HostBackend& host, std::span<const int> members, const Application& own,
-            CallSettings settings)
-      : host_(host), members_(members), own_(own), settings_(settings) {
+  Agreement(const rendezvous::Peers& peers, HostBackend& host, std::span<const int> members,
+            const Application& own, CallSettings settings)
+      : peers_(peers), host_(host), members_(members), own_(own), settings_(settings) {
     settings_.tag = internal_tag;
   }
 
@@ -100,12 +96,14 @@ class Agreement {
  private:
   void require_same(int member, const Application& theirs) const {
     if (theirs.members == own_.members && theirs.fingerprint == own_.fingerprint) return;
+    const int world = host_.group().world_of(member);
     // The others wait for an answer that can't come.
     throw Error(ErrorCode::mismatch,
-                fmt::format("ranks {} and {} make groups of different members, of {} and of {} "
-                            "ranks: all members pass the same list",
-                            host_.group().rank, member, own_.members, theirs.members))
-        .with_culprits({host_.group().world_of(member)});
+                fmt::format("{} and {} make groups of different members, of {} and of {} ranks: "
+                            "all members pass the same list",
+                            peers_.describe(peers_.rank()), peers_.describe(world), own_.members,
+                            theirs.members))
+        .with_culprits({world});
   }
 
   template <class T>
@@ -122,6 +120,7 @@ class Agreement {
         settings_);
   }
 
+  const rendezvous::Peers& peers_;
   HostBackend& host_;
   std::span<const int> members_;
   Application own_;
@@ -173,14 +172,16 @@ Communicator Communicator::duplicate(const Call& call) {
 }
 
 Communicator Communicator::create_group(std::span<const int> members, const Call& call) {
-  require_members(members, rank(), size());
+  require_members(members, state_->group());
   std::vector<int> world;
   for (const int member : members) world.push_back(state_->group().world_of(member));
   const Application own{.members = members.size(),
                         .fingerprint = fingerprint_of(world),
                         .next_communicator = state_->job->next_communicator,
                         .free_rooms = state_->job->free_rooms()};
-  const auto agreed = Agreement(*state_->host, members, own, state_->settings_of(call)).run();
+  const auto agreed =
+      Agreement(state_->job->plane->peers(), *state_->host, members, own, state_->settings_of(call))
+          .run();
   state_->job->next_communicator = static_cast<std::uint32_t>(agreed.communicator + 1);
   state_->job->agreed_rooms = static_cast<std::uint32_t>(agreed.free_rooms);
   return make_group(static_cast<std::uint32_t>(agreed.communicator), members);

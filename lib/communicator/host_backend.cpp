@@ -156,7 +156,7 @@ void HostBackend::prepare_division(engine::Task& task, const CheckedCollective& 
 
 void HostBackend::require_no_verdict(const CallSignature& call) const {
   if (!plane_.failed()) return;
-  throw plane_.verdict_error().in(describe(call), history_->activity().sequence);
+  throw plane_.verdict_error().in(control::describe(call, group()), history_->activity().sequence);
 }
 
 transport::StreamKey HostBackend::next_message(std::map<Peer, std::uint64_t>& sequences, int peer,
@@ -255,8 +255,8 @@ void HostBackend::end_failed(const CallSignature& call, std::uint64_t ticket,
   static_cast<void>(plane_.report_and_wait(
       {.code = ErrorCode::aborted,
        .culprits = {peers.rank()},
-       .sentence = fmt::format("{}: {} failed: {}", peers.describe(peers.rank()), describe(call),
-                               error.what()),
+       .sentence = fmt::format("{}: {} failed: {}", peers.describe(peers.rank()),
+                               control::describe(call, group()), error.what()),
        .origin = peers.rank()}));
   history_->end(ticket);
 }

@@ -236,8 +236,8 @@ std::vector<DataConnection> Plane::take_data_connections() {
   return std::exchange(data_connections_, {});
 }
 
-Finding mismatch(const rendezvous::Peers& peers, std::uint64_t sequence, int rank,
-                 const std::optional<CallSignature>& call, int other,
+Finding mismatch(const rendezvous::Peers& peers, const Group& group, std::uint64_t sequence,
+                 int rank, const std::optional<CallSignature>& call, int other,
                  const std::optional<CallSignature>& other_call) {
   Finding finding{.code = ErrorCode::mismatch, .culprits = {rank, other}, .origin = peers.rank()};
   if (!call || !other_call) {
@@ -254,7 +254,7 @@ Finding mismatch(const rendezvous::Peers& peers, std::uint64_t sequence, int ran
     const auto algorithm = same_algorithm == *call ? fmt::format(" by the algorithm {}",
                                                                  algorithm_name(which.algorithm))
                                                    : std::string();
-    return describe(which) + algorithm;
+    return describe(which, group) + algorithm;
   };
   const bool in_order = rank < other;
   finding.sentence =

@@ -132,8 +132,9 @@ class Plane {
   std::thread thread_;
 };
 
-/// The finding that two ranks' calls number `sequence` differ.
-[[nodiscard]] Finding mismatch(const rendezvous::Peers& peers, std::uint64_t sequence, int rank,
+/// The finding that two ranks' calls number `sequence` in the group's communicator differ.
+[[nodiscard]] Finding mismatch(const rendezvous::Peers& peers, const Group& group,
+                               std::uint64_t sequence, int rank,
                                const std::optional<CallSignature>& call, int other,
                                const std::optional<CallSignature>& other_call);
 

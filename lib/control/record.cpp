@@ -44,7 +44,7 @@ std::string record_json(const rendezvous::Peers& peers, const Histories& histori
     for (const auto& past : history->record()) {
       nlohmann::json call{{"sequence", past.sequence},
                           {"operation", name(past.call.operation)},
-                          {"call", describe(past.call)},
+                          {"call", describe(past.call, history->group())},
                           {"bytes", bytes_of(past.call)},
                           {"begin_us", microseconds(past.begin + to_wall)},
                           {"end_us", nullptr}};

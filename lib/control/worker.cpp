@@ -230,8 +230,8 @@ void Plane::Worker::compare_with(int peer, std::uint32_t communicator) {
   }
   const auto difference = compare(*history, claim->second);
   if (difference) {
-    consensus_.found(mismatch(peers_, difference->sequence, peers_.rank(), difference->mine, peer,
-                              difference->theirs));
+    consensus_.found(mismatch(peers_, history->group(), difference->sequence, peers_.rank(),
+                              difference->mine, peer, difference->theirs));
   }
   // Kept as long as it tells of calls that this rank has still to make.
   const auto latest = claim->second.empty() ? 0 : claim->second.back().sequence;

@@ -52,7 +52,8 @@ DeviceBackend::~DeviceBackend() {
 
 Error DeviceBackend::verdict() const {
   const auto activity = history_->activity();
-  return plane_.verdict_error().in(describe(activity.call), activity.sequence);
+  return plane_.verdict_error().in(control::describe(activity.call, history_->group()),
+                                   activity.sequence);
 }
 
 void DeviceBackend::require_arithmetic(const CheckedCollective& call) const {

@@ -15,8 +15,8 @@ bool CallChecker::check_collective(int peer, const transport::CallContext& their
   const auto own = history->find(theirs.key.sequence);
   if (!own) return true;  // this rank has not come to that call yet: compared when it does
   if (own->call != theirs.signature) {
-    plane_.report(control::mismatch(plane_.peers(), own->sequence, plane_.peers().rank(), own->call,
-                                    peer, theirs.signature));
+    plane_.report(control::mismatch(plane_.peers(), history->group(), own->sequence,
+                                    plane_.peers().rank(), own->call, peer, theirs.signature));
     return false;
   }
   if (own->fingerprint != fingerprint(theirs.fingerprint, theirs.signature)) {
@@ -45,11 +45,15 @@ bool CallChecker::check_message(int peer, const transport::CallContext& theirs) 
     }
     const auto& peers = plane_.peers();
     const int self = peers.rank();
+    const auto history = plane_.history(theirs.key.communicator);
+    const auto text = [&](const CallSignature& call) {
+      return history ? control::describe(call, history->group()) : describe(call);
+    };
     plane_.report({.code = ErrorCode::mismatch,
                    .culprits = {self, peer},
                    .sentence = fmt::format("a message does not fit: {} called {}, {} called {}",
-                                           peers.describe(self), describe(own->signature),
-                                           peers.describe(peer), describe(theirs.signature)),
+                                           peers.describe(self), text(own->signature),
+                                           peers.describe(peer), text(theirs.signature)),
                    .origin = self});
     return false;
   }

@@ -18,8 +18,12 @@ constexpr std::chrono::microseconds nap_between_looks{100};
 // A broken data link alone proves no death: the control plane gets this long to say who died.
 constexpr std::chrono::seconds wait_for_verdict{2};
 
+std::string text_of(const Task& task) {
+  return control::describe(task.late.call, *task.late.group);
+}
+
 Error in_call(Error error, const Task& task) {
-  return error.in(describe(task.late.call), task.late.sequence);
+  return error.in(text_of(task), task.late.sequence);
 }
 
 }  // namespace
@@ -111,8 +115,7 @@ void Driver::leave(const control::Group& group, std::chrono::nanoseconds limit) 
         {.code = ErrorCode::aborted,
          .culprits = {peers.rank()},
          .sentence = fmt::format("{} destroyed a communicator while its {} (call {}) was in flight",
-                                 peers.describe(peers.rank()), describe(task->late.call),
-                                 task->late.sequence),
+                                 peers.describe(peers.rank()), text_of(*task), task->late.sequence),
          .origin = peers.rank()}));
   }
 }
@@ -300,8 +303,8 @@ void Driver::tell(const Task& culprit, const std::exception_ptr& error) {
   static_cast<void>(plane_.report_and_wait(
       {.code = ErrorCode::aborted,
        .culprits = {peers.rank()},
-       .sentence = fmt::format("{}: {} failed: {}", peers.describe(peers.rank()),
-                               describe(culprit.late.call), reason),
+       .sentence =
+           fmt::format("{}: {} failed: {}", peers.describe(peers.rank()), text_of(culprit), reason),
        .origin = peers.rank()}));
 }
 
@@ -354,8 +357,7 @@ void Driver::fail_departed(int peer, const Task& task) {
         .culprits = {peer},
         .sentence = fmt::format("{} waits in {} for {}, which has left: all ranks must make the "
                                 "same calls before they destroy the communicator",
-                                peers.describe(peers.rank()), describe(task.late.call),
-                                peers.describe(peer)),
+                                peers.describe(peers.rank()), text_of(task), peers.describe(peer)),
         .origin = peers.rank()},
        task);
 }

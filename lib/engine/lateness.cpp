@@ -27,7 +27,16 @@ struct Lag {
   std::string description;
 };
 
-Lag lag_of(int peer, std::uint64_t own_sequence,
+/// In ranks of the job; a root or peer in another communicator, which this rank may not be in, is
+/// left out.
+std::string text_of(const control::Activity& activity, const control::Group& group) {
+  if (!activity.elsewhere) return control::describe(activity.call, group);
+  auto call = activity.call;
+  call.root = -1;
+  return describe(call) + " of another communicator";
+}
+
+Lag lag_of(int peer, std::uint64_t own_sequence, const control::Group& group,
            const std::map<int, control::Activity>& activities) {
   const auto found = activities.find(peer);
   if (found == activities.end()) {
@@ -38,9 +47,8 @@ Lag lag_of(int peer, std::uint64_t own_sequence,
   if (theirs.sequence >= own_sequence) return {};
   const auto age = seconds(std::chrono::steady_clock::now() - theirs.since);
   if (theirs.in_call && theirs.elsewhere) {
-    return {
-        Blame::in_earlier_call, theirs.sequence,
-        fmt::format("is in {} of another communicator since {:.1f} s", describe(theirs.call), age)};
+    return {Blame::in_earlier_call, theirs.sequence,
+            fmt::format("is in {} since {:.1f} s", text_of(theirs, group), age)};
   }
   if (!theirs.in_call) {
     return {
@@ -48,7 +56,7 @@ Lag lag_of(int peer, std::uint64_t own_sequence,
         fmt::format("has been outside any call for {:.1f} s, since call {}", age, theirs.sequence)};
   }
   return {Blame::in_earlier_call, theirs.sequence,
-          fmt::format("is in {} since {:.1f} s (call {})", describe(theirs.call), age,
+          fmt::format("is in {} since {:.1f} s (call {})", text_of(theirs, group), age,
                       theirs.sequence)};
 }
 
@@ -94,15 +102,17 @@ control::Finding find_late(control::Plane& plane, const LateCall& late,
     for (const int rank : circle) {
       culprits.insert(rank);
       const auto& theirs = rank == peers.rank() ? call : activities.at(rank).call;
-      reasons.push_back(fmt::format("{} in {}", peers.describe(rank), describe(theirs)));
+      reasons.push_back(
+          fmt::format("{} in {}", peers.describe(rank), control::describe(theirs, *late.group)));
     }
-    return {.code = ErrorCode::timeout,
-            .culprits = culprits,
-            .sentence = fmt::format(
-                "{} was not done after {:g} s: ranks wait for each other in a circle: {}; let one "
-                "of them take its other message first, or use send_recv",
-                describe(call), seconds(late.timeout), fmt::join(reasons, ", ")),
-            .origin = peers.rank()};
+    return {
+        .code = ErrorCode::timeout,
+        .culprits = culprits,
+        .sentence = fmt::format(
+            "{} was not done after {:g} s: ranks wait for each other in a circle: {}; let one "
+            "of them take its other message first, or use send_recv",
+            control::describe(call, *late.group), seconds(late.timeout), fmt::join(reasons, ", ")),
+        .origin = peers.rank()};
   }
   const bool is_message = call.operation == Operation::send || call.operation == Operation::recv ||
                           call.operation == Operation::send_recv;
@@ -116,7 +126,7 @@ control::Finding find_late(control::Plane& plane, const LateCall& late,
     if (peer == peers.rank() || plane.has_departed(peer)) continue;
     // A message concerns only its two ends.
     if (is_message && !is_awaited(peer)) continue;
-    const auto& lag = lags[peer] = lag_of(peer, late.sequence, activities);
+    const auto& lag = lags[peer] = lag_of(peer, late.sequence, *late.group, activities);
     worst = std::min(worst, std::pair(lag.blame, lag.sequence));
   }
   for (const auto& [peer, lag] : lags) {
@@ -130,7 +140,7 @@ control::Finding find_late(control::Plane& plane, const LateCall& late,
       if (!culprits.insert(peer).second) continue;
       const auto found = activities.find(peer);
       const auto doing = found == activities.end() ? std::string("has left")
-                         : found->second.in_call   ? "is in " + describe(found->second.call)
+                         : found->second.in_call   ? "is in " + text_of(found->second, *late.group)
                                                    : std::string("is outside any call");
       reasons.push_back(fmt::format("{}, which {}", peers.describe(peer), doing));
     }
@@ -138,9 +148,9 @@ control::Finding find_late(control::Plane& plane, const LateCall& late,
   if (reasons.empty()) reasons.emplace_back("work that all ranks have begun");
   return {.code = ErrorCode::timeout,
           .culprits = culprits,
-          .sentence =
-              fmt::format("{} (call {}) was not done after {:g} s: waiting for {}", describe(call),
-                          late.sequence, seconds(late.timeout), fmt::join(reasons, "; ")),
+          .sentence = fmt::format("{} (call {}) was not done after {:g} s: waiting for {}",
+                                  control::describe(call, *late.group), late.sequence,
+                                  seconds(late.timeout), fmt::join(reasons, "; ")),
           .origin = peers.rank()};
 }
 

@@ -209,6 +209,7 @@ TEST_CASE("a member that never comes to a group is named, and so is a group of o
   REQUIRE(confused[0].failure);
   CHECK(confused[0].failure->code == ErrorCode::mismatch);
   CHECK(confused[0].failure->sentence.find("of 3") != std::string::npos);
+  CHECK(confused[0].failure->sentence.find("rank 0 (") != std::string::npos);
   CHECK(confused[1].failure);
   CHECK(confused[2].failure);
 }
@@ -234,6 +235,104 @@ TEST_CASE("members that make no group are told so") {
     return "done";
   });
   CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("what a part is passed is refused in its own numbers, with the job's ranks beside them") {
+  const auto reports = run_ranks(4, [](Rank& rank) -> std::string {
+    auto& world = rank.communicator({.timeout = 10s});
+    auto part = world.split(rank.rank() / 2);
+    if (rank.rank() < 2) {
+      part->finalize();
+      world.finalize();
+      return "";
+    }
+    std::vector<int> values{1, 2};
+    std::string told;
+    const auto refused = [&](const auto& call) {
+      try {
+        call();
+        told += "accepted\n";
+      } catch (const Error& error) {
+        expect(error.code() == ErrorCode::usage, "the code is wrong");
+        told += error.sentence() + "\n";
+      }
+    };
+    refused([&] { part->broadcast(values, 2); });
+    refused([&] { part->send(values, 3); });
+    refused([&] { part->recv(values, -1); });
+    refused([&] { static_cast<void>(part->info(2)); });
+    refused([&] { static_cast<void>(part->create_group(std::vector{0, 2})); });
+    refused([&] { static_cast<void>(part->create_group(std::vector{0, 0})); });
+    refused([&] { static_cast<void>(part->create_group(std::vector{1 - part->rank()})); });
+    if (part->rank() == 1) refused([&] { part->gather(in_place, std::span(values), 0); });
+    refused([&] { world.broadcast(values, 4); });
+    part->finalize();
+    world.finalize();
+    return told;
+  });
+  REQUIRE(trouble(reports) == "");
+  const std::string has = " is not a valid rank of this communicator, which has ranks 0 to ";
+  const auto part = has + "1 (ranks 2 and 3 of the job)\n";
+  CHECK(reports[3].text ==
+        "root 2" + part + "receiver 3" + part + "sender -1" + part + "rank 2" + part + "member 2" +
+            part +
+            "rank 0 of this communicator (rank 2 of the job) is named twice among the members of a "
+            "new group: name each once\n"
+            "rank 1 of this communicator (rank 3 of the job) makes a group that it is not a member "
+            "of: only members call create_group\n"
+            "gather in place is for its root: rank 1 of this communicator (rank 3 of the job) "
+            "passes its own buffer\n"
+            "root 4" +
+            has + "3\n");
+}
+
+TEST_CASE("what goes wrong in a part is told in the job's numbers alone, and says so") {
+  // The part's ranks 0, 1 and 2 are ranks 3, 2 and 1 of the job.
+  const auto in_part = [](const auto& call) {
+    return run_ranks(4, [&](Rank& rank) -> std::string {
+      auto& world = rank.communicator({.timeout = 2s});
+      auto part = world.split(rank.rank() == 0 ? 1 : 0, -rank.rank());
+      std::vector<int> values(100'000);
+      if (rank.rank() != 0) call(*part, values);
+      world.barrier({.timeout = 20s});
+      return "passed";
+    });
+  };
+  const auto require_told = [](const std::vector<Report>& reports, ErrorCode code,
+                               const std::vector<std::string>& parts) {
+    for (const auto& report : reports) {
+      INFO(describe(reports));
+      REQUIRE(report.failure);
+      CHECK(report.failure->code == code);
+      for (const auto& part : parts)
+        CHECK(report.failure->sentence.find(part) != std::string::npos);
+    }
+  };
+  const auto roots = in_part([](Communicator& part, std::vector<int>& values) {
+    part.broadcast(values, part.rank() == 0 ? 0 : 1);
+    part.barrier();
+  });
+  require_told(roots, ErrorCode::mismatch,
+               {"called broadcast of 100000 i32 from rank 3 of the job",
+                "called broadcast of 100000 i32 from rank 2 of the job"});
+  const auto messages = in_part([](Communicator& part, std::vector<int>& values) {
+    if (part.rank() == 0) part.send(std::span(values).first(3), 2);
+    if (part.rank() == 2) part.recv(std::span(values).first(2), 0);
+  });
+  require_told(
+      messages, ErrorCode::mismatch,
+      {"called send of 3 i32 to rank 1 of the job", "called recv of 2 i32 from rank 3 of the job"});
+  const auto late = in_part([](Communicator& part, std::vector<int>& values) {
+    if (part.rank() == 1) part.recv(values, 2);
+  });
+  require_told(late, ErrorCode::timeout,
+               {"recv of 100000 i32 from rank 1 of the job (call ", "waiting for rank 1 ("});
+  const auto circle = in_part([](Communicator& part, std::vector<int>& values) {
+    if (part.rank() != 1) part.send(values, 2 - part.rank());
+  });
+  require_told(circle, ErrorCode::timeout,
+               {"in a circle", "send of 100000 i32 to rank 3 of the job",
+                "send of 100000 i32 to rank 1 of the job"});
 }
 
 TEST_CASE("a thousand communicators one after another, and a part that outlives the world") {
