@@ -8,6 +8,7 @@
 
 #include "algorithm/algorithms.hpp"
 #include "algorithm/cost.hpp"
+#include "base/default_floats.hpp"
 #include "base/shape.hpp"
 
 namespace tutti::algorithm {
@@ -214,6 +215,7 @@ std::span<const std::string_view> algorithms_of(Operation operation, bool in_ran
 }
 
 std::string_view choose(Operation operation, const Problem& problem, const Traits& traits) {
+  const DefaultFloats defaults;  // for the same choice on all ranks
   const int size = problem.size;
   const std::int64_t bytes = problem.count * traits.element_bytes;
   if (size > 2 && has_a_choice(operation) && !problem.host.empty())
@@ -252,6 +254,7 @@ std::string_view choose(Operation operation, const Problem& problem, const Trait
 
 std::int64_t choose_chunk(Operation operation, std::string_view algorithm, const Problem& problem,
                           const Traits& traits) {
+  const DefaultFloats defaults;
   std::int64_t bytes = usual_chunk_bytes;
   if (problem.size > 2 && has_a_choice(operation) && !problem.host.empty()) {
     auto question = question_of(operation, problem, layout_of(problem.size, problem.host), traits);

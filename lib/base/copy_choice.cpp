@@ -45,12 +45,14 @@ Streaming CopyChoice::next(const Kind& kind) {
 }
 
 void CopyChoice::took(const Kind& kind, Streaming streaming, Duration time) {
-  const auto ns =
-      static_cast<double>(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
-  const auto of_a_mebibyte = ns * static_cast<double>(1U << 20) / static_cast<double>(kind.bytes);
-  constexpr double most = std::numeric_limits<std::uint32_t>::max();
+  // In integers: the thread may be set to trap at what floats round.
+  constexpr std::int64_t longest = std::int64_t{1} << 42;  // over an hour, and no overflow below
+  const auto ns = std::clamp<std::int64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(time).count(), 0, longest);
+  const auto of_a_mebibyte = (static_cast<std::uint64_t>(ns) << 20) / kind.bytes;
+  constexpr std::uint64_t most = std::numeric_limits<std::uint32_t>::max();
   of(kind).times[static_cast<std::size_t>(streaming)].add(
-      static_cast<std::uint32_t>(std::clamp(of_a_mebibyte, 0.0, most)));
+      static_cast<std::uint32_t>(std::min(of_a_mebibyte, most)));
 }
 
 }  // namespace tutti

@@ -126,6 +126,7 @@ void HostBackend::prepare(engine::Task& task, const CheckedCollective& call,
                  .reduce = engine::reduce_function(call.type, is_barrier ? Operator::max : call.op),
                  .combine = engine::combine_function(call.type, call.op)};
   prepare_division(task, call);
+  prepare_weighing(task, call);
   const auto bytes =
       static_cast<std::size_t>(task.schedule.scratch_elements) * task.memory.element_bytes;
   if (scratch.size() < bytes) scratch.resize(bytes);
@@ -151,7 +152,25 @@ void HostBackend::prepare_division(engine::Task& task, const CheckedCollective& 
   task.division = {.buffer = static_cast<std::byte*>(call.recv),
                    .count = call.count,
                    .type = call.type,
-                   .ranks = group().size()};
+                   .ranks = group().size(),
+                   .weighs = engine::is_weighed(call.type) && call.in_place};
+}
+
+/// Of an average that does not divide itself.
+void HostBackend::prepare_weighing(engine::Task& task, const CheckedCollective& call) const {
+  if (call.op != Operator::average || !engine::is_weighed(call.type)) return;
+  const auto& shape = shape_of(call.operation);
+  if (!shape.reduces) return;
+  engine::Contribution contribution{.type = call.type, .ranks = group().size()};
+  if (call.in_place) {
+    // All of it may be overwritten, and has been weighed there.
+    if (shape.send == shape.recv) return;
+    contribution.is_output = true;
+    const auto begin = (static_cast<const std::byte*>(call.recv) - task.memory.output) /
+                       static_cast<std::ptrdiff_t>(task.memory.element_bytes);
+    contribution.weighed = {begin, begin + signed_count(call.count)};
+  }
+  task.memory.contribution = contribution;
 }
 
 void HostBackend::require_no_verdict(const CallSignature& call) const {

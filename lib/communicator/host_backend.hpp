@@ -62,6 +62,7 @@ class HostBackend final : public Backend {
   BegunMessages begin_messages(const Message& message, const CallSettings& settings);
   static void prepare(engine::Task& task, const BegunMessages& begun, const CallSettings& settings);
   void prepare_division(engine::Task& task, const CheckedCollective& call) const;
+  void prepare_weighing(engine::Task& task, const CheckedCollective& call) const;
   void require_all_received(const CallSettings& settings);
   [[nodiscard]] bool in_rank_order(const CheckedCollective& call) const;
   [[nodiscard]] bool goes_shared(const CheckedCollective& call, const CallSettings& settings) const;

@@ -206,6 +206,9 @@ bool Driver::advance_all() {
 }
 
 void Driver::activate(Task& task) {
+  if (const auto& division = task.division; division && division->weighs) {
+    weigh(division->buffer, division->buffer, division->count, division->type, division->ranks);
+  }
   task.execution.emplace(task.schedule, task.memory,
                          Execution::Names{task.call, task.late.group->world}, links_);
 }

@@ -144,14 +144,56 @@ const std::byte* Execution::readable(Buffer buffer) const {
   return buffer == Buffer::input ? memory_.input : writable(buffer);
 }
 
+bool Execution::is_contribution(Buffer buffer) const {
+  const auto& contribution = memory_.contribution;
+  return contribution && buffer == (contribution->is_output ? Buffer::output : Buffer::input);
+}
+
+/// What a step reads of the contribution.
+void Execution::weigh_into(std::byte* to, const Step& step) const {
+  const auto& [type, ranks, is_output, weighed] = *memory_.contribution;
+  const auto bytes = memory_.element_bytes;
+  const auto all = step.from_region;
+  const auto* const from = readable(step.from);
+  const auto weigh_piece = [&](std::int64_t begin, std::int64_t end) {
+    if (begin >= end) return;
+    weigh(to + static_cast<std::size_t>(begin - all.begin) * bytes,
+          from + static_cast<std::size_t>(begin) * bytes, static_cast<std::size_t>(end - begin),
+          type, ranks);
+  };
+  if (!weighed.overlaps(all)) return weigh_piece(all.begin, all.end);
+  const auto begin = std::max(all.begin, weighed.begin);
+  const auto end = std::min(all.end, weighed.end);
+  weigh_piece(all.begin, begin);
+  copy_bytes(to + static_cast<std::size_t>(begin - all.begin) * bytes,
+             from + static_cast<std::size_t>(begin) * bytes,
+             static_cast<std::size_t>(end - begin) * bytes);
+  weigh_piece(end, all.end);
+}
+
+/// The elements that a step reads; those of a contribution are weighed first.
+const std::byte* Execution::source(Slot& slot) const {
+  const auto& step = slot.step;
+  const auto bytes = memory_.element_bytes;
+  if (!is_contribution(step.from)) {
+    return readable(step.from) + static_cast<std::size_t>(step.from_region.begin) * bytes;
+  }
+  const auto needed = static_cast<std::size_t>(step.from_region.length()) * bytes;
+  if (slot.weighed_bytes < needed) {
+    slot.weighed.reset(new std::byte[needed]);
+    slot.weighed_bytes = needed;
+  }
+  weigh_into(slot.weighed.get(), step);
+  return slot.weighed.get();
+}
+
 void Execution::start(Slot& slot) {
   const auto& step = slot.step;
   const auto offset = static_cast<std::size_t>(step.region.begin) * memory_.element_bytes;
   const auto length = static_cast<std::size_t>(step.region.length()) * memory_.element_bytes;
   slot.state = State::started;
   if (is_send(step)) {
-    slot.send = {
-        .peer = world_of(step.peer), .call = call_, .from = {readable(step.from) + offset, length}};
+    slot.send = {.peer = world_of(step.peer), .call = call_, .from = {source(slot), length}};
     links_.post(slot.send);
   } else if (is_recv(step)) {
     slot.recv = {};
@@ -161,14 +203,12 @@ void Execution::start(Slot& slot) {
     slot.recv.element_bytes = memory_.element_bytes;
     if (step.kind == StepKind::recv_reduce) {
       slot.recv.reduce = memory_.reduce;
-      slot.recv.combine_with =
-          readable(step.from) +
-          static_cast<std::size_t>(step.from_region.begin) * memory_.element_bytes;
+      slot.recv.combine_with = source(slot);
     }
     links_.post(slot.recv);
   } else if (step.kind == StepKind::copy || step.kind == StepKind::reduce ||
              step.kind == StepKind::combine) {
-    run_local(step);
+    run_local(slot);
     slot.state = State::done;
   } else {
     throw Error(ErrorCode::system,
@@ -176,11 +216,12 @@ void Execution::start(Slot& slot) {
   }
 }
 
-void Execution::run_local(const Step& step) const {
+void Execution::run_local(Slot& slot) const {
+  const auto& step = slot.step;
   auto* const to =
       writable(step.to) + static_cast<std::size_t>(step.region.begin) * memory_.element_bytes;
-  const auto* const from = readable(step.from) +
-                           static_cast<std::size_t>(step.from_region.begin) * memory_.element_bytes;
+  if (step.kind == StepKind::copy && is_contribution(step.from)) return weigh_into(to, step);
+  const auto* const from = source(slot);
   const auto elements = static_cast<std::size_t>(step.region.length());
   if (step.kind == StepKind::reduce) {
     memory_.reduce(to, to, from, elements);

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <array>
+#include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -10,6 +12,16 @@
 
 namespace tutti::engine {
 
+/// What a rank contributes to an average, where that is weighed before it is added up: the whole
+/// input. Of an in-place call it is what lies in the output, all but `weighed`, which the call may
+/// overwrite and has weighed there.
+struct Contribution {
+  Type type = Type::f32;
+  int ranks = 1;
+  bool is_output = false;
+  algorithm::Region weighed;
+};
+
 /// The memory that a schedule's buffers mean, and how its elements combine.
 struct Memory {
   const std::byte* input = nullptr;
@@ -18,6 +30,7 @@ struct Memory {
   std::size_t element_bytes = 1;
   transport::ReduceFunction reduce = nullptr;
   CombineFunction combine = nullptr;
+  std::optional<Contribution> contribution;
 };
 
 /// A peer that a schedule is waiting for, as a rank of the job.
@@ -54,6 +67,9 @@ class Execution {
     State state = State::waiting;
     transport::SendRequest send;
     transport::RecvRequest recv;
+    /// A contribution, weighed, that the step reads.
+    std::unique_ptr<std::byte[]> weighed;
+    std::size_t weighed_bytes = 0;
   };
 
   [[nodiscard]] Slot& at(std::size_t i) { return slots_[(first_ + i) % window]; }
@@ -63,10 +79,13 @@ class Execution {
   bool start_ready();
   [[nodiscard]] bool may_start(std::size_t i) const;
   void start(Slot& slot);
-  void run_local(const algorithm::Step& step) const;
+  void run_local(Slot& slot) const;
   [[nodiscard]] int world_of(int peer) const { return world_[static_cast<std::size_t>(peer)]; }
   [[nodiscard]] std::byte* writable(algorithm::Buffer buffer) const;
   [[nodiscard]] const std::byte* readable(algorithm::Buffer buffer) const;
+  [[nodiscard]] bool is_contribution(algorithm::Buffer buffer) const;
+  void weigh_into(std::byte* to, const algorithm::Step& step) const;
+  [[nodiscard]] const std::byte* source(Slot& slot) const;
 
   algorithm::Cursor cursor_;
   std::size_t most_in_flight_;

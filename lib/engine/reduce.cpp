@@ -46,16 +46,16 @@ Kernels select_kernels(Type type, Operator op, InstructionSet set) {
   return baseline_kernels(type, op);
 }
 
-DivideFunction select_divide(Type type, InstructionSet set) {
+Averaging select_averaging(Type type, InstructionSet set) {
   switch (set) {
     case InstructionSet::avx512:
-      return avx512_divide(type);
+      return avx512_averaging(type);
     case InstructionSet::avx2:
-      return avx2_divide(type);
+      return avx2_averaging(type);
     case InstructionSet::baseline:
       break;
   }
-  return baseline_divide(type);
+  return baseline_averaging(type);
 }
 #else
 std::size_t count_sets() {
@@ -66,8 +66,8 @@ Kernels select_kernels(Type type, Operator op, InstructionSet) {
   return baseline_kernels(type, op);
 }
 
-DivideFunction select_divide(Type type, InstructionSet) {
-  return baseline_divide(type);
+Averaging select_averaging(Type type, InstructionSet) {
+  return baseline_averaging(type);
 }
 #endif
 
@@ -99,12 +99,26 @@ bool divides_itself(Type type) noexcept {
   return type == Type::f16 || type == Type::bf16;
 }
 
+bool is_weighed(Type type) noexcept {
+  return type == Type::f32 || type == Type::f64;
+}
+
+void weigh(std::byte* to, const std::byte* from, std::size_t count, Type type, int ranks) {
+  weigh(to, from, count, type, ranks, instruction_sets().back());
+}
+
+void weigh(std::byte* to, const std::byte* from, std::size_t count, Type type, int ranks,
+           InstructionSet set) {
+  const auto function = select_averaging(type, set).weigh;
+  if (function != nullptr) function(to, from, count, ranks);
+}
+
 void divide(std::byte* buffer, std::size_t count, Type type, int ranks) {
   divide(buffer, count, type, ranks, instruction_sets().back());
 }
 
 void divide(std::byte* buffer, std::size_t count, Type type, int ranks, InstructionSet set) {
-  const auto function = select_divide(type, set);
+  const auto function = select_averaging(type, set).divide;
   if (function != nullptr) function(buffer, count, ranks);
 }
 

@@ -35,8 +35,8 @@ Kernels avx2_kernels(Type type, Operator op) {
   return vector::kernels<Avx2>(type, op);
 }
 
-DivideFunction avx2_divide(Type type) {
-  return vector::division<Avx2>(type);
+Averaging avx2_averaging(Type type) {
+  return vector::averaging<Avx2>(type);
 }
 
 }  // namespace tutti::engine

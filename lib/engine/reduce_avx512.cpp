@@ -40,8 +40,8 @@ Kernels avx512_kernels(Type type, Operator op) {
   return vector::kernels<Avx512>(type, op);
 }
 
-DivideFunction avx512_divide(Type type) {
-  return vector::division<Avx512>(type);
+Averaging avx512_averaging(Type type) {
+  return vector::averaging<Avx512>(type);
 }
 
 }  // namespace tutti::engine

@@ -15,8 +15,8 @@ Kernels baseline_kernels(Type type, Operator op) {
   return vector::kernels<Baseline>(type, op);
 }
 
-DivideFunction baseline_divide(Type type) {
-  return vector::division<Baseline>(type);
+Averaging baseline_averaging(Type type) {
+  return vector::averaging<Baseline>(type);
 }
 
 }  // namespace tutti::engine

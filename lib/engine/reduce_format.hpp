@@ -14,6 +14,10 @@
 ///
 ///     using Number;                        // what the elements are computed as
 ///     static Value splat(Number);          // that number in every lane
+///
+/// and f32 and f64, for averages that do not overflow,
+///
+///     static constexpr Number most;        // the largest finite number
 namespace tutti::engine::vector {
 
 template <class Isa, class T>
@@ -33,6 +37,8 @@ struct Floats {
   using Number = T;
   static constexpr std::size_t bytes = Isa::width;
   static constexpr std::size_t lanes = bytes / sizeof(T);
+  static constexpr Number most =
+      static_cast<Number>(sizeof(T) == sizeof(float) ? __FLT_MAX__ : __DBL_MAX__);
 
   static Value splat(Number number) { return vector::splat<Value>(number); }
   static Value load(const std::byte* from) { return vector::load<Value>(from); }

@@ -6,7 +6,8 @@
 /// Operators on values, and the loops over elements. The last elements, too few for a vector, go
 /// through a vector with zeros behind them, so that they see the same instructions as all others.
 /// A loop adds or multiplies and never both, so there is nothing that a compiler could contract to
-/// a fused multiplication and addition, and each lane is one element, so nothing is reassociated.
+/// a fused multiplication and addition (but in averages of 16-bit floats, whose products are
+/// exact), and each lane is one element, so nothing is reassociated.
 namespace tutti::engine::vector {
 
 struct Sum {
@@ -81,15 +82,36 @@ void reduce(std::byte* to, const std::byte* a, const std::byte* b, std::size_t e
                      elements);
 }
 
-/// What `combine` does at the end, before it rounds.
-enum class Finish { nothing, divide };
+/// The weight of one of `ranks` in an average: a power of two, at most half of 1 / ranks, so that a
+/// sum of finite numbers stays finite with all that it is rounded up.
+template <class Number>
+Number weight_of(std::size_t ranks) {
+  Number weight = 1;
+  if (ranks > 1) weight = weight / 2;
+  for (std::size_t powers = 1; powers < ranks; powers *= 2) weight = weight / 2;
+  return weight;
+}
+
+/// What `combine` makes of the parts: their sum, or their average before it rounds; weighed where
+/// the sum may overflow.
+enum class Finish { nothing, divide, weigh };
 
 template <class Format, Finish finish>
-typename Format::Value finished(typename Format::Value value, std::size_t part_count) {
-  if constexpr (finish == Finish::divide) {
-    return value / Format::splat(static_cast<typename Format::Number>(part_count));
+typename Format::Value loaded(const std::byte* from, float weight) {
+  if constexpr (finish == Finish::weigh) {
+    return Format::load(from) * Format::splat(weight);
   } else {
+    return Format::load(from);
+  }
+}
+
+template <class Format, Finish finish>
+typename Format::Value finished(typename Format::Value value, std::size_t part_count,
+                                float weight) {
+  if constexpr (finish == Finish::nothing) {
     return value;
+  } else {
+    return value / Format::splat(static_cast<typename Format::Number>(part_count) * weight);
   }
 }
 
@@ -107,6 +129,7 @@ struct Group {
   std::size_t first;
   std::size_t end;
   std::size_t all;
+  float weight;  // of a part, in an average
 };
 
 /// `columns` vectors that stand side by side in each part; within a group their sums stay in
@@ -116,18 +139,20 @@ void combine_columns(std::byte* to, typename Format::Value* sums, const Group& g
   typename Format::Value values[columns];
   const auto* from = group.parts + group.first * group.stride_bytes;
   for (std::size_t c = 0; c < columns; ++c) {
-    const auto value = Format::load(from + c * Format::bytes);
+    const auto value = loaded<Format, finish>(from + c * Format::bytes, group.weight);
     values[c] = group.first == 0 ? value : Op::apply(sums[c], value);
   }
   for (std::size_t part = group.first + 1; part < group.end; ++part) {
     from += group.stride_bytes;
     for (std::size_t c = 0; c < columns; ++c) {
-      values[c] = Op::apply(values[c], Format::load(from + c * Format::bytes));
+      values[c] =
+          Op::apply(values[c], loaded<Format, finish>(from + c * Format::bytes, group.weight));
     }
   }
   for (std::size_t c = 0; c < columns; ++c) {
     if (group.end == group.all) {
-      Format::store(to + c * Format::bytes, finished<Format, finish>(values[c], group.all));
+      Format::store(to + c * Format::bytes,
+                    finished<Format, finish>(values[c], group.all, group.weight));
     } else {
       sums[c] = values[c];
     }
@@ -155,34 +180,92 @@ void combine_group(std::byte* to, typename Format::Value* sums, Group group, std
 
 template <class Format, class Op, Finish finish>
 void combine_block(std::byte* to, const std::byte* parts, std::size_t stride_bytes,
-                   std::size_t part_count, std::size_t vectors) {
+                   std::size_t part_count, float weight, std::size_t vectors) {
   typename Format::Value sums[block_bytes / Format::bytes];
   for (std::size_t first = 0; first < part_count; first += group_parts) {
     const auto left = part_count - first;
     const auto end = first + (left < group_parts ? left : group_parts);
-    combine_group<Format, Op, finish>(to, sums, {parts, stride_bytes, first, end, part_count},
-                                      vectors);
+    combine_group<Format, Op, finish>(
+        to, sums, {parts, stride_bytes, first, end, part_count, weight}, vectors);
   }
 }
 
 template <class Format, class Op, Finish finish = Finish::nothing>
 void combine(std::byte* to, const std::byte* parts, std::size_t stride_bytes,
              std::size_t part_count, std::size_t elements) {
+  const float weight = finish == Finish::weigh ? weight_of<float>(part_count) : 1;
   while (elements >= Format::lanes) {
     constexpr std::size_t most = block_bytes / Format::bytes;
     const auto whole = elements / Format::lanes;
     const auto vectors = whole < most ? whole : most;
-    combine_block<Format, Op, finish>(to, parts, stride_bytes, part_count, vectors);
+    combine_block<Format, Op, finish>(to, parts, stride_bytes, part_count, weight, vectors);
     to += vectors * Format::bytes;
     parts += vectors * Format::bytes;
     elements -= vectors * Format::lanes;
   }
   if (elements == 0) return;
-  auto value = load_some<Format>(parts, elements);
+  // By way of a whole vector, so that `loaded` sees these elements, too.
+  std::byte room[Format::bytes] = {};
+  const auto some = [&room, elements, weight](const std::byte* from) {
+    std::memcpy(room, from, elements * (Format::bytes / Format::lanes));
+    return loaded<Format, finish>(room, weight);
+  };
+  auto value = some(parts);
   for (std::size_t part = 1; part < part_count; ++part) {
-    value = Op::apply(value, load_some<Format>(parts + part * stride_bytes, elements));
+    value = Op::apply(value, some(parts + part * stride_bytes));
   }
-  store_some<Format>(to, finished<Format, finish>(value, part_count), elements);
+  store_some<Format>(to, finished<Format, finish>(value, part_count, weight), elements);
+}
+
+/// A function of floats, by the defaults of IEEE 754. A call that is not inlined, so that nothing
+/// is computed before the thread is set so.
+template <auto function>
+struct ByDefault;
+template <class... Arguments, void (*function)(Arguments...)>
+struct ByDefault<function> {
+  static void call(Arguments... arguments) {
+    const DefaultFloats defaults;
+    apart(arguments...);
+  }
+  [[gnu::noinline]] static void apart(Arguments... arguments) { function(arguments...); }
+};
+
+template <class Format>
+void weigh_floats(std::byte* to, const std::byte* from, std::size_t count, int ranks) {
+  const auto weight =
+      Format::splat(weight_of<typename Format::Number>(static_cast<std::size_t>(ranks)));
+  while (count >= Format::lanes) {
+    Format::store(to, Format::load(from) * weight);
+    to += Format::bytes;
+    from += Format::bytes;
+    count -= Format::lanes;
+  }
+  if (count == 0) return;
+  store_some<Format>(to, load_some<Format>(from, count) * weight, count);
+}
+
+/// The average of finite numbers is finite, although the sum may have been rounded up.
+template <class Format>
+typename Format::Value average_of(typename Format::Value sum, typename Format::Value divisor) {
+  const auto most = Format::splat(Format::most);
+  const auto average = sum / divisor;
+  const auto below = average > most ? most : average;
+  const auto within = below < -most ? -most : below;
+  return sum - sum == 0 ? within : average;
+}
+
+template <class Format>
+void divide_weighed(std::byte* buffer, std::size_t count, int ranks) {
+  using Number = typename Format::Number;
+  const auto divisor = Format::splat(static_cast<Number>(ranks) *
+                                     weight_of<Number>(static_cast<std::size_t>(ranks)));
+  while (count >= Format::lanes) {
+    Format::store(buffer, average_of<Format>(Format::load(buffer), divisor));
+    buffer += Format::bytes;
+    count -= Format::lanes;
+  }
+  if (count == 0) return;
+  store_some<Format>(buffer, average_of<Format>(load_some<Format>(buffer, count), divisor), count);
 }
 
 template <class Format>

@@ -5,9 +5,15 @@
 /// Which loop is whose: the functions of one instruction set for every type and operator.
 namespace tutti::engine::vector {
 
-template <class Format, class Op, Finish finish = Finish::nothing>
+template <class Format, class Op>
 Kernels loops() {
-  return {reduce<Format, Op>, combine<Format, Op, finish>};
+  return {reduce<Format, Op>, combine<Format, Op>};
+}
+
+/// Of floats that are added or multiplied; to compare them takes integers.
+template <class Format, class Op, Finish finish = Finish::nothing>
+Kernels float_loops() {
+  return {ByDefault<reduce<Format, Op>>::call, ByDefault<combine<Format, Op, finish>>::call};
 }
 
 /// T is i8 … u64, Bits the unsigned type of its size: overflow of signed integers must wrap.
@@ -38,11 +44,11 @@ template <class Format, class Rising, class Falling, Finish average>
 Kernels of_floats(Operator op) {
   switch (op) {
     case Operator::sum:
-      return loops<Format, Sum>();
+      return float_loops<Format, Sum>();
     case Operator::average:
-      return loops<Format, Sum, average>();
+      return float_loops<Format, Sum, average>();
     case Operator::product:
-      return loops<Format, Product>();
+      return float_loops<Format, Product>();
     case Operator::min:
       return loops<Falling, Larger>();
     case Operator::max:
@@ -82,7 +88,7 @@ Kernels kernels(Type type, Operator op) {
                        Finish::divide>(op);
     case Type::bf16:
       return of_floats<Bfloats<Isa>, OrderedBfloats<Isa, false>, OrderedBfloats<Isa, true>,
-                       Finish::divide>(op);
+                       Finish::weigh>(op);
     case Type::f32:
       return of_floats<Floats<Isa, float>, OrderedSingles<Isa, false>, OrderedSingles<Isa, true>,
                        Finish::nothing>(op);
@@ -97,33 +103,35 @@ Kernels kernels(Type type, Operator op) {
 }
 
 template <class Isa>
-DivideFunction division(Type type) {
+Averaging averaging(Type type) {
   switch (type) {
     case Type::i8:
-      return divide_integers<Isa, std::int8_t, double>;
+      return {nullptr, ByDefault<divide_integers<Isa, std::int8_t, double>>::call};
     case Type::u8:
-      return divide_integers<Isa, std::uint8_t, double>;
+      return {nullptr, ByDefault<divide_integers<Isa, std::uint8_t, double>>::call};
     case Type::i32:
-      return divide_integers<Isa, std::int32_t, double>;
+      return {nullptr, ByDefault<divide_integers<Isa, std::int32_t, double>>::call};
     case Type::u32:
-      return divide_integers<Isa, std::uint32_t, double>;
+      return {nullptr, ByDefault<divide_integers<Isa, std::uint32_t, double>>::call};
     case Type::i64:
-      return divide_integers<Isa, std::int64_t, std::int64_t>;
+      return {nullptr, ByDefault<divide_integers<Isa, std::int64_t, std::int64_t>>::call};
     case Type::u64:
-      return divide_integers<Isa, std::uint64_t, std::uint64_t>;
+      return {nullptr, ByDefault<divide_integers<Isa, std::uint64_t, std::uint64_t>>::call};
     case Type::f16:
-      return divide_floats<typename Isa::Halves>;
+      return {nullptr, ByDefault<divide_floats<typename Isa::Halves>>::call};
     case Type::bf16:
-      return divide_floats<Bfloats<Isa>>;
+      return {nullptr, ByDefault<divide_floats<Bfloats<Isa>>>::call};
     case Type::f32:
-      return divide_floats<Floats<Isa, float>>;
+      return {ByDefault<weigh_floats<Floats<Isa, float>>>::call,
+              ByDefault<divide_weighed<Floats<Isa, float>>>::call};
     case Type::f64:
-      return divide_floats<Floats<Isa, double>>;
+      return {ByDefault<weigh_floats<Floats<Isa, double>>>::call,
+              ByDefault<divide_weighed<Floats<Isa, double>>>::call};
     case Type::f8e4m3:
     case Type::f8e5m2:
       break;
   }
-  return nullptr;
+  return {};
 }
 
 }  // namespace tutti::engine::vector

@@ -222,6 +222,13 @@ void SharedCall::combine_piece(std::byte* to, const std::byte* own, const Piece&
     }
     problem_.combine(to, scratch, transport::Room::scratch_bytes, static_cast<std::size_t>(size),
                      elements);
+  } else if (problem_.divides && is_weighed(problem_.type)) {
+    auto* const weighed = room_->scratch() + transport::Room::scratch_bytes;
+    weigh(to, part(0), elements, problem_.type, size);
+    for (int m = 1; m < size; ++m) {
+      weigh(weighed, part(m), elements, problem_.type, size);
+      problem_.reduce(to, to, weighed, elements);
+    }
   } else {
     problem_.reduce(to, part(0), part(1), elements);
     for (int m = 2; m < size; ++m) problem_.reduce(to, to, part(m), elements);

@@ -28,12 +28,14 @@ struct Task {
   Task(const Task&) = delete;
   Task& operator=(const Task&) = delete;
 
-  /// An average's division, which follows the sum.
+  /// An average's division, which follows the sum. Where `weighs`, the buffer holds a contribution
+  /// that is weighed there before.
   struct Division {
     std::byte* buffer = nullptr;
     std::size_t count = 0;
     Type type = Type::u8;
     int ranks = 1;
+    bool weighs = false;
   };
 
   LateCall late;

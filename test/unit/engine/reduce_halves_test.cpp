@@ -176,6 +176,11 @@ TEST_CASE("many parts are rounded once, and averages after their division") {
     CHECK(combined(Type::f16, Operator::average, {60000, 60000, 60000}, set) == 60000);
     CHECK(combined(Type::f16, Operator::average, {1025, 1026}, set) == 1026);  // 1025.5, to even
     CHECK(combined(Type::bf16, Operator::average, {1, 2, 3, 4}, set) == 2.5);
+    // The sum is past the largest bf16, and past the largest f32; the smallest is not lost.
+    const double large = 226 * 0x1p120;
+    CHECK(combined(Type::bf16, Operator::average, {large, large}, set) == large);
+    CHECK(combined(Type::bf16, Operator::average, {-large, -large, -large}, set) == -large);
+    CHECK(combined(Type::bf16, Operator::average, {0x1p-133, 0x1p-133, 0x1p-133}, set) == 0x1p-133);
     // In the order of the parts.
     CHECK(combined(Type::bf16, Operator::sum, {0x1p60, -0x1p60, 1}, set) == 1);
     CHECK(combined(Type::bf16, Operator::sum, {1, 0x1p60, -0x1p60}, set) == 0);

@@ -135,6 +135,15 @@ TEST_CASE("division is that of plain arithmetic at every address and length") {
         divide(buffer.data(), length, type, ranks, set);
         Comparison{"divide", type, Operator::average, set}.check(expected, buffer.data());
         if (!buffer.intact()) FAIL("division of " << name(type) << " wrote outside");
+        if (!is_weighed(type)) continue;
+        for (std::size_t i = 0; i < length; ++i) {
+          expected[i] = reference_weigh(type, values[i], ranks);
+        }
+        Buffer from(length * size_of(type), random() % 16);
+        write(type, values, from.data());
+        weigh(buffer.data(), from.data(), length, type, ranks, set);
+        Comparison{"weigh", type, Operator::average, set}.check(expected, buffer.data());
+        if (!buffer.intact()) FAIL("weighing of " << name(type) << " wrote outside");
       }
     }
   }

@@ -166,23 +166,49 @@ Bits reference_reduce(Type type, Operator op, Bits a, Bits b) {
       type, static_cast<Bits>(reduce_integers(op, integer_of(type, a), integer_of(type, b))));
 }
 
+namespace {
+
+int weighing_exponent(int ranks) {
+  return ranks == 1 ? 0 : -1 - static_cast<int>(std::ceil(std::log2(ranks)));
+}
+
+}  // namespace
+
 Bits reference_combine(Type type, Operator op, std::span<const Bits> parts) {
   if (!is_float(type)) {
     auto result = parts[0];
     for (const auto part : parts.subspan(1)) result = reference_reduce(type, op, result, part);
     return result;
   }
-  auto result = number_of(type, parts[0]);
+  // The sum of bf16 would overflow where the average doesn't; the product is exact in f32.
+  const bool weighs = type == Type::bf16 && op == Operator::average;
+  const int exponent = weighs ? weighing_exponent(static_cast<int>(parts.size())) : 0;
+  const auto part_of = [&](Bits part) { return std::ldexp(number_of(type, part), exponent); };
+  auto result = part_of(parts[0]);
   for (const auto part : parts.subspan(1)) {
-    result = reduce_numbers(type, op, result, number_of(type, part));
+    result = reduce_numbers(type, op, result, part_of(part));
   }
   if (op == Operator::average && size_of(type) == 2) {
-    result = in_precision_of(type, result / static_cast<double>(parts.size()));
+    const auto divisor = std::ldexp(static_cast<double>(parts.size()), exponent);
+    result = in_precision_of(type, result / divisor);
   }
   return nearest(type, result);
 }
 
+Bits reference_weigh(Type type, Bits value, int ranks) {
+  return nearest(type, std::ldexp(number_of(type, value), weighing_exponent(ranks)));
+}
+
 Bits reference_divide(Type type, Bits value, int ranks) {
+  if (type == Type::f32 || type == Type::f64) {
+    const auto number = number_of(type, value);
+    const auto divisor = std::ldexp(in_precision_of(type, ranks), weighing_exponent(ranks));
+    const auto average = nearest(type, in_precision_of(type, number / divisor));
+    if (!std::isfinite(number) || std::isfinite(number_of(type, average))) return average;
+    const double most =
+        type == Type::f32 ? std::numeric_limits<float>::max() : std::numeric_limits<double>::max();
+    return nearest(type, std::copysign(most, number));
+  }
   if (is_float(type)) {
     return nearest(type,
                    in_precision_of(type, number_of(type, value) / in_precision_of(type, ranks)));

@@ -17,7 +17,9 @@ using Bits = std::uint64_t;
 Bits reference_reduce(Type type, Operator op, Bits a, Bits b);
 /// Of all parts in their order, with one rounding of 16-bit floats.
 Bits reference_combine(Type type, Operator op, std::span<const Bits> parts);
+/// Of f32 and f64 after `reference_weigh` and a sum.
 Bits reference_divide(Type type, Bits value, int ranks);
+Bits reference_weigh(Type type, Bits value, int ranks);
 
 /// The number that a float's bits stand for, and the nearest float to a number (ties to even; NaN
 /// is the positive quiet one).

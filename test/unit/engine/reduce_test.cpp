@@ -24,7 +24,9 @@ T combined(Operator op, T a, T b) {
 
 template <class T>
 T divided(T value, int ranks) {
-  divide(std::as_writable_bytes(std::span(&value, 1)).data(), 1, TypeOf<T>::value, ranks);
+  auto* const bytes = std::as_writable_bytes(std::span(&value, 1)).data();
+  if (is_weighed(TypeOf<T>::value)) weigh(bytes, bytes, 1, TypeOf<T>::value, ranks);
+  divide(bytes, 1, TypeOf<T>::value, ranks);
   return value;
 }
 
@@ -177,6 +179,8 @@ TEST_CASE("many elements at once, at any address, in place") {
     std::memcpy(a.data() + 1 + 8 * i, &left, 8);
     std::memcpy(b.data() + 1 + 8 * i, &right, 8);
   }
+  weigh(a.data() + 1, a.data() + 1, count, Type::f64, 2);
+  weigh(b.data() + 1, b.data() + 1, count, Type::f64, 2);
   reduce_function(Type::f64, Operator::sum)(a.data() + 1, a.data() + 1, b.data() + 1, count);
   divide(a.data() + 1, count, Type::f64, 2);
   for (std::size_t i = 0; i < count; ++i) {
@@ -185,6 +189,50 @@ TEST_CASE("many elements at once, at any address, in place") {
     REQUIRE(value == static_cast<double>(2 * i) + 0.25);
   }
   CHECK(a[0] == std::byte{0});
+}
+
+template <class T>
+void check_averages_of_extremes() {
+  constexpr auto most = std::numeric_limits<T>::max();
+  constexpr auto infinity = std::numeric_limits<T>::infinity();
+  const auto type = TypeOf<T>::value;
+  for (const auto set : instruction_sets()) {
+    for (const int ranks : {1, 2, 3, 4, 5, 7, 8, 9, 33, 1000, 4096}) {
+      const auto average = [&](T each, T first) {
+        std::vector<T> value(17, first);
+        std::vector<T> next(17, each);
+        auto* const to = std::as_writable_bytes(std::span(value)).data();
+        auto* const from = std::as_writable_bytes(std::span(next)).data();
+        weigh(to, to, value.size(), type, ranks, set);
+        weigh(from, from, next.size(), type, ranks, set);
+        for (int rank = 1; rank < ranks; ++rank) {
+          reduce_function(type, Operator::average, set)(to, to, from, value.size());
+        }
+        divide(to, value.size(), type, ranks, set);
+        for (const T other : value) CHECK((other == value[0] || std::isnan(value[0])));
+        return value[0];
+      };
+      CAPTURE(ranks);
+      const T close = std::numeric_limits<T>::epsilon() * static_cast<T>(ranks);
+      CHECK(std::isfinite(average(most, most)));
+      CHECK(average(most, most) >= most * (1 - close));
+      CHECK(average(-most, -most) <= -most * (1 - close));
+      CHECK(average(3, 3) == T{3});
+      CHECK(average(1, infinity) == infinity);
+      CHECK(average(most, -infinity) == -infinity);
+      if (ranks > 1) CHECK(std::isnan(average(infinity, -infinity)));
+      CHECK(std::isnan(average(1, std::numeric_limits<T>::quiet_NaN())));
+      // Of one rank nothing is lost.
+      if (ranks == 1)
+        CHECK(average(0, std::numeric_limits<T>::denorm_min()) ==
+              std::numeric_limits<T>::denorm_min());
+    }
+  }
+}
+
+TEST_CASE("an average of finite numbers is finite, and one of infinities is not") {
+  check_averages_of_extremes<float>();
+  check_averages_of_extremes<double>();
 }
 
 TEST_CASE("no elements, no change") {
