@@ -47,6 +47,7 @@ using Findings = std::vector<Finding>;
 void check_reach(const Patient& patient, Findings& findings);
 void check_networks(const Patient& patient, Findings& findings);
 void check_names(const Patient& patient, Findings& findings);
+void check_port(const Patient& patient, Findings& findings);
 void check_limits(const Patient& patient, Findings& findings);
 void check_memory(const Patient& patient, Findings& findings);
 void check_cores(const Patient& patient, Findings& findings);

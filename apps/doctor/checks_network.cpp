@@ -207,4 +207,15 @@ void check_names(const Patient& patient, Findings& findings) {
   }
 }
 
+/// Rank 0 listens there, so its host counts.
+void check_port(const Patient& patient, Findings& findings) {
+  const auto& why = patient.facts[0].unsafe_port;
+  if (why.empty()) return;
+  findings.push_back({Severity::note, "ports",
+                      fmt::format("{}: any program on {} may have it when the job starts", why,
+                                  patient.host_name(0)),
+                      "give a port outside of them, such as 29500, or have the kernel leave it out "
+                      "(net.ipv4.ip_local_reserved_ports)"});
+}
+
 }  // namespace tutti::app::doctor

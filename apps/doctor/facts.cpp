@@ -31,6 +31,7 @@ void visit(F& facts, const Visit& field) {
   field("launcher", facts.launcher);
   field("port_range", facts.port_range);
   field("ports", facts.ports);
+  field("unsafe_port", facts.unsafe_port);
   field("clock_ns", facts.clock_ns);
   field("rdma", facts.rdma);
   field("token", facts.token);

@@ -48,6 +48,7 @@ struct Facts {
   std::string launcher;  ///< that started the process, by its name in launch; empty: not known
   std::string port_range;
   int ports = 0;                    ///< in TUTTI_PORT_RANGE; 0: any
+  std::string unsafe_port;          ///< MASTER_PORT, and why it may be taken; empty: it is not
   std::int64_t clock_ns = 0;        ///< wall clock right after a barrier
   std::vector<std::string> rdma;    ///< devices in /sys/class/infiniband
   std::string token;                ///< what a connection to this rank's doctor hears first

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <condition_variable>
 #include <cstring>
 #include <filesystem>
@@ -25,6 +26,7 @@
 #include "device/locality.hpp"
 #include "doctor/advice.hpp"
 #include "rendezvous/interfaces.hpp"
+#include "rendezvous/port_holder.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti::app::doctor {
@@ -145,6 +147,17 @@ std::vector<std::string> entries_of(const char* folder) {
   return names;
 }
 
+/// Where rank 0 is to listen without MPI; torchrun listens there itself.
+std::string look_at_port(const EnvironmentMap& map) {
+  const auto found = map.find("MASTER_PORT");
+  if (found == map.end()) return {};
+  int port = 0;
+  const auto& text = found->second;
+  std::from_chars(text.data(), text.data() + text.size(), port);
+  const auto why = rendezvous::why_port_is_unsafe(port);
+  return why.empty() ? why : fmt::format("MASTER_PORT={}: {}", found->second, why);
+}
+
 }  // namespace
 
 Facts gather_facts(const EnvironmentMap& map, const Environment& environment) {
@@ -177,6 +190,7 @@ Facts gather_facts(const EnvironmentMap& map, const Environment& environment) {
     facts.port_range = environment.port_range.text();
     facts.ports = environment.port_range.last - environment.port_range.first + 1;
   }
+  facts.unsafe_port = look_at_port(map);
   facts.rdma = entries_of("/sys/class/infiniband");
   return facts;
 }

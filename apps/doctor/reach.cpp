@@ -9,6 +9,7 @@
 #include <span>
 
 #include "base/system_error.hpp"
+#include "rendezvous/tcp_socket.hpp"
 
 namespace tutti::app::doctor {
 namespace {
@@ -32,11 +33,14 @@ struct Attempt {
 
   void start() {
     const auto& address = target->address;
-    socket = Descriptor(
-        ::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
+    socket = rendezvous::make_dialing_socket(address.family());
     if (!socket) return end(errno_text(errno));
     if (::connect(socket.get(), address.get(), address.length()) != 0 && errno != EINPROGRESS) {
-      end(errno_text(errno));
+      return end(errno_text(errno));
+    }
+    if (rendezvous::is_connected_to_itself(socket.get())) {
+      rendezvous::reset(socket);
+      end("nobody listens there");
     }
   }
 

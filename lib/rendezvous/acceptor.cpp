@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "bootstrap/job_secret.hpp"
+#include "rendezvous/tcp_socket.hpp"
 
 namespace tutti::rendezvous {
 
@@ -73,6 +74,7 @@ void Acceptor::pause(int listener) {
 
 void Acceptor::greet(Descriptor socket) {
   if (pending_.size() >= most_pending) drop(pending_.begin(), "too many connections at once");
+  send_without_delay(socket.get());
   Nonce nonce{};
   bootstrap::draw_random(nonce);
   const auto pending = pending_.insert(pending_.end(), Pending{});

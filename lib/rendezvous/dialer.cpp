@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <netinet/tcp.h>
+#include <netinet/in.h>
 #include <sys/epoll.h>
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 
 #include "base/system_error.hpp"
 #include "bootstrap/job_secret.hpp"
+#include "rendezvous/tcp_socket.hpp"
 
 namespace tutti::rendezvous {
 namespace {
@@ -20,6 +21,11 @@ constexpr std::chrono::milliseconds first_patience{500};
 constexpr std::chrono::milliseconds least_patience{50};
 constexpr std::chrono::milliseconds first_round{2000};
 constexpr int most_doublings = 4;
+// Ranks that start together find nobody listening for some milliseconds: the first pauses are
+// short, and the rounds between them don't count.
+constexpr std::chrono::milliseconds first_pause{1};
+constexpr std::chrono::milliseconds short_pause{16};
+constexpr std::chrono::milliseconds max_pause{320};
 
 }  // namespace
 
@@ -54,8 +60,7 @@ void Dialer::dial(int peer, LinkKind kind, std::vector<SocketAddress> candidates
 void Dialer::attempt(DialList::iterator dial) {
   if (dial->deadline.expired()) return finish(dial, std::nullopt);
   const auto& address = dial->candidates[dial->candidate];
-  dial->socket = Descriptor(
-      ::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
+  dial->socket = make_dialing_socket(address.family());
   if (!dial->socket) return fail_attempt(dial, errno_text(errno));
   if (const int error = bind_source(dial->socket.get(), address); error != 0) {
     return fail_attempt(dial, errno_text(error));
@@ -64,11 +69,19 @@ void Dialer::attempt(DialList::iterator dial) {
   dial->received = 0;
   const int result = ::connect(dial->socket.get(), address.get(), address.length());
   if (result != 0 && errno != EINPROGRESS) return fail_attempt(dial, errno_text(errno));
+  // At once: as long as it is there, nobody can listen at the port.
+  if (is_connected_to_itself(dial->socket.get())) return leave_itself(dial);
   const auto share = first_round / static_cast<int>(dial->candidates.size());
   const auto patience = std::clamp(share, least_patience, first_patience) *
                         (1 << std::min(dial->round, most_doublings));
   set_timer(dial, patience, "no answer");
   reactor_.add(dial->socket.get(), EPOLLOUT, [this, dial](std::uint32_t) { on_ready(dial); });
+}
+
+void Dialer::leave_itself(DialList::iterator dial) {
+  reactor_.remove(dial->socket.get());
+  reset(dial->socket);
+  fail_attempt(dial, "nobody listens there");
 }
 
 int Dialer::bind_source(int socket, const SocketAddress& target) const {
@@ -96,6 +109,9 @@ int Dialer::bind_source(int socket, const SocketAddress& target) const {
   }
   auto address = source->address;
   address.set_port(0);
+  // The port is chosen when the connection is made: then dials to several peers may share one.
+  const int on = 1;
+  ::setsockopt(socket, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
   return ::bind(socket, address.get(), address.length()) == 0 ? 0 : errno;
 }
 
@@ -136,8 +152,8 @@ void Dialer::on_connected(DialList::iterator dial) {
   socklen_t length = sizeof error;
   ::getsockopt(dial->socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
   if (error != 0) return fail_attempt(dial, errno_text(error));
-  const int on = 1;
-  ::setsockopt(dial->socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (is_connected_to_itself(dial->socket.get())) return leave_itself(dial);
+  send_without_delay(dial->socket.get());
   dial->state = State::awaiting_hello;
   reactor_.modify(dial->socket.get(), EPOLLIN);
 }
@@ -217,10 +233,10 @@ void Dialer::fail_attempt(DialList::iterator dial, std::string reason) {
   if (dial->deadline.expired()) return finish(dial, std::nullopt);
   if (dial->candidate != 0) return attempt(dial);
   // All candidates have failed: a pause that grows, so that a refusing host is not hammered.
-  const auto pause = std::chrono::milliseconds(20) * (1 << std::min(dial->round, most_doublings));
-  ++dial->round;
+  if (dial->pause > short_pause) ++dial->round;
+  dial->pause = std::clamp(2 * dial->pause, first_pause, max_pause);
   dial->timer =
-      reactor_.after(std::min<Reactor::Clock::duration>(pause, dial->deadline.remaining()),
+      reactor_.after(std::min<Reactor::Clock::duration>(dial->pause, dial->deadline.remaining()),
                      [this, dial] { attempt(dial); });
 }
 

@@ -44,7 +44,8 @@ class Dialer {
     OnDone on_done;
     std::size_t candidate = 0;
     int round = 0;
-    std::vector<std::string> failures;  ///< the latest of each candidate
+    std::chrono::milliseconds pause{0};  ///< the latest between two rounds
+    std::vector<std::string> failures;   ///< the latest of each candidate
     State state = State::idle;
     Descriptor socket;
     Reactor::TimerId timer = 0;
@@ -57,6 +58,7 @@ class Dialer {
   using DialList = std::list<Dial>;
 
   void attempt(DialList::iterator dial);
+  void leave_itself(DialList::iterator dial);
   /// Returns 0, or the errno of what failed.
   int bind_source(int socket, const SocketAddress& target) const;
   [[nodiscard]] int experience(const SocketAddress& address) const;

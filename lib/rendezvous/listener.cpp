@@ -6,6 +6,8 @@
 #include <cerrno>
 
 #include "base/system_error.hpp"
+#include "rendezvous/port_holder.hpp"
+#include "rendezvous/tcp_socket.hpp"
 
 namespace tutti::rendezvous {
 namespace {
@@ -23,9 +25,12 @@ int listen_at_port(const SocketAddress& address, Listener& listener) {
   }
   // A port of a job that has just ended may be taken again at once. One that is listened at may
   // not: then it is listen() that fails.
-  if (address.port() != 0) ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (address.port() != 0) let_others_reuse_port(socket.get());
   if (::bind(socket.get(), address.get(), address.length()) != 0) return errno;
   if (::listen(socket.get(), backlog) != 0) return errno;
+  // For the connections that it accepts. Not before the kernel has chosen the port: it looks for
+  // one in half of its range for who sets this.
+  let_others_reuse_port(socket.get());
   sockaddr_storage bound{};
   socklen_t length = sizeof bound;
   if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&bound), &length) != 0) return errno;
@@ -44,9 +49,12 @@ int listen_at(SocketAddress address, PortRange ports, Listener& listener) {
   }
   throw Error(ErrorCode::system,
               fmt::format("TUTTI_PORT_RANGE={} is exhausted on this host: no port of it is free at "
-                          "{} ({}); give a wider range, of at least one port for each rank of a "
+                          "{} ({}{}); give a wider range, of at least one port for each rank of a "
                           "host",
-                          ports.text(), address.host_text(), errno_text(error)));
+                          ports.text(), address.host_text(), errno_text(error),
+                          error == EADDRINUSE
+                              ? fmt::format(", at {}: {}", address.port(), describe_holder(address))
+                              : std::string()));
 }
 
 }  // namespace

@@ -55,6 +55,7 @@ class Channel {
   void receive();
   bool take_header();
   void flush();
+  [[nodiscard]] ssize_t write_some() const;
   void close(const std::string& reason);
 
   Reactor& reactor_;

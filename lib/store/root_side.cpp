@@ -10,6 +10,8 @@
 #include "base/bytes.hpp"
 #include "base/system_error.hpp"
 #include "rendezvous/open_files.hpp"
+#include "rendezvous/port_holder.hpp"
+#include "rendezvous/tcp_socket.hpp"
 
 namespace tutti::store {
 namespace {
@@ -29,7 +31,7 @@ int listen_at(const SocketAddress& address, Listener& listener) {
   if (!socket) return errno;
   const int on = 1;
   // Connections of the job before may still be winding down at this port.
-  ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  rendezvous::let_others_reuse_port(socket.get());
   if (address.family() == AF_INET6) {
     ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
   }
@@ -43,6 +45,7 @@ struct Attempt {
   std::vector<Listener> listeners;
   int error = 0;
   std::string failure;
+  SocketAddress where;  ///< it failed
 };
 
 /// At each address, but for families that this host has not.
@@ -59,11 +62,19 @@ Attempt listen_at_all(const std::vector<SocketAddress>& addresses, std::uint16_t
     if (result.error != EADDRINUSE) {
       result.error = error;
       result.failure = fmt::format("{}: {}", address.text(), errno_text(error));
+      result.where = address;
     }
   }
   const bool no_family = result.error == EAFNOSUPPORT || result.error == EADDRNOTAVAIL;
   if (!result.listeners.empty() && no_family) result.error = 0;
   return result;
+}
+
+/// Who has the port, and what to do.
+std::string remedy_for_busy(const SocketAddress& address) {
+  const auto unsafe = rendezvous::why_port_is_unsafe(address.port());
+  return fmt::format("{}: give another one{}", rendezvous::describe_holder(address),
+                     unsafe.empty() ? "" : "; " + unsafe);
 }
 
 std::vector<Listener> listen(const Endpoint& endpoint, const std::vector<SocketAddress>& addresses,
@@ -80,10 +91,10 @@ std::vector<Listener> listen(const Endpoint& endpoint, const std::vector<SocketA
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
       continue;
     }
-    const auto* const remedy =
-        attempt.error == EADDRINUSE      ? "another program has the port: give another one"
-        : attempt.error == EADDRNOTAVAIL ? "rank 0 must run on the host that has this address"
-                                         : "give an address and a port that rank 0 may use";
+    const std::string remedy = attempt.error == EADDRINUSE ? remedy_for_busy(attempt.where)
+                               : attempt.error == EADDRNOTAVAIL
+                                   ? "rank 0 must run on the host that has this address"
+                                   : "give an address and a port that rank 0 may use";
     throw Error(ErrorCode::system, fmt::format("rank 0 can't listen at {}; {} ({})",
                                                attempt.failure, remedy, endpoint.source))
         .with_culprits({0});

@@ -205,6 +205,11 @@ class Doctor(Checks):
             self.assertRegex(line, r"^note: (ranks outnumber cores|.*/dev/shm|.*process_vm_readv|.*single copy)")
         self.assertIn("2 ranks on 1 host", lines[-1])
 
+    def test_a_port_that_the_kernel_gives_to_connections(self):
+        first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+        lines = self.good(job(2, "doctor", "--init", f"tcp://127.0.0.1:{free_port()}", port=first + 1))
+        self.assertEqual(len([line for line in lines if line.startswith(f"note: MASTER_PORT={first + 1}: port {first + 1} is one of")]), 1, lines)
+
     def test_faults_of_one_rank(self):
         port = free_port()
         ranks = [Process(TUTTI, "doctor", env=variables(rank, 3, port, **({"TUTTI_CHUNK": "4KiB", "NCCL_ALGO": "Ring"} if rank == 2 else {})))
@@ -309,7 +314,8 @@ class Meets(Checks):
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
             done = job(2, "barrier", "--timeout", "4s", port=port, ranks=(0,))
-        self.fails(done, "rank 0", f"127.0.0.1:{port}", "Address already in use (errno 98)")
+        self.fails(done, "rank 0", f"127.0.0.1:{port}", "Address already in use (errno 98)", f"pid {os.getpid()} (",
+                   "listens there: give another one", "net.ipv4.ip_local_port_range")
 
     def test_foreign_servers(self):
         """One that is silent, one that speaks first, one that sends lengths: an error on every rank, in time."""
