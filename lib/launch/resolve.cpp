@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "launch/nesting.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti::launch {
@@ -47,6 +48,11 @@ std::optional<Setting> of_map(const EnvironmentMap& environment, const char* nam
   return Setting{found->first, found->second};
 }
 
+std::optional<Setting> said_init(const EnvironmentMap& environment, const Words& words) {
+  if (!words.init.empty()) return Setting{"--init", words.init};
+  return of_map(environment, "TUTTI_INIT");
+}
+
 /// Options stand for the variables of the same meaning.
 std::vector<Claim> all_claims(const EnvironmentMap& environment, const Words& words) {
   auto claims = find_claims(environment);
@@ -79,6 +85,29 @@ void require_same(const Claim& by_hand, const Claim& launcher) {
   };
   compare(by_hand.size, launcher.size, size_in);
   compare(by_hand.rank, launcher.rank, rank_in);
+}
+
+/// A job of torchrun's ranks, or of the MPI launcher's? Ranks of two mpiruns must never meet.
+void require_one_of_them(const EnvironmentMap& environment, const std::vector<Claim>& claims) {
+  const auto* const rival = rival_of_torchrun(environment, claims);
+  if (rival == nullptr) return;
+  const auto* const torchrun = first_of(claims, Kind::elastic);
+  fail(
+      fmt::format("{} and {} both say which rank this process is, and either may have started the "
+                  "other: say --init mpi (TUTTI_INIT=mpi) for the ranks of {}, or --init env:// "
+                  "(TUTTI_INIT=env://) for those of torchrun",
+                  torchrun->text(), rival->text(), rival->launcher));
+}
+
+/// Slurm sets SLURM_PROCID=0 for the batch script, too, and SLURM_NTASKS as the job asked for it.
+void require_step(const EnvironmentMap& environment, const Claim& claim) {
+  if (claim.kind != Kind::scheduler || !is_outside_of_steps(environment)) return;
+  if (!claim.size || size_in(*claim.size) == 1) return;
+  fail(fmt::format(
+      "{}, but srun has not started this process (SLURM_STEP_ID is not set), as in the "
+      "batch script itself: start it by srun, or, for one rank, with SLURM_PROCID unset "
+      "(env -u SLURM_PROCID)",
+      shown(*claim.size)));
 }
 
 /// The claim that counts, first; the others behind it. Where an MPI launcher has started this
@@ -178,9 +207,7 @@ std::string Resolved::shadow_text() const {
 }
 
 InitChoice choose_init(const EnvironmentMap& environment, const Words& words) {
-  auto said = of_map(environment, "TUTTI_INIT");
-  if (!words.init.empty()) said = Setting{"--init", words.init};
-  if (said) {
+  if (const auto said = said_init(environment, words)) {
     InitChoice choice{.said_so = true, .source = shown(*said)};
     if (said->text == "mpi") {
       choice.init = Init::mpi;
@@ -198,12 +225,14 @@ InitChoice choose_init(const EnvironmentMap& environment, const Words& words) {
     return {.init = started_by_mpi_launcher(environment) ? Init::mpi : Init::alone};
   }
   const auto kind = claims.front().kind;
+  if (kind == Kind::elastic) require_one_of_them(environment, claims);
   if (kind == Kind::ours || kind == Kind::elastic) return store;
   if (started_by_mpi_launcher(environment)) return {.init = Init::mpi};
   if (kind == Kind::by_hand) return store;
-  // Slurm, and no trace of anything that MPI could use: a batch script, or srun without PMI.
+  // Slurm, and no trace of anything that MPI could use.
   const auto& size = claims.front().size;
   if (!size || size_in(*size) == 1) return {.init = Init::alone};
+  require_step(environment, claims.front());
   if (of_map(environment, "MASTER_ADDR")) return store;
   fail(
       fmt::format("{}, but MPI would find 1 rank: srun has started this process without PMI; use "
@@ -218,6 +247,8 @@ Resolved resolve(const EnvironmentMap& environment, const Words& words, const In
   Resolved result;
   if (claims.empty()) return result;
   const auto& chosen = claims.front();
+  if (chosen.kind == Kind::elastic && !choice.said_so) require_one_of_them(environment, claims);
+  require_step(environment, chosen);
   if (chosen.rank && !chosen.size) {
     (void)rank_in(*chosen.rank);
     fail(fmt::format("{} is set, but {} is not: set both, or --rank and --ranks",
@@ -243,8 +274,17 @@ Resolved resolve(const EnvironmentMap& environment, const Words& words, const In
 
 namespace {
 
-void require_world(const Claim& claim, const World& world) {
+void require_world(const EnvironmentMap& environment, const Claim& claim, const World& world) {
   const auto remedy = [&]() -> std::string {
+    if (claim.kind == Kind::scheduler && is_outside_of_steps(environment)) {
+      return "srun has not started this process (SLURM_STEP_ID is not set), as in the batch script "
+             "itself; start it by srun (srun --mpi=pmix or --mpi=pmi2) or by mpirun, or, for one "
+             "rank, with this variable unset";
+    }
+    if (claim.kind == Kind::elastic && started_by_mpi_launcher(environment)) {
+      return "say --init mpi (TUTTI_INIT=mpi) for the ranks that MPI has, or --init env:// for "
+             "those of torchrun";
+    }
     if (claim.kind == Kind::scheduler || claim.kind == Kind::mpi) {
       return fmt::format(
           "the launcher and this MPI don't know each other; start it by the launcher of its own "
@@ -264,43 +304,36 @@ void require_world(const Claim& claim, const World& world) {
   }
 }
 
-/// True if the PMI or PMIx that MPI would use is Slurm's own.
-bool started_by_srun(const EnvironmentMap& environment, const Claim* mpi) {
-  if (mpi == nullptr) return true;
-  const auto starts = [&](const char* name, const std::string& with) {
-    const auto value = of_map(environment, name);
-    return value && value->text.starts_with(with);
-  };
-  if (mpi->launcher == "PMIx") return starts("PMIX_NAMESPACE", "slurm.");
-  const auto job = of_map(environment, "SLURM_JOB_ID");
-  return mpi->launcher == "PMI" && job && starts("PMI_JOBID", job->text + ".");
-}
-
 }  // namespace
 
 Resolved require_agreement(const EnvironmentMap& environment, const Words& words,
                            const World& world) {
   const auto claims = all_claims(environment, words);
+  const auto* const mpi = first_of(claims, Kind::mpi);
   // mpirun within a job of Slurm may start as many ranks as it likes.
   const bool slurm_is_farther_away = started_by_mpi_launcher(environment) &&
-                                     of_map(environment, "SLURM_JOB_ID") &&
-                                     !started_by_srun(environment, first_of(claims, Kind::mpi));
+                                     of_map(environment, "SLURM_JOB_ID") && mpi != nullptr &&
+                                     !is_of_srun(environment, *mpi);
+  const auto said = said_init(environment, words);
+  const bool says_mpi = said && said->text == "mpi";
   Resolved result{.rank = world.rank, .size = world.size};
   for (const auto& claim : claims) {
     const bool farther_away = claim.kind == Kind::scheduler ? slurm_is_farther_away
-                              : claim.kind == Kind::mpi     ? &claim != first_of(claims, Kind::mpi)
+                              : claim.kind == Kind::mpi     ? &claim != mpi
+                              : claim.kind == Kind::elastic ? mpi != nullptr && says_mpi
                                                             : false;
     if (farther_away) {
       shadow(claim, result);
       continue;
     }
-    require_world(claim, world);
+    require_world(environment, claim, world);
     if (!result.chosen) result.chosen = claim;
   }
   // A task without a number: a shell of salloc, or what is left over from one.
   const auto tasks = of_map(environment, "SLURM_NTASKS");
   if (first_of(claims, Kind::scheduler) == nullptr && !slurm_is_farther_away && tasks) {
-    require_world(Claim{.launcher = "Slurm", .kind = Kind::scheduler, .size = tasks}, world);
+    require_world(environment, Claim{.launcher = "Slurm", .kind = Kind::scheduler, .size = tasks},
+                  world);
   }
   if (result.chosen && !words.local_rank.empty()) {
     require_local_rank(*result.chosen, words, result);
@@ -309,8 +342,18 @@ Resolved require_agreement(const EnvironmentMap& environment, const Words& words
 }
 
 std::optional<int> claimed_rank(const EnvironmentMap& environment, const Words& words) {
-  for (const auto& claim : all_claims(environment, words)) {
-    if (claim.rank) return number_in(claim.rank->text);
+  const auto claims = all_claims(environment, words);
+  const auto said = said_init(environment, words);
+  const bool says_mpi = said && said->text == "mpi" && first_of(claims, Kind::mpi) != nullptr;
+  for (const auto& claim : claims) {
+    if (claim.kind == Kind::elastic && says_mpi) continue;
+    if (!claim.rank) continue;
+    const auto rank = number_in(claim.rank->text);
+    // The one who is 0 of both says that they are in each other's way.
+    const auto* const rival =
+        claim.kind == Kind::elastic && !said ? rival_of_torchrun(environment, claims) : nullptr;
+    const auto other = rival != nullptr && rival->rank ? number_in(rival->rank->text) : rank;
+    return rank && other ? std::max(*rank, *other) : rank;
   }
   return std::nullopt;
 }

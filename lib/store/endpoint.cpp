@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/quiet_thread.hpp"
+#include "launch/nesting.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti::store {
@@ -151,6 +152,10 @@ Endpoint find_endpoint(const EnvironmentMap& environment, const launch::InitChoi
   endpoint.job =
       fmt::format("store {} {} {}", endpoint.port, value_of(environment, "TORCHELASTIC_RUN_ID"),
                   value_of(environment, "TORCHELASTIC_RESTART_COUNT"));
+  // Ranks of two mpiruns that torchrun has started may say the same of themselves.
+  if (resolved.chosen && resolved.chosen->kind == launch::Kind::elastic && !choice.said_so) {
+    endpoint.job += " " + launch::mpirun_identity(environment);
+  }
   return endpoint;
 }
 

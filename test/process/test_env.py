@@ -244,6 +244,11 @@ class Refuses(Checks):
         self.refused({}, "--init=env://", "RANK", words=("info", "--init", "env://"))
         self.refused({}, "--rank=x", words=("info", "--rank", "x", "--ranks", "2"))
 
+    def test_the_body_of_a_batch_script(self):
+        body = {"SLURM_JOB_ID": "7", "SLURM_NTASKS": "4", "SLURM_PROCID": "0", "SLURM_LOCALID": "0"}
+        for place in ({}, {"MASTER_ADDR": "", "MASTER_PORT": ""}):
+            self.refused({**body, **place}, "SLURM_NTASKS=4", "srun has not started this process", "start it by srun")
+
     def test_timeouts_that_are_none(self):
         for value in ("-1", "x", "0", "1e9"):
             self.refused({"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "TUTTI_TIMEOUT": value}, f"TUTTI_TIMEOUT={value}")

@@ -6,9 +6,11 @@
 import json
 import os
 import re
+import secrets
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 from pathlib import Path
@@ -424,6 +426,38 @@ class Starts(Checks):
         for _ in range(int(os.environ.get("TUTTI_TEST_STARTS", "5"))):
             result = mpirun(4, "barrier", "--quiet", before=["--mca", "pml", "ob1", "--mca", "btl", "tcp,self"])
             self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
+
+
+class WithinTorchrun(Checks):
+    """Two mpiruns, each started by a worker of torchrun: their ranks never meet."""
+
+    def run_both(self, *words, **more):
+        def start(worker):
+            variables = {"TORCHELASTIC_RUN_ID": "none", "RANK": str(worker), "WORLD_SIZE": "2", "LOCAL_RANK": str(worker), "LOCAL_WORLD_SIZE": "2",
+                         "GROUP_RANK": "0", "GROUP_WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+            done[worker] = mpirun(2, *words, env={**variables, "TUTTI_TIMEOUT": "10s", **more})
+        port = 20000 + secrets.randbelow(10000)
+        done = [None, None]
+        threads = [threading.Thread(target=start, args=(worker,)) for worker in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return done
+
+    def test_without_a_word_it_is_an_error_with_both_values(self):
+        first, second = self.run_both("info")
+        self.assertEqual((first.returncode, second.returncode), (2, 2), first.stdout + second.stdout)
+        said = [line for line in (first.stderr + second.stderr).splitlines() if line.startswith("tutti: ")]
+        self.assertEqual(len(said), 1, said)
+        for part in ("torchrun (RANK=0 WORLD_SIZE=2", "Open MPI (OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2", "--init mpi", "--init env://"):
+            self.assertIn(part, said[0])
+
+    def test_the_ranks_of_mpirun_can_be_meant(self):
+        for result in self.run_both("info", TUTTI_INIT="mpi"):
+            lines = self.good(result)
+            self.assertEqual(lines[-1], "2 ranks on 1 host")
+            self.assertIn("MPI (Open MPI", lines[1])
 
 
 class Failures(Checks):

@@ -165,6 +165,7 @@ const std::vector<Row>& launchers() {
         {"SLURM_NTASKS", "8"},
         {"SLURM_LOCALID", "1"},
         {"SLURM_JOB_ID", "7"},
+        {"SLURM_STEP_ID", "0"},
         {"MASTER_ADDR", "node1"},
         {"MASTER_PORT", "29500"}},
        Init::store},
@@ -298,10 +299,107 @@ TEST_CASE("torchrun within mpirun is torchrun's job") {
   map["OMPI_COMM_WORLD_RANK"] = "1";
   CHECK(choose_init(map, {}).init == Init::store);
   CHECK(resolved(map).chosen->launcher == "torchrun");
+  // One rank a host, so that all say the same.
+  map["WORLD_SIZE"] = "2";
+  map["RANK"] = "1";
+  map["LOCAL_RANK"] = "0";
+  map["LOCAL_WORLD_SIZE"] = "1";
+  CHECK(choose_init(map, {}).init == Init::store);
+  // A cluster's own launcher, whose numbers need not be torchrun's.
+  for (const Map& launcher :
+       {Map{{"SLURM_JOB_ID", "7"}, {"PMIX_RANK", "0"}, {"PMIX_NAMESPACE", "slurm.pmix.7.0"}},
+        Map{{"SLURM_JOB_ID", "7"}, {"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"PMI_JOBID", "7.0"}},
+        Map{{"FLUX_TASK_RANK", "0"}, {"FLUX_JOB_SIZE", "2"}}}) {
+    Map job = launchers().front().map;
+    job.insert(launcher.begin(), launcher.end());
+    CHECK(choose_init(job, {}).init == Init::store);
+  }
+}
+
+TEST_CASE(
+    "mpirun within torchrun: nobody can tell whose ranks are meant, but whoever starts them") {
+  // Of "torchrun --nproc_per_node 2" with "mpirun -np 2" in each: all four processes.
+  for (const std::string torch_rank : {"0", "1"}) {
+    for (const std::string mpi_rank : {"0", "1"}) {
+      Map map = launchers().front().map;
+      map["RANK"] = map["LOCAL_RANK"] = torch_rank;
+      map["WORLD_SIZE"] = map["LOCAL_WORLD_SIZE"] = "2";
+      map["GROUP_RANK"] = "0";
+      map["GROUP_WORLD_SIZE"] = "1";
+      map["OMPI_COMM_WORLD_RANK"] = map["OMPI_COMM_WORLD_LOCAL_RANK"] = mpi_rank;
+      map["OMPI_COMM_WORLD_SIZE"] = "2";
+      map["PMIX_NAMESPACE"] = "730923009";
+      const auto sentence = resolve_error(map);
+      INFO(sentence);
+      CHECK(has(sentence, "RANK=" + torch_rank + " WORLD_SIZE=2"));
+      CHECK(has(sentence, "OMPI_COMM_WORLD_RANK=" + mpi_rank + " OMPI_COMM_WORLD_SIZE=2"));
+      CHECK(has(sentence, "--init mpi (TUTTI_INIT=mpi)"));
+      CHECK(has(sentence, "--init env:// (TUTTI_INIT=env://)"));
+      CHECK(refusal([&] { (void)resolved(map); }) == sentence);
+      CHECK((claimed_rank(map, {}) == 0) == (torch_rank == "0" && mpi_rank == "0"));
+      // What is said holds.
+      CHECK(resolve(map, {}, env_url(true)).chosen->launcher == "torchrun");
+      map["TUTTI_INIT"] = "mpi";
+      const int rank = mpi_rank == "0" ? 0 : 1;
+      CHECK(choose_init(map, {}).init == Init::mpi);
+      CHECK(world_error(map, rank, 2) == "no error");
+      CHECK(claimed_rank(map, {}) == rank);
+      if (torch_rank == mpi_rank) continue;
+      // A program that asks MPI, and nobody has said anything.
+      map.erase("TUTTI_INIT");
+      CHECK(has(world_error(map, rank, 2), "RANK=" + torch_rank + ", but MPI"));
+      CHECK(has(world_error(map, rank, 2), "TUTTI_INIT=mpi"));
+    }
+  }
+  // Every mpirun of one rank looks as if it had started torchrun: of Hydra's nothing tells them
+  // apart.
+  Map map{{"TORCHELASTIC_RUN_ID", "x"},
+          {"RANK", "1"},
+          {"WORLD_SIZE", "2"},
+          {"LOCAL_RANK", "1"},
+          {"GROUP_RANK", "0"},
+          {"GROUP_WORLD_SIZE", "1"},
+          {"PMI_RANK", "0"},
+          {"PMI_SIZE", "1"},
+          {"MPI_LOCALRANKID", "0"}};
+  CHECK(has(resolve_error(map), "Hydra (PMI_RANK=0 PMI_SIZE=1"));
+  // What is left over of a torchrun says nothing of hosts.
+  CHECK(has(resolve_error({{"TORCHELASTIC_RUN_ID", "x"},
+                           {"RANK", "0"},
+                           {"WORLD_SIZE", "2"},
+                           {"LOCAL_RANK", "0"},
+                           {"PMI_RANK", "0"},
+                           {"PMI_SIZE", "2"}}),
+            "PMI_RANK=0"));
+}
+
+TEST_CASE("the body of a batch script is no task of srun") {
+  for (const Map& place : {Map{}, Map{{"MASTER_ADDR", "node1"}, {"MASTER_PORT", "29500"}}}) {
+    Map map{{"SLURM_JOB_ID", "7"},
+            {"SLURM_NTASKS", "4"},
+            {"SLURM_PROCID", "0"},
+            {"SLURM_LOCALID", "0"}};
+    map.insert(place.begin(), place.end());
+    for (const auto& init : {"", "env://"}) {
+      const auto sentence = resolve_error(map, {.init = init});
+      INFO(sentence);
+      CHECK(
+          has(sentence,
+              "SLURM_NTASKS=4, but srun has not started this process (SLURM_STEP_ID is not set)"));
+      CHECK(has(sentence, "start it by srun"));
+    }
+    CHECK(has(world_error(map, 0, 1), "srun has not started this process"));
+    map["SLURM_NTASKS"] = "1";
+    CHECK(choose_init(map, {}).init == Init::alone);
+    map.erase("SLURM_PROCID");
+    map["SLURM_NTASKS"] = "4";
+    CHECK(choose_init(map, {}).init == Init::alone);
+  }
 }
 
 TEST_CASE("srun without PMI: MPI alone in each task is an error with both sizes") {
-  const Map map{{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_JOB_ID", "7"}};
+  const Map map{
+      {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_JOB_ID", "7"}, {"SLURM_STEP_ID", "0"}};
   CHECK(has(refusal([&] { (void)choose_init(map, {}); }),
             "SLURM_NTASKS=4, but MPI would find 1 rank"));
   const auto sentence = world_error(map, 0, 1);
