@@ -38,8 +38,8 @@ Communicator Communicator::create(Bootstrap& bootstrap, const Options& options) 
     devices = std::make_shared<device::Provider>(std::move(cuda), std::move(nccl),
                                                  device_settings(options, environment));
   }
-  return Communicator(
-      std::make_unique<State>(std::make_shared<Job>(bootstrap, options, map, std::move(devices))));
+  auto job = std::make_shared<Job>(bootstrap, options, map, std::move(devices));
+  return Communicator(std::make_unique<State>(std::move(job), bootstrap));
 }
 
 std::chrono::nanoseconds setup_timeout(const Options& options) {

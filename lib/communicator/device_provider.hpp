@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,6 +10,8 @@
 #include "control/group.hpp"
 #include "control/plane.hpp"
 #include "rendezvous/card.hpp"
+#include "tutti/bootstrap.hpp"
+#include "tutti/deadline.hpp"
 
 namespace tutti {
 
@@ -30,6 +33,9 @@ struct DevicePath {
   std::string phases;                      ///< how long its set-up took
 };
 
+/// Rank 0's bytes to all ranks of the job, by the bootstrap: in set-up only.
+using BootstrapBroadcast = std::function<Bytes(const Bytes& of_rank_0, Deadline deadline)>;
+
 /// The seam to lib/device, which this folder may not include. One for a job; it outlives all
 /// backends that it has made.
 class DeviceProvider {
@@ -42,9 +48,10 @@ class DeviceProvider {
   /// Fills in what this rank tells the others of its devices.
   virtual void describe(rendezvous::Card& card) = 0;
   /// Collective over the job: all ranks come to the same path. With `required`, Error{usage} or
-  /// Error{system} on all ranks where NCCL can't serve.
-  virtual DevicePath open(control::Plane& plane, Backend& host, bool required,
-                          std::chrono::nanoseconds timeout) = 0;
+  /// Error{system} on all ranks where NCCL can't serve. `broadcast` is called once where NCCL can,
+  /// on all ranks, and else not at all.
+  virtual DevicePath open(control::Plane& plane, Backend& host, const BootstrapBroadcast& broadcast,
+                          bool required, std::chrono::nanoseconds timeout) = 0;
   /// Collective over the group, whose host path is `host`: the same path on the same device for a
   /// communicator of its own. Only where open() has made a device path.
   virtual std::unique_ptr<Backend> open_group(control::Plane& plane, const control::Group& group,
@@ -55,7 +62,8 @@ class DeviceProvider {
 class NoDevices final : public DeviceProvider {
  public:
   void describe(rendezvous::Card& card) override { card.no_device_because = "not looked for"; }
-  DevicePath open(control::Plane&, Backend&, bool, std::chrono::nanoseconds) override {
+  DevicePath open(control::Plane&, Backend&, const BootstrapBroadcast&, bool,
+                  std::chrono::nanoseconds) override {
     return {.reason = "asked for"};
   }
   std::unique_ptr<Backend> open_group(control::Plane&, const control::Group&, Backend&,

@@ -244,16 +244,25 @@ bool may_share(const Job& job, const control::Group& group) {
 
 }  // namespace
 
-Communicator::State::State(std::shared_ptr<Job> the_job)
+Communicator::State::State(std::shared_ptr<Job> the_job, Bootstrap& bootstrap)
     : job(std::move(the_job)), ranks(job->ranks) {
   const auto& peers = job->plane->peers();
   auto whole = control::Group::whole_job(peers.rank(), peers.size());
   std::optional<std::size_t> room;
   if (may_share(*job, whole)) room = 0;
   host = make_host(*job, std::move(whole), room);
-  device_path =
-      job->devices->open(*job->plane, *host, job->environment.backend == BackendChoice::device,
-                         job->environment.timeout);
+  const auto broadcast = [&](const Bytes& of_rank_0, Deadline deadline) {
+    try {
+      return bootstrap.broadcast(of_rank_0, 0, deadline);
+    } catch (const Error&) {
+      // A bootstrap can seldom say who has died.
+      if (fails_soon(*job->plane)) throw job->plane->verdict_error();
+      throw;
+    }
+  };
+  device_path = job->devices->open(*job->plane, *host, broadcast,
+                                   job->environment.backend == BackendChoice::device,
+                                   job->environment.timeout);
   has_device_path = static_cast<bool>(device_path.backend);
   if (!device_path.phases.empty()) job->phases += ", " + device_path.phases;
   for (std::size_t rank = 0; rank < device_path.device_of_rank.size(); ++rank) {

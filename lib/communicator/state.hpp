@@ -68,8 +68,8 @@ struct Job {
 /// What one communicator owns: the device path goes before the host path that carries its
 /// agreements.
 struct Communicator::State {
-  /// The job's own communicator; collective.
-  explicit State(std::shared_ptr<Job> the_job);
+  /// The job's own communicator; collective over `bootstrap`.
+  State(std::shared_ptr<Job> the_job, Bootstrap& bootstrap);
   /// The communicator of a job of survivors, `before` being that of all. Not collective.
   State(std::shared_ptr<Job> the_job, const State& before);
   /// A communicator of some of `parent`'s ranks.

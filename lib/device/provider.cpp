@@ -36,8 +36,8 @@ void Provider::warn(const control::Group& group, const std::string& text) const 
   if (settings_.log && group.rank == 0) settings_.log->warning(text);
 }
 
-DevicePath Provider::open(control::Plane& plane, Backend& host, bool required,
-                          std::chrono::nanoseconds timeout) {
+DevicePath Provider::open(control::Plane& plane, Backend& host, const BootstrapBroadcast& broadcast,
+                          bool required, std::chrono::nanoseconds timeout) {
   const auto& peers = plane.peers();
   if (settings_.log) settings_.log->set_rank(peers.rank());
   const auto agreement = agree(peers);
@@ -68,7 +68,9 @@ DevicePath Provider::open(control::Plane& plane, Backend& host, bool required,
   const std::chrono::duration<double, std::milli> context_time =
       std::chrono::steady_clock::now() - start;
   path_ = agreement.path;
-  auto opened = open_best(plane, group, host, talk);
+  auto opened = open_best(plane, group, host, talk, [&](const Bytes& of_rank_0) {
+    return broadcast(of_rank_0, talk.deadline());
+  });
 
   DevicePath path{
       .backend = std::move(opened.backend),
@@ -90,7 +92,13 @@ std::unique_ptr<Backend> Provider::open_group(control::Plane& plane, const contr
     throw Error(ErrorCode::usage, "this job has no device path: " + reason_);
   }
   SetupTalk talk(plane, group, host, Deadline::after(timeout));
-  return open_best(plane, group, host, talk).backend;
+  // The bootstrap is gone by now.
+  return open_best(plane, group, host, talk,
+                   [&](Bytes message) {
+                     talk.broadcast(message.data(), message.size());
+                     return message;
+                   })
+      .backend;
 }
 
 void Provider::open_context(SetupTalk& talk, int index) {
@@ -105,11 +113,11 @@ void Provider::open_context(SetupTalk& talk, int index) {
 
 /// NCCL where it can serve; staged where not, or where its set-up fails and it is not insisted on.
 Provider::Opened Provider::open_best(control::Plane& plane, const control::Group& group,
-                                     Backend& host, SetupTalk& talk) {
+                                     Backend& host, SetupTalk& talk, const Broadcast& broadcast) {
   bool failed = false;
   if (path_ == Path::nccl) {
     try {
-      return open_nccl(plane, group, talk);
+      return open_nccl(plane, group, talk, broadcast);
     } catch (const AgreedFailure& failure) {
       if (required_) throw Error(failure);
       // Of the whole job: communicators that are split off need not try again.
@@ -129,9 +137,10 @@ Provider::Opened Provider::open_best(control::Plane& plane, const control::Group
 }  // NOLINT(clang-analyzer-cplusplus.NewDeleteLeaks): clang 14 loses what is returned
 
 Provider::Opened Provider::open_nccl(control::Plane& plane, const control::Group& group,
-                                     SetupTalk& talk) {
+                                     SetupTalk& talk, const Broadcast& broadcast) {
   auto session = std::make_unique<Session>(
-      Session::Parts{.context = context_, .nccl = nccl_, .plane = plane, .group = group}, talk);
+      Session::Parts{.context = context_, .nccl = nccl_, .plane = plane, .group = group}, talk,
+      broadcast);
   Opened opened;
   opened.phases = fmt::format(", NCCL {:.1f} ms", session->setup_milliseconds());
   opened.backend =

@@ -10,6 +10,7 @@
 #include "device/context.hpp"
 #include "device/library.hpp"
 #include "device/setup_talk.hpp"
+#include "device/unique_id.hpp"
 
 namespace tutti::device {
 
@@ -28,8 +29,8 @@ class Provider final : public DeviceProvider {
       : Provider(std::move(cuda), std::move(nccl), Settings{}) {}
 
   void describe(rendezvous::Card& card) override;
-  DevicePath open(control::Plane& plane, Backend& host, bool required,
-                  std::chrono::nanoseconds timeout) override;
+  DevicePath open(control::Plane& plane, Backend& host, const BootstrapBroadcast& broadcast,
+                  bool required, std::chrono::nanoseconds timeout) override;
   std::unique_ptr<Backend> open_group(control::Plane& plane, const control::Group& group,
                                       Backend& host, std::chrono::nanoseconds timeout) override;
 
@@ -40,11 +41,11 @@ class Provider final : public DeviceProvider {
   };
   void open_context(SetupTalk& talk, int index);
   [[nodiscard]] Opened open_nccl(control::Plane& plane, const control::Group& group,
-                                 SetupTalk& talk);
+                                 SetupTalk& talk, const Broadcast& broadcast);
   [[nodiscard]] std::unique_ptr<Backend> open_staged(control::Plane& plane,
                                                      const control::Group& group, Backend& host);
   [[nodiscard]] Opened open_best(control::Plane& plane, const control::Group& group, Backend& host,
-                                 SetupTalk& talk);
+                                 SetupTalk& talk, const Broadcast& broadcast);
   void warn(const control::Group& group, const std::string& text) const;
 
   std::shared_ptr<const Library<CudaCalls>> cuda_;

@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <cstring>
 
 #include "device/inventory.hpp"
 #include "device/limited_call.hpp"
@@ -22,13 +20,6 @@ constexpr std::chrono::milliseconds first_round{20};
 constexpr std::chrono::milliseconds longest_round{500};
 
 using Clock = std::chrono::steady_clock;
-
-/// What rank 0 hands round: the id, or why there is none.
-struct IdMessage {
-  std::uint8_t made = 0;
-  std::array<char, 255> reason{};
-  NcclUniqueId id{};
-};
 
 /// What a rank's set-up came to.
 struct Joined {
@@ -63,32 +54,14 @@ Joined init(const Context& context, const NcclCalls& nccl, const NcclUniqueId& i
 
 }  // namespace
 
-Session::Session(Parts parts, SetupTalk& talk)
+Session::Session(Parts parts, SetupTalk& talk, const Broadcast& broadcast)
     : parts_(std::move(parts)), faults_(parts_.plane, parts_.context->cuda()) {
   const auto start = Clock::now();
   nccl().get_version(&version_);
-  join(share_unique_id(talk), talk);
+  const IdMaker maker{
+      .context = parts_.context, .nccl = parts_.nccl, .plane = parts_.plane, .group = parts_.group};
+  join(share_unique_id(maker, talk, broadcast), talk);
   setup_milliseconds_ = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
-
-NcclUniqueId Session::share_unique_id(SetupTalk& talk) const {
-  IdMessage message;
-  if (parts_.group.rank == 0) {
-    const Context::Current current(context(), faults_);
-    const auto result = nccl().get_unique_id(&message.id);
-    message.made = result == nccl_success ? 1 : 0;
-    const auto reason = nccl_error_text(nccl(), nullptr, result);
-    std::memcpy(message.reason.data(), reason.data(),
-                std::min(reason.size(), message.reason.size() - 1));
-  }
-  talk.broadcast(&message, sizeof message);
-  message.reason.back() = 0;
-  // Passing this, all are here: whoever then waits in NCCL waits for ranks that are in it too.
-  const auto failure = parts_.group.rank == 0 && message.made == 0
-                           ? fmt::format("can't make the NCCL unique id: {}", message.reason.data())
-                           : std::string();
-  static_cast<void>(talk.all_done(true, failure));
-  return message.id;
 }
 
 void Session::join(const NcclUniqueId& id, SetupTalk& talk) {

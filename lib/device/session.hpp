@@ -10,6 +10,7 @@
 #include "control/plane.hpp"
 #include "device/context.hpp"
 #include "device/setup_talk.hpp"
+#include "device/unique_id.hpp"
 #include "tutti/deadline.hpp"
 
 namespace tutti::device {
@@ -24,10 +25,10 @@ class Session {
     control::Group group;
   };
 
-  /// Collective over the group. Throws AgreedFailure where rank 0 can't make the unique id, where
-  /// NCCL's set-up fails on some rank, or where it is not done at the talk's deadline: NCCL is then
-  /// never touched again.
-  Session(Parts parts, SetupTalk& talk);
+  /// Collective over the group; `broadcast` carries NCCL's unique id. Throws AgreedFailure where
+  /// rank 0 can't make the id, where NCCL's set-up fails on some rank, or where it is not done at
+  /// the talk's deadline: NCCL is then never touched again.
+  Session(Parts parts, SetupTalk& talk, const Broadcast& broadcast);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
   /// Finalises and destroys, or after a verdict aborts, within a limit: past it NCCL is left alone.
@@ -54,7 +55,6 @@ class Session {
   [[noreturn]] void fail(NcclResult result, const std::string& doing) const;
 
  private:
-  [[nodiscard]] NcclUniqueId share_unique_id(SetupTalk& talk) const;
   void join(const NcclUniqueId& id, SetupTalk& talk);
   void end(bool in_order, std::chrono::nanoseconds limit);
 

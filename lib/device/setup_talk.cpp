@@ -49,7 +49,7 @@ void SetupTalk::fail(int culprit, const std::string& own_failure) {
   throw failure_of(culprit, reason.data());
 }
 
-AgreedFailure SetupTalk::failure_of(int culprit, const char* reason) const {
+AgreedFailure SetupTalk::failure_of(int culprit, const std::string& reason) const {
   const auto& peers = plane_.peers();
   const int world = group_.world_of(culprit);
   AgreedFailure failure(ErrorCode::system, fmt::format("{}: {}", peers.describe(world), reason));

@@ -30,10 +30,11 @@ class SetupTalk {
   [[nodiscard]] bool all_done(bool own_done, const std::string& own_failure);
   /// Rank 0's bytes to all.
   void broadcast(void* bytes, std::size_t count);
+  /// What all ranks throw alike where they know of a rank's failure already.
+  [[nodiscard]] AgreedFailure failure_of(int culprit, const std::string& reason) const;
 
  private:
   [[noreturn]] void fail(int culprit, const std::string& own_failure);
-  [[nodiscard]] AgreedFailure failure_of(int culprit, const char* reason) const;
   [[nodiscard]] CallSettings settings() const;
 
   control::Plane& plane_;

@@ -35,10 +35,21 @@ class MadeUpDevices(Checks):
                                                   *(() if operation == "barrier" else ("--size", "4KiB"))))
                     self.assertRegex(lines[-1], rf"^{devices} ranks on 1 host, backend nccl \(every rank has a device of its own\)")
 
+    def test_the_id_travels_without_mpi(self):
+        """Under mpirun MPI broadcasts NCCL's unique id, else the store does."""
+        lines = self.good(self.run_on(4, 4, "all-reduce", "--backend", "nccl", "--init", "tcp://127.0.0.1:29751", "--size", "4KiB"))
+        self.assertRegex(lines[-1], r"^4 ranks on 1 host, backend nccl \(every rank has a device of its own\)")
+
     def test_one_rank_more_than_devices(self):
         result = self.run_on(8, 9, "broadcast", "--backend", "nccl")
         self.assertEqual(result.returncode, 2, result.stderr)
         self.assertEqual(result.stderr.count("9 local ranks, 8 devices"), 1, result.stderr)
+
+    def test_an_id_that_can_t_be_made(self):
+        for init in ("mpi", "tcp://127.0.0.1:29752"):
+            result = self.run_on(3, 3, "all-reduce", "--backend", "nccl", "--init", init, FAKE_NCCL_ID_RESULT="2")
+            self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+            self.assertEqual(result.stderr.count("can't make the NCCL unique id: NCCL: system error (2)"), 1, result.stderr)
 
     def test_doctor_tells_of_devices_that_do_not_reach_each_other(self):
         self.assertNotIn("each other's memory", self.run_on(3, 3, "doctor").stdout)

@@ -1,5 +1,10 @@
 // How the device path is set up, what can go wrong there, and how it ends.
+#include <csignal>
+
+#include <algorithm>
+#include <array>
 #include <thread>
+#include <tuple>
 
 #include "fake_ranks.hpp"
 #include "gpu/cases.hpp"
@@ -65,6 +70,81 @@ TEST_CASE("the root can't make the id: the same error on all ranks, or staging o
   REQUIRE(trouble(reports) == "");
   CHECK(contains(reports[2].text, "unique id"));
   CHECK(contains(reports[2].text, "staged"));
+}
+
+TEST_CASE("the id travels by the bootstrap's own broadcast, and only where NCCL serves") {
+  // 1 the secret, 2 the cards, 3 the barrier, 4 the id.
+  const auto exchanges = [](const std::string& without, BackendChoice backend) {
+    return run_on_devices(3, {}, [=](Rank& rank) -> std::string {
+      if (!without.empty() && rank.rank() == 1) set(without, "");
+      int count = 0;
+      rank.bootstrap().after = [&](int number) { count = number; };
+      auto& communicator = rank.communicator(quiet(backend));
+      const auto message = rank.bootstrap().latest_broadcast();
+      use_host(communicator);
+      std::string made;
+      if (communicator.has_device_path() && !communicator.is_device_path_staged()) {
+        use(communicator);
+        // Of a part the id goes over the host path: the bootstrap is gone by then.
+        auto part = communicator.split(0);
+        use(*part);
+        // The made-up NCCL counts its ids from 1.
+        const std::array one{std::byte{1}, std::byte{0}, std::byte{0}, std::byte{0}};
+        const auto found = std::search(message.end() - 128, message.end(), one.begin(), one.end());
+        made = found == message.end() - 128 ? ", the last one an id" : ", no id";
+      }
+      return std::to_string(count) + made;
+    });
+  };
+  for (const auto& [without, backend, expected] :
+       {std::tuple("", BackendChoice::automatic, "4, the last one an id"),
+        std::tuple("", BackendChoice::host, "3"),
+        std::tuple("CUDA_VISIBLE_DEVICES", BackendChoice::automatic, "3")}) {
+    const auto reports = exchanges(without, backend);
+    REQUIRE(trouble(reports) == "");
+    for (const auto& report : reports) CHECK(report.text == expected);
+  }
+}
+
+TEST_CASE("an id that is never made: an error after the deadline, or the other path") {
+  const Body body = [](Rank& rank) -> std::string {
+    if (rank.rank() == 0) set("FAKE_NCCL_ID_HANGS", "1");
+    rank.communicator(quiet(BackendChoice::device, 2s));
+    return "nothing was thrown";
+  };
+  const auto failed = run_on_devices(3, {}, body);
+  require_same_failure(failed, ErrorCode::system, "the NCCL unique id was not made in time");
+  CHECK(failed[2].failure->culprits == std::vector{0});
+
+  const auto reports = run_on_devices(3, {}, [](Rank& rank) -> std::string {
+    if (rank.rank() == 0) set("FAKE_NCCL_ID_HANGS", "1");
+    auto& communicator = rank.communicator(quiet(BackendChoice::automatic, 2s));
+    use(communicator);
+    use_host(communicator);
+    communicator.finalize();
+    return communicator.device_path_reason();
+  });
+  REQUIRE(trouble(reports) == "");
+  CHECK(contains(reports[1].text, "not made in time"));
+}
+
+TEST_CASE("a rank that dies before the id's broadcast is named by the others") {
+  const auto reports = run_on_devices(3, {}, [](Rank& rank) -> std::string {
+    if (rank.rank() == 2) {
+      rank.bootstrap().before = [](int number) {
+        if (number == 4) ::raise(SIGKILL);
+      };
+    }
+    rank.communicator(quiet(BackendChoice::automatic, 3s));
+    return "nothing was thrown";
+  });
+  for (int rank = 0; rank < 2; ++rank) {
+    const auto& report = reports[static_cast<std::size_t>(rank)];
+    INFO(tutti::test::describe(reports));
+    REQUIRE(report.failure);
+    CHECK(report.failure->code == ErrorCode::peer_lost);
+    CHECK(report.failure->culprits == std::vector{2});
+  }
 }
 
 TEST_CASE("a rank whose NCCL fails, or whose context can't be made, is named by all") {

@@ -20,6 +20,7 @@
 ///   FAKE_NCCL_VERSION      22809
 ///   FAKE_NCCL_ID_RESULT, FAKE_NCCL_INIT_RESULT, FAKE_NCCL_CALL_RESULT, FAKE_NCCL_ASYNC_RESULT
 ///                          what these calls give instead of working
+///   FAKE_NCCL_ID_HANGS     1: no id is ever made
 ///   FAKE_NCCL_INIT_HANGS   1: set-up never ends
 ///   FAKE_NCCL_CALL_BLOCKS  1: calls block until the communicator is aborted; 2: for ever
 ///   FAKE_NCCL_ABORT_HANGS  1: abort never ends

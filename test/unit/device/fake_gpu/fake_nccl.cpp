@@ -257,6 +257,9 @@ int ncclGetVersion(int* version) {
   return success;
 }
 int ncclGetUniqueId(Id* id) {
+  while (setting("FAKE_NCCL_ID_HANGS", 0) != 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
   if (const int result = setting("FAKE_NCCL_ID_RESULT", success); result != success) return result;
   const auto number = ++arena().next_id;
   std::memcpy(id->bytes, &number, sizeof number);

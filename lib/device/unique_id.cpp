@@ -1,0 +1,87 @@
+#include "device/unique_id.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "device/inventory.hpp"
+#include "device/limited_call.hpp"
+#include "device/nccl_numbers.hpp"
+
+namespace tutti::device {
+namespace {
+
+// Between two looks for a verdict.
+constexpr std::chrono::milliseconds one_round{20};
+
+/// What rank 0 hands round: the id, or why there is none.
+struct IdMessage {
+  std::uint8_t made = 0;
+  std::array<char, 255> reason{};
+  NcclUniqueId id{};
+};
+
+IdMessage make(const Context& context, const NcclCalls& nccl) {
+  IdMessage message;
+  std::string reason;
+  if (const auto current = context.cuda().set_context(context.handle()); current != cuda_success) {
+    reason = cuda_error_text(context.cuda(), current);
+  } else {
+    const auto result = nccl.get_unique_id(&message.id);
+    message.made = result == nccl_success ? 1 : 0;
+    if (message.made == 0) reason = nccl_error_text(nccl, nullptr, result);
+  }
+  std::memcpy(message.reason.data(), reason.data(),
+              std::min(reason.size(), message.reason.size() - 1));
+  return message;
+}
+
+/// In a thread that may be given up, as all of NCCL that has no deadline. Says in `failure` why
+/// nothing has come of it; with a verdict the next call over the host path ends anyway.
+IdMessage make_in_time(const IdMaker& maker, Deadline deadline, std::string& failure) {
+  try {
+    LimitedCall<IdMessage> call(
+        [context = maker.context, nccl = maker.nccl] { return make(*context, nccl->calls); });
+    while (!maker.plane.failed()) {
+      if (auto message =
+              call.wait_for(std::min<std::chrono::nanoseconds>(one_round, deadline.remaining()))) {
+        return *message;
+      }
+      if (!deadline.expired()) continue;
+      failure = "the NCCL unique id was not made in time; NCCL_DEBUG=INFO shows what it waits for";
+      break;
+    }
+  } catch (const std::exception& error) {
+    failure = fmt::format("can't make the NCCL unique id: {}", error.what());
+  }
+  return {};
+}
+
+}  // namespace
+
+NcclUniqueId share_unique_id(const IdMaker& maker, SetupTalk& talk, const Broadcast& broadcast) {
+  IdMessage message;
+  std::string failure;
+  if (maker.group.rank == 0) message = make_in_time(maker, talk.deadline(), failure);
+  static_cast<void>(talk.all_done(true, failure));
+  Bytes bytes(sizeof message);
+  std::memcpy(bytes.data(), &message, sizeof message);
+  bytes = broadcast(bytes);
+  if (bytes.size() != sizeof message) {
+    throw Error(ErrorCode::mismatch,
+                fmt::format("rank 0 sent {} bytes where {} of the NCCL unique id were due: the "
+                            "bootstrap mixes up messages",
+                            bytes.size(), sizeof message));
+  }
+  std::memcpy(&message, bytes.data(), sizeof message);
+  message.reason.back() = 0;
+  if (message.made == 0) {
+    throw talk.failure_of(0,
+                          fmt::format("can't make the NCCL unique id: {}", message.reason.data()));
+  }
+  return message.id;
+}
+
+}  // namespace tutti::device
