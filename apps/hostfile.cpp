@@ -20,6 +20,7 @@
 #include <set>
 #include <thread>
 
+#include "base/quiet_thread.hpp"
 #include "launch/placement.hpp"
 #include "text.hpp"
 #include "tutti/error.hpp"
@@ -84,7 +85,13 @@ struct Lookups {
     auto shared = std::make_shared<Lookups>();
     shared->names = std::move(names);
     const auto threads = std::min(most_lookups_at_once, shared->names.size());
-    for (std::size_t i = 0; i < threads; ++i) std::thread([shared] { shared->work(); }).detach();
+    try {
+      for (std::size_t i = 0; i < threads; ++i) {
+        start_quiet_thread("to look up hosts", [shared] { shared->work(); }).detach();
+      }
+    } catch (const Error&) {
+      // Those that there are do it, or the names stay unknown.
+    }
     std::unique_lock lock(shared->mutex);
     shared->done.wait_for(lock, patience, [&] { return shared->finished == shared->names.size(); });
     return shared->found;

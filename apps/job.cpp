@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/environment.hpp"
+#include "base/quiet_thread.hpp"
 #include "device/prewarm.hpp"
 #include "launch/resolve.hpp"
 #include "store/open.hpp"
@@ -47,10 +48,14 @@ void take_a_second_to_end() {
 
 /// Leaves when all have heard what is to be said.
 [[noreturn]] void leave_together(Job& job, int status) {
-  std::thread([status] {
-    std::this_thread::sleep_for(leave_limit);
-    ::_exit(status);
-  }).detach();
+  try {
+    start_quiet_thread("that ends the process", [status] {
+      std::this_thread::sleep_for(leave_limit);
+      ::_exit(status);
+    }).detach();
+  } catch (const Error&) {
+    ::alarm(1);  // the status then says SIGALRM
+  }
   job.leave();
   // Without MPI_Finalize, which would wait for ranks that never come.
   ::_exit(status);

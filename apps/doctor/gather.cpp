@@ -18,8 +18,8 @@
 #include <fstream>
 #include <memory>
 #include <mutex>
-#include <thread>
 
+#include "base/quiet_thread.hpp"
 #include "base/system_error.hpp"
 #include "device/inventory.hpp"
 #include "device/library.hpp"
@@ -80,7 +80,7 @@ struct NameLookup {
 /// In a thread of its own, which is left alone where the name server keeps silent.
 void look_up_own_name(const std::string& name, Facts& facts) {
   auto lookup = std::make_shared<NameLookup>();
-  std::thread([lookup, name] {
+  start_quiet_thread("to look up a host's name", [lookup, name] {
     addrinfo hints{};
     hints.ai_socktype = SOCK_STREAM;
     addrinfo* raw = nullptr;
@@ -165,7 +165,13 @@ Facts gather_facts(const EnvironmentMap& map, const Environment& environment) {
   facts.card = rendezvous::make_card(environment);
   facts.links = find_links(environment);
   std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) == 0) look_up_own_name(name.data(), facts);
+  if (::gethostname(name.data(), name.size() - 1) == 0) {
+    try {
+      look_up_own_name(name.data(), facts);
+    } catch (const Error& error) {
+      facts.own_name_failure = error.sentence();
+    }
+  }
 
   rlimit limit{};
   if (::getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {

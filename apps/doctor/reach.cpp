@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <span>
 
+#include "base/quiet_thread.hpp"
 #include "base/system_error.hpp"
 #include "rendezvous/tcp_socket.hpp"
 
@@ -94,7 +95,9 @@ void run(std::span<Attempt> attempts, std::chrono::milliseconds patience) {
 }  // namespace
 
 Door::Door(std::vector<rendezvous::Listener> listeners, std::string token)
-    : listeners_(std::move(listeners)), token_(std::move(token)), thread_([this] { answer(); }) {}
+    : listeners_(std::move(listeners)),
+      token_(std::move(token)),
+      thread_(start_quiet_thread("that answers other ranks", [this] { answer(); })) {}
 
 Door::~Door() {
   stop_.signal();

@@ -13,6 +13,7 @@
 
 #include "algorithm/choice.hpp"
 #include "algorithm/cost_model.hpp"
+#include "base/quiet_thread.hpp"
 #include "bootstrap/shared_secret.hpp"
 #include "communicator/host_backend.hpp"
 #include "communicator/shared_path.hpp"
@@ -25,6 +26,8 @@ namespace tutti {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr const char* for_control = "for the control links";
 
 double milliseconds(Clock::duration time) {
   return std::chrono::duration<double, std::milli>(time).count();
@@ -141,6 +144,12 @@ Job::Job(Bootstrap& bootstrap, const Options& options, const EnvironmentMap& map
     if (!environment.shared_memory) return;
     arena_setup.emplace(peers, transport::NoteKey{secret}, faults.refuses_shared_memory());
   };
+  std::unique_ptr<ReservedThread> thread;
+  try {
+    thread = std::make_unique<ReservedThread>(for_control);
+  } catch (const Error& error) {
+    card.failure = error.sentence();  // all ranks hear it by the card
+  }
   devices->describe(card);
   auto meeting =
       rendezvous::meet(bootstrap, std::move(card), environment, shared ? &*shared : nullptr,
@@ -148,7 +157,8 @@ Job::Job(Bootstrap& bootstrap, const Options& options, const EnvironmentMap& map
   control::require_descriptors(meeting.peers);
   const auto met = Clock::now();
   ranks = describe_ranks(meeting.peers);
-  plane = std::make_unique<control::Plane>(std::move(meeting), environment, log, deadline);
+  plane = std::make_unique<control::Plane>(std::move(meeting), environment, log, deadline,
+                                           std::move(thread));
   if (arena_setup) {
     // Meanwhile the control thread makes its links.
     auto outcome =
@@ -186,7 +196,8 @@ Job::Job(const Job& before, rendezvous::Meeting meeting, Deadline deadline)
     const auto& self = meeting.self;
     arena_setup.emplace(meeting.peers, transport::NoteKey{self.secret, self.epoch}, false);
   }
-  plane = std::make_unique<control::Plane>(std::move(meeting), environment, log, deadline);
+  plane = std::make_unique<control::Plane>(std::move(meeting), environment, log, deadline,
+                                           std::make_unique<ReservedThread>(for_control));
 }
 
 void Job::share_memory_anew(Deadline deadline) {

@@ -7,7 +7,6 @@
 #include <future>
 #include <utility>
 
-#include "base/quiet_thread.hpp"
 #include "control/record.hpp"
 #include "control/topology.hpp"
 #include "control/worker.hpp"
@@ -22,7 +21,8 @@ constexpr std::chrono::milliseconds goodbye_limit{500};
 
 }  // namespace
 
-Plane::Plane(rendezvous::Meeting meeting, const Environment& environment, Log& log, Deadline setup)
+Plane::Plane(rendezvous::Meeting meeting, const Environment& environment, Log& log, Deadline setup,
+             std::unique_ptr<ReservedThread> thread)
     : record_folder_(environment.record_folder),
       log_(log),
       worker_(std::make_unique<Worker>(*this, std::move(meeting), environment, log)) {
@@ -30,7 +30,8 @@ Plane::Plane(rendezvous::Meeting meeting, const Environment& environment, Log& l
   unlinked_.insert(expected.begin(), expected.end());
   all_gone_ = unlinked_.empty();
   if (!record_folder_.empty()) watch_record_signal();
-  thread_ = start_quiet_thread([this, setup] { worker_->run(setup); });
+  thread_ = std::move(thread);
+  thread_->run([this, setup] { worker_->run(setup); });
 }
 
 Plane::~Plane() {
@@ -41,7 +42,7 @@ Plane::~Plane() {
     changed_.wait_for(lock, limit, [this] { return all_gone_; });
   }
   worker_->stop();
-  thread_.join();
+  thread_.reset();
 }
 
 const rendezvous::Peers& Plane::peers() const {

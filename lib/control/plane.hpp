@@ -8,12 +8,12 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/descriptor.hpp"
 #include "base/environment.hpp"
 #include "base/log.hpp"
+#include "base/quiet_thread.hpp"
 #include "control/call_history.hpp"
 #include "control/finding.hpp"
 #include "rendezvous/connection.hpp"
@@ -34,8 +34,9 @@ struct DataConnection {
 /// all connections, those for data included, so that a rank which computes still answers.
 class Plane {
  public:
-  /// Starts the thread and makes the control links.
-  Plane(rendezvous::Meeting meeting, const Environment& environment, Log& log, Deadline setup);
+  /// Makes the control links in `thread`.
+  Plane(rendezvous::Meeting meeting, const Environment& environment, Log& log, Deadline setup,
+        std::unique_ptr<ReservedThread> thread);
   Plane(const Plane&) = delete;
   Plane& operator=(const Plane&) = delete;
   /// Says goodbye to all; returns when all others have said so too, after half a second at the
@@ -129,7 +130,7 @@ class Plane {
   std::vector<DataConnection> data_connections_;
 
   std::unique_ptr<Worker> worker_;
-  std::thread thread_;
+  std::unique_ptr<ReservedThread> thread_;
 };
 
 /// The finding that two ranks' calls number `sequence` in the group's communicator differ.

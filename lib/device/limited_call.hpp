@@ -17,8 +17,9 @@ namespace tutti::device {
 template <class Result>
 class LimitedCall {
  public:
+  /// Throws Error{system} where there is no thread.
   explicit LimitedCall(std::function<Result()> action) : state_(std::make_shared<State>()) {
-    start_quiet_thread([state = state_, action = std::move(action)] {
+    start_quiet_thread("to call NCCL", [state = state_, action = std::move(action)] {
       auto result = action();
       const std::lock_guard lock(state->mutex);
       state->result = std::move(result);

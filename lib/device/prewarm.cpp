@@ -48,14 +48,18 @@ std::unique_ptr<Context> make_context(int local_rank) {
 }  // namespace
 
 Prewarm::Prewarm(int local_rank) : state_(std::make_shared<State>()) {
-  start_quiet_thread([state = state_, local_rank] {
-    auto context = make_context(local_rank);
-    if (context) static_cast<void>(load_nccl());
-    const std::lock_guard lock(state->mutex);
-    if (!state->unwanted) state->context.swap(context);
-    state->over = true;
-    state->changed.notify_all();
-  }).detach();
+  try {
+    start_quiet_thread("to warm up the device", [state = state_, local_rank] {
+      auto context = make_context(local_rank);
+      if (context) static_cast<void>(load_nccl());
+      const std::lock_guard lock(state->mutex);
+      if (!state->unwanted) state->context.swap(context);
+      state->over = true;
+      state->changed.notify_all();
+    }).detach();
+  } catch (const Error&) {
+    state_->over = true;  // it is a matter of speed only
+  }
 }
 
 void Prewarm::wait(Deadline deadline) const {

@@ -68,16 +68,21 @@ void Session::join(const NcclUniqueId& id, SetupTalk& talk) {
   // In a thread that may be given up: NCCL has no deadline of its own, and its non-blocking mode
   // would make every later call slower (docs/decisions/0004).
   const auto given_up = std::make_shared<std::atomic<bool>>(false);
-  LimitedCall<Joined> call(
-      [context = parts_.context, nccl = parts_.nccl, id, group = parts_.group, given_up] {
-        return init(*context, nccl->calls, id, group, *given_up);
-      });
+  std::unique_ptr<LimitedCall<Joined>> call;
   std::optional<Joined> joined;
+  try {
+    call = std::make_unique<LimitedCall<Joined>>(
+        [context = parts_.context, nccl = parts_.nccl, id, group = parts_.group, given_up] {
+          return init(*context, nccl->calls, id, group, *given_up);
+        });
+  } catch (const Error& error) {
+    joined = Joined{.failure = error.sentence()};  // the others wait for what this rank says
+  }
   try {
     auto round = first_round;
     while (true) {
       const auto left = talk.deadline().remaining();
-      joined = call.wait_for(std::min<std::chrono::nanoseconds>(round, left));
+      if (call) joined = call->wait_for(std::min<std::chrono::nanoseconds>(round, left));
       std::string failure;
       if (joined) {
         failure = joined->failure;

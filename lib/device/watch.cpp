@@ -10,7 +10,7 @@ constexpr std::chrono::milliseconds poll_time{1};
 }  // namespace
 
 Watch::Watch(Actions actions, Times times) : actions_(std::move(actions)), times_(times) {
-  thread_ = start_quiet_thread([this] { run(); });
+  thread_ = start_quiet_thread("to watch NCCL", [this] { run(); });
 }
 
 Watch::~Watch() {

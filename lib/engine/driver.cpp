@@ -48,8 +48,21 @@ void Driver::run(Task& task) {
 }
 
 void Driver::make_helper() {
-  const Lock lock(mutex_);
-  if (!helper_.joinable()) helper_ = start_quiet_thread([this] { help(); });
+  try {
+    const Lock lock(mutex_);
+    if (!helper_.joinable()) {
+      helper_ =
+          start_quiet_thread("that moves calls while the program computes", [this] { help(); });
+    }
+  } catch (const Error& error) {
+    // The others make this call and would wait for this rank.
+    const auto& peers = plane_.peers();
+    throw plane_.report_and_wait(
+        {.code = error.code(),
+         .culprits = {peers.rank()},
+         .sentence = fmt::format("{}: {}", peers.describe(peers.rank()), error.sentence()),
+         .origin = peers.rank()});
+  }
 }
 
 void Driver::start(const std::shared_ptr<Task>& task) {

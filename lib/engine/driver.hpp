@@ -40,8 +40,8 @@ class Driver {
   /// Sends and receives messages of a few bytes without a task, where no other call is in flight:
   /// what is done leaves `messages`. True if all is.
   bool try_at_once(Messages& messages);
-  /// Makes the thread that moves calls while nobody waits, if there is none yet. Throws
-  /// std::system_error where the system has no more threads.
+  /// Makes the thread that moves calls while nobody waits, if there is none yet. Where
+  /// the system has no more threads the job is over on all ranks, and this throws why.
   void make_helper();
   /// Returns at once. Only after make_helper().
   void start(const std::shared_ptr<Task>& task);

@@ -151,7 +151,8 @@ bool Execution::is_contribution(Buffer buffer) const {
 
 /// What a step reads of the contribution.
 void Execution::weigh_into(std::byte* to, const Step& step) const {
-  const auto& [type, ranks, is_output, weighed] = *memory_.contribution;
+  const auto& contribution = *memory_.contribution;
+  const auto& weighed = contribution.weighed;
   const auto bytes = memory_.element_bytes;
   const auto all = step.from_region;
   const auto* const from = readable(step.from);
@@ -159,7 +160,7 @@ void Execution::weigh_into(std::byte* to, const Step& step) const {
     if (begin >= end) return;
     weigh(to + static_cast<std::size_t>(begin - all.begin) * bytes,
           from + static_cast<std::size_t>(begin) * bytes, static_cast<std::size_t>(end - begin),
-          type, ranks);
+          contribution.type, contribution.ranks);
   };
   if (!weighed.overlaps(all)) return weigh_piece(all.begin, all.end);
   const auto begin = std::max(all.begin, weighed.begin);

@@ -251,7 +251,8 @@ typename Format::Value average_of(typename Format::Value sum, typename Format::V
   const auto average = sum / divisor;
   const auto below = average > most ? most : average;
   const auto within = below < -most ? -most : below;
-  return sum - sum == 0 ? within : average;
+  const auto is_finite = sum - sum == 0;  // NOLINT(misc-redundant-expression): or NaN
+  return is_finite ? within : average;
 }
 
 template <class Format>

@@ -117,7 +117,9 @@ void Peers::require_ways() const {
     if (!it.failure.empty()) {
       throw Error(it.failure_is_usage ? ErrorCode::usage : ErrorCode::system,
                   fmt::format("{}: {}", describe(rank), it.failure))
-          .with_culprits({rank});
+          .with_culprits({rank})
+          .at(this->rank(), card(this->rank()).host.name)
+          .speaking(this->rank() == 0);
     }
     addresses.push_back(it.addresses);
     hosts.push_back(it.host.name);

@@ -121,7 +121,9 @@ Lookup look_up(const std::string& host, bool loopback_only) {
 std::optional<Lookup> look_up(const std::string& host, Deadline deadline) {
   auto promise = std::make_shared<std::promise<Lookup>>();
   auto future = promise->get_future();
-  start_quiet_thread([promise, host] { promise->set_value(look_up(host, false)); }).detach();
+  start_quiet_thread("to look up a host's name", [promise, host] {
+    promise->set_value(look_up(host, false));
+  }).detach();
   if (future.wait_for(deadline.remaining()) != std::future_status::ready) return std::nullopt;
   return future.get();
 }

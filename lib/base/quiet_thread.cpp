@@ -1,0 +1,118 @@
+#include "base/quiet_thread.hpp"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <condition_variable>
+#include <fstream>
+#include <mutex>
+#include <string>
+
+#include "base/system_error.hpp"
+
+namespace tutti {
+namespace {
+
+/// Empty where the file can't be read.
+std::string first_word(const std::string& path) {
+  std::ifstream file(path);
+  std::string word;
+  file >> word;
+  return word;
+}
+
+/// "pids.max of control group /a is 3, and 3 are in use"; empty where none is set.
+std::string limit_of_group(const std::string& mount, std::string group) {
+  while (true) {
+    const auto folder = mount + (group == "/" ? "" : group);
+    const auto most = first_word(folder + "/pids.max");
+    const auto used = first_word(folder + "/pids.current");
+    // Of several groups, one inside the other, the fullest refuses.
+    if (!most.empty() && most != "max" &&
+        (used.size() > most.size() || (used.size() == most.size() && used >= most))) {
+      return fmt::format("pids.max of control group {} is {}, and {} are in use", group, most,
+                         used);
+    }
+    const auto slash = group.rfind('/');
+    if (slash == std::string::npos || group == "/") return {};
+    group = slash == 0 ? "/" : group.substr(0, slash);
+  }
+}
+
+std::string limit_of_groups() {
+  std::ifstream file("/proc/self/cgroup");
+  for (std::string line; std::getline(file, line);) {
+    const auto first = line.find(':');
+    const auto second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const auto controllers = line.substr(first + 1, second - first - 1);
+    const auto group = line.substr(second + 1);
+    std::string found;
+    if (controllers.empty()) found = limit_of_group("/sys/fs/cgroup", group);
+    if (controllers == "pids") found = limit_of_group("/sys/fs/cgroup/pids", group);
+    if (!found.empty()) return found;
+  }
+  return {};
+}
+
+std::string limits() {
+  auto result = limit_of_groups();
+  if (!result.empty()) return result;
+  const auto add = [&](const std::string& text) {
+    if (!result.empty()) result += "; ";
+    result += text;
+  };
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NPROC, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+    add(fmt::format("RLIMIT_NPROC (ulimit -u) is {} for all processes and threads of the user",
+                    limit.rlim_cur));
+  }
+  if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+    add(fmt::format("RLIMIT_AS (ulimit -v) is {} bytes, of which a thread's stack takes a part",
+                    limit.rlim_cur));
+  }
+  return result.empty() ? "no limit of this process or its control group is reached" : result;
+}
+
+}  // namespace
+
+Error no_thread(const char* purpose, const std::system_error& error) {
+  return {ErrorCode::system,
+          fmt::format("can't start a thread {}: {}: {}: tutti needs two threads a rank beside the "
+                      "program's own, raise the limit or start fewer processes",
+                      purpose, errno_text(error.code().value()), limits())};
+}
+
+struct ReservedThread::State {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool over = false;
+  std::function<void()> work;
+};
+
+ReservedThread::ReservedThread(const char* purpose) : state_(std::make_shared<State>()) {
+  thread_ = start_quiet_thread(purpose, [state = state_] {
+    std::unique_lock lock(state->mutex);
+    state->changed.wait(lock, [&] { return state->over || state->work; });
+    const auto work = std::move(state->work);
+    lock.unlock();
+    if (work) work();
+  });
+}
+
+ReservedThread::~ReservedThread() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->over = true;
+    state_->changed.notify_all();
+  }
+  thread_.join();
+}
+
+void ReservedThread::run(std::function<void()> work) {
+  const std::lock_guard lock(state_->mutex);
+  state_->work = std::move(work);
+  state_->changed.notify_all();
+}
+
+}  // namespace tutti
