@@ -1,16 +1,29 @@
 // What from_mpi() makes of the communicators that MPI has, under MPI's default error handlers.
 //
-//     mpirun -np 4 build/test/mpi/communicators null|left-out|inter|spawn
+//     mpirun -np 4 build/test/mpi/communicators null|left-out|inter|spawn|alone
 //
 // Rank 0 prints what it has met. MPI still works afterwards, and so does tutti, over all ranks.
 #include <mpi.h>
 
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <span>
 #include <string>
 #include <tutti/mpi.hpp>
 #include <tutti/tutti.hpp>
+
+namespace {
+
+bool free_waits = false;
+
+}  // namespace
+
+// MPI lets programs stand between a library and itself, and an MPI_Comm_free wait for all ranks.
+extern "C" int MPI_Comm_free(MPI_Comm* communicator) {
+  if (free_waits) PMPI_Barrier(*communicator);
+  return PMPI_Comm_free(communicator);
+}
 
 namespace {
 
@@ -98,6 +111,24 @@ void spawn(const char* program) {
   MPI_Comm_disconnect(&parent);
 }
 
+/// Rank 0 alone can't be set up, so that it leaves alone what is made by all.
+void fail_alone() {
+  free_waits = true;
+  const int rank = rank_in(MPI_COMM_WORLD);
+  if (rank == 0) ::setenv("TUTTI_ALGORITHM", "none-such", 1);
+  std::string told = "nothing was thrown";
+  try {
+    auto comm = tutti::from_mpi(MPI_COMM_WORLD, {.timeout = 2s});
+  } catch (const tutti::Error& error) {
+    told = error.sentence();
+  }
+  std::printf("rank %d: %s\n", rank, told.c_str());
+  std::fflush(stdout);
+  MPI_Barrier(MPI_COMM_WORLD);
+  // Requests are open in MPI: no MPI_Finalize.
+  std::_Exit(0);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -106,6 +137,8 @@ int main(int argc, char** argv) {
   try {
     if (kind == "spawn") {
       spawn(argv[0]);
+    } else if (kind == "alone") {
+      fail_alone();
     } else {
       const auto refused = refuse_what_is_no_intracommunicator(kind);
       if (rank_in(MPI_COMM_WORLD) == 0) std::printf("%s\n", refused.c_str());

@@ -48,6 +48,16 @@ class Spawned(unittest.TestCase):
         self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "sums over 4 ranks\n", ""))
 
 
+class Alone(unittest.TestCase):
+    def test_a_rank_that_fails_alone_waits_for_nobody(self):
+        """MPI_Comm_free may wait for all ranks, and the others don't come to it."""
+        lines = sorted(run_program(3, "alone").stdout.splitlines())
+        self.assertEqual(len(lines), 3, lines)
+        self.assertTrue(lines[0].startswith("rank 0: TUTTI_ALGORITHM=none-such is unknown"), lines)
+        for line in lines[1:]:
+            self.assertIn("set-up timed out while", line)
+
+
 NULL = ("the communicator is MPI_COMM_NULL, which has no ranks: MPI gives it to ranks that are not in the new communicator "
         "(MPI_Comm_split with MPI_UNDEFINED, MPI_Comm_create), and those must not call from_mpi")
 

@@ -39,10 +39,13 @@ class MpiBootstrap final : public Bootstrap {
     check(MPI_Comm_rank(communicator_, &rank_), "MPI_Comm_rank");
     check(MPI_Comm_size(communicator_, &size_), "MPI_Comm_size");
   }
+  /// Frees the duplicate, but not when an exception destroys it: MPI_Comm_free is collective, an
+  /// MPI may synchronize in it, and other ranks may never come to it. MPI_Finalize then ends it.
   ~MpiBootstrap() override {
     int finalized = 0;
     MPI_Finalized(&finalized);
-    if (finalized == 0 && !has_open_request_) MPI_Comm_free(&communicator_);
+    const bool unwinding = std::uncaught_exceptions() > exceptions_at_start_;
+    if (finalized == 0 && !has_open_request_ && !unwinding) MPI_Comm_free(&communicator_);
   }
 
   [[nodiscard]] int rank() const override { return rank_; }
@@ -210,6 +213,7 @@ class MpiBootstrap final : public Bootstrap {
   int rank_ = 0;
   int size_ = 1;
   bool has_open_request_ = false;
+  int exceptions_at_start_ = std::uncaught_exceptions();
   std::string shadows_;
 };
 
