@@ -1,6 +1,7 @@
 #include "transport/arena_setup.hpp"
 
 #include <fmt/format.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <thread>
@@ -12,11 +13,15 @@
 namespace tutti::transport {
 namespace {
 
-// Handing the segment round takes less than a millisecond, but on a loaded host some ranks come
-// seconds later than others. This part of the set-up's time they have for it.
-constexpr int leading_part = 4;
-// Somebody who connects and says nothing holds up the others for no longer.
-constexpr std::chrono::milliseconds stranger_limit{100};
+// On a loaded host some ranks come seconds later than others, so they have nearly all of the time
+// of set-up. What is left is for the others to hear that one has not come, and to go on without.
+Deadline until_decision(Deadline deadline) {
+  const auto left = deadline.remaining();
+  return Deadline::after(left - left / 8);
+}
+// Who connects and says nothing is no member, or slow. The oldest is dropped for a newer one; a
+// member comes again.
+constexpr std::size_t max_silent = 256;
 constexpr std::chrono::milliseconds look_around{5};
 
 bool says_yes(Received received, const Note& note) {
@@ -43,8 +48,7 @@ ArenaSetup::Outcome ArenaSetup::finish(const rendezvous::Peers& peers, Deadline 
   if (local_.size() < 2) return {};
   if (!leads()) return follow(peers, deadline, cancelled);
   // The others wait for the decision until the deadline.
-  auto outcome = lead(
-      peers, Deadline::after(deadline.remaining() / (meets_anew() ? 2 : leading_part)), cancelled);
+  auto outcome = lead(peers, until_decision(deadline), cancelled);
   socket_.reset();
   followers_.clear();
   return outcome;
@@ -62,6 +66,7 @@ std::string ArenaSetup::gather(const rendezvous::Peers& peers, Deadline limit,
                                const Cancelled& cancelled) {
   if (!trouble_.empty()) return trouble_;
   followers_.resize(local_.size() - 1);
+  std::list<Descriptor> silent;
   while (true) {
     const auto missing = std::find_if(followers_.begin(), followers_.end(),
                                       [](const Descriptor& follower) { return !follower; });
@@ -70,15 +75,35 @@ std::string ArenaSetup::gather(const rendezvous::Peers& peers, Deadline limit,
       const auto place = static_cast<std::size_t>(missing - followers_.begin()) + 1;
       return fmt::format("{} has not come for it", peers.describe(local_[place]));
     }
-    auto connection = accept_notes(socket_, look_around);
-    if (!connection) continue;
-    Note note;
-    const auto soon = limit.within(stranger_limit);
-    if (receive_note(connection, note, soon, cancelled) != Received::note) continue;
-    const auto found = std::find(local_.begin() + 1, local_.end(), note.rank);
-    if (found == local_.end() || !note.proves_membership(key_, self_)) continue;
-    followers_[static_cast<std::size_t>(found - local_.begin()) - 1] = std::move(connection);
+    wait_for_any(silent);
+    while (auto connection = accept_notes(socket_, std::chrono::milliseconds(0))) {
+      if (silent.size() == max_silent) silent.pop_front();
+      silent.push_back(std::move(connection));
+    }
+    for (auto connection = silent.begin(); connection != silent.end();) {
+      Note note;
+      const auto received = receive_note(*connection, note, Deadline::after({}), cancelled);
+      if (received == Received::late || received == Received::cancelled) {
+        ++connection;
+        continue;
+      }
+      const auto found = std::find(local_.begin() + 1, local_.end(), note.rank);
+      if (received == Received::note && found != local_.end() &&
+          note.proves_membership(key_, self_)) {
+        followers_[static_cast<std::size_t>(found - local_.begin()) - 1] = std::move(*connection);
+      }
+      connection = silent.erase(connection);
+    }
   }
+}
+
+/// Until somebody comes or speaks, or for a moment.
+void ArenaSetup::wait_for_any(const std::list<Descriptor>& silent) const {
+  std::vector<pollfd> polled{{.fd = socket_.get(), .events = POLLIN, .revents = 0}};
+  for (const auto& connection : silent) {
+    polled.push_back({.fd = connection.get(), .events = POLLIN, .revents = 0});
+  }
+  ::poll(polled.data(), polled.size(), static_cast<int>(look_around.count()));
 }
 
 ArenaSetup::Outcome ArenaSetup::lead(const rendezvous::Peers& peers, Deadline limit,
@@ -117,29 +142,25 @@ ArenaSetup::Outcome ArenaSetup::lead(const rendezvous::Peers& peers, Deadline li
   return outcome;
 }
 
-/// Throws where the first rank does not listen, which after a loss it may do later.
+/// Empty where the first rank does not listen, which after a loss it may do later.
 Descriptor ArenaSetup::reach_leader(Deadline deadline, const Cancelled& cancelled) const {
   // Shorter than the first rank waits: who comes after it has closed must not wait long for it.
-  const auto limit = Deadline::after(deadline.remaining() / 8);
-  while (true) {
+  const auto limit = Deadline::after(deadline.remaining() / 2);
+  while (!deadline.expired() && !cancelled()) {
     try {
-      return connect_for_notes(key_, local_.front());
+      if (auto connection = connect_for_notes(key_, local_.front())) return connection;
     } catch (const Error&) {
-      if (!meets_anew() || limit.expired() || cancelled()) throw;
+      if (!meets_anew() || limit.expired()) break;
     }
     std::this_thread::sleep_for(look_around);
   }
+  return Descriptor();
 }
 
 ArenaSetup::Outcome ArenaSetup::follow(const rendezvous::Peers& peers, Deadline deadline,
                                        const Cancelled& cancelled) {
   const int leader = local_.front();
   Descriptor connection;
-  try {
-    connection = reach_leader(deadline, cancelled);
-  } catch (const Error&) {
-    return {};  // the first rank misses this one, and decides so
-  }
   const auto hear = [&](Note& note) {
     const auto received = receive_note(connection, note, deadline, cancelled);
     if (received == Received::late) {
@@ -151,10 +172,17 @@ ArenaSetup::Outcome ArenaSetup::follow(const rendezvous::Peers& peers, Deadline 
           .speaking(self_ == local_[1])
           .at(self_, peers.card(self_).host.name);
     }
-    return says_yes(received, note);
+    return received;
   };
   Note offer;
-  if (!send_note(connection, Note::request(key_, self_, leader)) || !hear(offer)) return {};
+  auto heard = Received::closed;
+  // Among many who are silent the first rank may have taken this one for a stranger.
+  while (heard == Received::closed) {
+    connection = reach_leader(deadline, cancelled);
+    if (!connection) return {};  // the first rank misses this one, and decides so
+    if (send_note(connection, Note::request(key_, self_, leader))) heard = hear(offer);
+  }
+  if (!says_yes(heard, offer)) return {};
   Outcome outcome;
   auto answer = Note::yes();
   try {
@@ -164,7 +192,7 @@ ArenaSetup::Outcome ArenaSetup::follow(const rendezvous::Peers& peers, Deadline 
   }
   send_note(connection, answer);
   Note decision;
-  if (!hear(decision) || !outcome.arena) return {};
+  if (!says_yes(hear(decision), decision) || !outcome.arena) return {};
   return outcome;
 }
 

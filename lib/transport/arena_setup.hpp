@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,8 +29,8 @@ class ArenaSetup {
   using Cancelled = std::function<bool()>;
 
   /// Opens the socket. In epoch 0 all ranks of the host must have come past here before any calls
-  /// finish(). Later, after a loss, they come when they come, and finish() waits for them up to
-  /// half of its deadline. `refuses`: this rank is to do without, on purpose.
+  /// finish(). Later, after a loss, they come when they come. finish() waits for them for most of
+  /// its deadline. `refuses`: this rank is to do without, on purpose.
   ArenaSetup(const rendezvous::Peers& peers, NoteKey key, bool refuses);
   ArenaSetup(const ArenaSetup&) = delete;
   ArenaSetup& operator=(const ArenaSetup&) = delete;
@@ -45,6 +46,7 @@ class ArenaSetup {
   Outcome lead(const rendezvous::Peers& peers, Deadline limit, const Cancelled& cancelled);
   Outcome follow(const rendezvous::Peers& peers, Deadline deadline, const Cancelled& cancelled);
   std::string gather(const rendezvous::Peers& peers, Deadline limit, const Cancelled& cancelled);
+  void wait_for_any(const std::list<Descriptor>& silent) const;
   [[nodiscard]] std::shared_ptr<Arena> map(Descriptor file) const;
 
   Descriptor reach_leader(Deadline limit, const Cancelled& cancelled) const;

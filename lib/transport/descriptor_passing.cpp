@@ -111,6 +111,7 @@ Descriptor connect_for_notes(const NoteKey& key, int owner) {
   auto socket = make_socket();
   const auto address = address_of(key, owner);
   while (::connect(socket.get(), address.get(), address.length) != 0) {
+    if (errno == EAGAIN) return Descriptor();
     if (errno != EINTR) {
       throw system_error("can't reach the rank that passes shared memory", errno);
     }

@@ -43,7 +43,8 @@ struct Note {
 [[nodiscard]] Descriptor listen_for_notes(const NoteKey& key, int owner);
 /// Empty until `limit` or while nobody comes.
 [[nodiscard]] Descriptor accept_notes(const Descriptor& socket, std::chrono::milliseconds limit);
-/// Throws Error{system} where `owner` does not listen.
+/// Throws Error{system} where `owner` does not listen. Empty while more wait there than the system
+/// lets wait.
 [[nodiscard]] Descriptor connect_for_notes(const NoteKey& key, int owner);
 
 /// False where the other end is gone.
