@@ -7,7 +7,7 @@
 #include <mutex>
 #include <optional>
 
-#include "base/quiet_thread.hpp"
+#include "base/keep_mapped.hpp"
 
 namespace tutti::device {
 
@@ -19,12 +19,12 @@ class LimitedCall {
  public:
   /// Throws Error{system} where there is no thread.
   explicit LimitedCall(std::function<Result()> action) : state_(std::make_shared<State>()) {
-    start_quiet_thread("to call NCCL", [state = state_, action = std::move(action)] {
+    start_abandoned_thread("to call NCCL", [state = state_, action = std::move(action)] {
       auto result = action();
       const std::lock_guard lock(state->mutex);
       state->result = std::move(result);
       state->changed.notify_all();
-    }).detach();
+    });
   }
 
   /// The result, or nothing if it has not come after `limit`. May be called again.

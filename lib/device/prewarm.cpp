@@ -5,7 +5,7 @@
 #include <mutex>
 #include <optional>
 
-#include "base/quiet_thread.hpp"
+#include "base/keep_mapped.hpp"
 #include "device/context.hpp"
 #include "device/library.hpp"
 #include "launch/place.hpp"
@@ -49,14 +49,14 @@ std::unique_ptr<Context> make_context(int local_rank) {
 
 Prewarm::Prewarm(int local_rank) : state_(std::make_shared<State>()) {
   try {
-    start_quiet_thread("to warm up the device", [state = state_, local_rank] {
+    start_abandoned_thread("to warm up the device", [state = state_, local_rank] {
       auto context = make_context(local_rank);
       if (context) static_cast<void>(load_nccl());
       const std::lock_guard lock(state->mutex);
       if (!state->unwanted) state->context.swap(context);
       state->over = true;
       state->changed.notify_all();
-    }).detach();
+    });
   } catch (const Error&) {
     state_->over = true;  // it is a matter of speed only
   }

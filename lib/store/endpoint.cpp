@@ -9,7 +9,7 @@
 #include <optional>
 #include <thread>
 
-#include "base/quiet_thread.hpp"
+#include "base/keep_mapped.hpp"
 #include "launch/nesting.hpp"
 #include "tutti/error.hpp"
 
@@ -121,9 +121,8 @@ Lookup look_up(const std::string& host, bool loopback_only) {
 std::optional<Lookup> look_up(const std::string& host, Deadline deadline) {
   auto promise = std::make_shared<std::promise<Lookup>>();
   auto future = promise->get_future();
-  start_quiet_thread("to look up a host's name", [promise, host] {
-    promise->set_value(look_up(host, false));
-  }).detach();
+  start_abandoned_thread("to look up a host's name",
+                         [promise, host] { promise->set_value(look_up(host, false)); });
   if (future.wait_for(deadline.remaining()) != std::future_status::ready) return std::nullopt;
   return future.get();
 }
