@@ -53,13 +53,13 @@ int main(int argc, char** argv) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   strangers->callback([&] { status = tutti::soak::intruders(connections); });
-  std::vector<int> sizes{16, 32, 64, 128};
+  std::vector<int> sizes{4, 16, 64, 256};
   int starts = 5;
   bool over_tcp = false;
   auto* const start = app.add_subcommand("start", "what starting many ranks without MPI costs");
   start->add_option("--ranks", sizes, "numbers of ranks, such as 64,128")
       ->delimiter(',')
-      ->check(CLI::Range(1, 128))
+      ->check(CLI::Range(1, 256))
       ->capture_default_str();
   start->add_option("--runs", starts, "jobs of each number")
       ->check(CLI::PositiveNumber)

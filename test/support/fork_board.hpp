@@ -8,7 +8,7 @@
 /// What the ranks of a forked job and their parent share.
 namespace tutti::test {
 
-inline constexpr int most_ranks = 128;
+inline constexpr int most_ranks = 256;
 inline constexpr std::size_t message_room = std::size_t{16} << 10;
 inline constexpr std::size_t report_room = std::size_t{128} << 10;
 inline constexpr std::size_t said_room = std::size_t{8} << 10;
