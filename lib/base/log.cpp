@@ -8,8 +8,16 @@ namespace tutti {
 
 void Log::write(LogLevel level, const std::string& text) {
   if (!enabled(level)) return;
-  const std::lock_guard lock(mutex_);
-  if (sink_) {
+  // What the sink itself calls (abort(), say) may have something to say, too: it goes past the sink.
+  const bool is_in_sink = in_sink_.load() == std::this_thread::get_id();
+  if (sink_ && !is_in_sink) {
+    const std::lock_guard lock(mutex_);
+    in_sink_ = std::this_thread::get_id();
+    struct Leave {
+      std::atomic<std::thread::id>& in_sink;
+      ~Leave() { in_sink = std::thread::id(); }
+    };
+    const Leave leave{in_sink_};
     sink_(level, text);
     return;
   }

@@ -1,14 +1,16 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <mutex>
 #include <string>
+#include <thread>
 
 #include "tutti/options.hpp"
 
 namespace tutti {
 
-/// Where one process's notes go. Safe to use from any thread.
+/// Where one process's notes go. Safe to use from any thread, and from the sink.
 class Log {
  public:
   using Sink = std::function<void(LogLevel, const std::string&)>;
@@ -27,7 +29,8 @@ class Log {
   LogLevel level_;
   Sink sink_;
   int rank_ = -1;
-  std::mutex mutex_;
+  std::mutex mutex_;  ///< the sink is called by one thread at a time
+  std::atomic<std::thread::id> in_sink_{};
 };
 
 }  // namespace tutti

@@ -15,7 +15,12 @@ namespace tutti {
 
 Communicator::Communicator(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Communicator::Communicator(Communicator&&) noexcept = default;
-Communicator& Communicator::operator=(Communicator&&) noexcept = default;
+Communicator& Communicator::operator=(Communicator&& other) noexcept {
+  // What was here goes by the destructor, which knows a forked child.
+  Communicator taken(std::move(other));
+  state_.swap(taken.state_);
+  return *this;
+}
 Communicator::~Communicator() {
   if (!state_) return;
   const auto& peers = state_->job->plane->peers();

@@ -288,6 +288,58 @@ TEST_CASE("a child that a rank forks may end without harm to the rank") {
   CHECK(trouble(reports) == "");
 }
 
+TEST_CASE("a communicator that a forked child assigns over goes without harm to the rank") {
+  const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
+    auto& first = rank.communicator({.timeout = 10s});
+    auto& second = rank.communicator({.timeout = 10s});
+    const auto child = ::fork();
+    if (child == 0) {
+      ::alarm(5);  // it would wait for threads that it does not have
+      first = std::move(second);
+      auto& same = first;
+      first = std::move(same);
+      ::_exit(first.size() == 2 ? 0 : 1);
+    }
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    expect(status == 0, "the child ended with " + std::to_string(status));
+    require_sum(first);
+    require_sum(second);
+    first = std::move(second);
+    require_sum(first);
+    first.finalize();
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("a log's sink may end the job") {
+  const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
+    Communicator* whole = nullptr;
+    int lines = 0;
+    const auto sink = [&](LogLevel, const std::string&) {
+      ++lines;
+      if (whole != nullptr) whole->abort("the log said so");
+    };
+    auto& communicator =
+        rank.communicator({.timeout = 10s, .log = sink, .log_level = LogLevel::info});
+    if (rank.rank() == 0) whole = &communicator;
+    lines = 0;
+    try {
+      // Its abort() writes a line, whose sink aborts again.
+      if (rank.rank() == 0) communicator.abort("enough");
+      communicator.barrier();
+    } catch (const Error& error) {
+      expect(error.code() == ErrorCode::aborted, error.sentence());
+      expect(rank.rank() != 0 || lines == 1, std::to_string(lines) + " lines");
+      return "aborted";
+    }
+    return "went on";
+  });
+  CHECK(trouble(reports) == "");
+  for (const auto& report : reports) CHECK(report.text == "aborted");
+}
+
 TEST_CASE("few descriptors: it works, or says what the limit is") {
   const auto reports = run_ranks(16, [](Rank& rank) -> std::string {
     const rlimit few{24, 24};
