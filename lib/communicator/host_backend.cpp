@@ -21,6 +21,8 @@ using algorithm::Schedule;
 
 constexpr std::chrono::seconds leave_limit{1};
 
+constexpr std::size_t most_kept_scratch = std::size_t{4} << 20;
+
 std::int64_t signed_count(std::size_t count) {
   return static_cast<std::int64_t>(count);
 }
@@ -305,6 +307,8 @@ void HostBackend::run(const CheckedCollective& call, const CallSettings& setting
     prepare(task, call, settings, scratch_);
     driver_.run(task);
   }
+  // Of size × chunk: what a large call has needed is not kept for ever.
+  if (scratch_.size() > most_kept_scratch) std::vector<std::byte>().swap(scratch_);
 }
 
 /// Each rank hears how many messages every other has sent it, and counts what it has received.

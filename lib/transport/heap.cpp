@@ -70,7 +70,9 @@ bool Heap::open(int local_rank, std::size_t offset, std::size_t bytes) {
   const auto begin = std::min(offset / page_bytes * page_bytes, opened.begin.load());
   const auto end = std::max(up_to_a_page(offset + bytes), opened.end.load());
   auto* const zone = base_ + static_cast<std::size_t>(local_rank) * zone_bytes_;
-  if (::mprotect(zone + begin, end - begin, PROT_READ | PROT_WRITE) != 0) return false;
+  // What a peer exports is read here: a stray write of this program must not reach its memory.
+  const int access = local_rank == local_rank_ ? PROT_READ | PROT_WRITE : PROT_READ;
+  if (::mprotect(zone + begin, end - begin, access) != 0) return false;
   if (local_rank == local_rank_) ::madvise(zone + begin, end - begin, MADV_DOFORK);
   // In this order: whoever sees the new end sees the new begin.
   opened.begin.store(begin, std::memory_order_release);
@@ -141,7 +143,7 @@ std::optional<std::uint64_t> Heap::offset_of(const std::byte* memory, std::size_
   return offset;
 }
 
-std::byte* Heap::address_of(int local_rank, std::uint64_t offset, std::size_t bytes) {
+const std::byte* Heap::address_of(int local_rank, std::uint64_t offset, std::size_t bytes) {
   if (base_ == nullptr || offset > zone_bytes_ || bytes > zone_bytes_ - offset) {
     throw system_error("a peer speaks of memory that it does not share", EPROTO);
   }

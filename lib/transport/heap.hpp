@@ -32,8 +32,10 @@ class Heap {
   /// How peers are told of memory, where all of it is in the own zone.
   [[nodiscard]] std::optional<std::uint64_t> offset_of(const std::byte* memory,
                                                        std::size_t bytes) const;
-  /// Where this process has what a peer told of. Throws Error{system} where that is no such memory.
-  [[nodiscard]] std::byte* address_of(int local_rank, std::uint64_t offset, std::size_t bytes);
+  /// Where this process has what a peer told of, to be read. Throws Error{system} where that is no
+  /// such memory.
+  [[nodiscard]] const std::byte* address_of(int local_rank, std::uint64_t offset,
+                                            std::size_t bytes);
 
  private:
   /// It only grows, so a look at both ends needs no lock.

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <limits>
 
 #include "algorithm/choice.hpp"
@@ -204,6 +206,39 @@ TEST_CASE("the bits are the same on all ranks, however each rank's thread comput
         200s);
     REQUIRE(trouble(reports) == "");
   }
+}
+
+TEST_CASE("the memory in which 16-bit floats are added up is given back") {
+  const auto reports = run_ranks(4, [](Rank& rank) -> std::string {
+    constexpr std::size_t chunk = std::size_t{8} << 20;
+    ::setenv("TUTTI_CHUNK", "8MiB", 1);
+    auto& communicator = rank.communicator({.timeout = 60s});
+    std::vector<std::uint16_t> data(chunk / 2 * 4, 0x3f80);
+    const auto own_mebibytes = [] {
+      std::ifstream file("/proc/self/status");
+      std::string word;
+      while (file >> word && word != "RssAnon:") {
+      }
+      std::size_t kib = 0;
+      file >> kib;
+      return kib / 1024;
+    };
+    communicator.barrier();
+    const auto before = own_mebibytes();
+    for (const auto name : algorithm::algorithms_of(Operation::all_reduce, true)) {
+      communicator.run(Collective{.operation = Operation::all_reduce,
+                                  .type = Type::bf16,
+                                  .op = Operator::max,
+                                  .recv = data.data(),
+                                  .recv_count = data.size(),
+                                  .in_place = true},
+                       {.algorithm = std::string(name)});
+      const auto after = own_mebibytes();
+      expect(after < before + 10, fmt::format("{}: {} MiB before, {} after", name, before, after));
+    }
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
 }
 
 TEST_CASE("an average of large numbers is their average, by every algorithm") {

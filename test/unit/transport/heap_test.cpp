@@ -1,9 +1,11 @@
 // Memory that ranks lend each other.
 #include "transport/heap.hpp"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <cstring>
 
@@ -41,6 +43,22 @@ TEST_CASE("what one rank takes another finds by its place") {
   CHECK(second.address_of(0, *place, 90)[0] == std::byte{7});
   CHECK(first.address_of(1, *second.offset_of(theirs, 3 * page), 3 * page)[3 * page - 1] ==
         std::byte{9});
+}
+
+TEST_CASE("what another rank has taken can be read and not written") {
+  const Segment segment;
+  Heap first(segment.file.get(), begin, zone, 0, 2);
+  Heap second(segment.file.get(), begin, zone, 1, 2);
+  auto* const ours = first.take(page);
+  REQUIRE(ours != nullptr);
+  const auto* const seen = second.address_of(0, *first.offset_of(ours, page), page);
+  const Descriptor zeros(::open("/dev/zero", O_RDONLY | O_CLOEXEC));
+  CHECK(::read(zeros.get(), ours, 1) == 1);
+  // The kernel says what a store would meet.
+  CHECK(::read(zeros.get(), const_cast<std::byte*>(seen), 1) == -1);
+  CHECK(errno == EFAULT);
+  ours[0] = std::byte{3};
+  CHECK(seen[0] == std::byte{3});
 }
 
 TEST_CASE("memory that is not all in the own zone has no place in it") {
