@@ -22,6 +22,7 @@
 
 #include "base/quiet_thread.hpp"
 #include "launch/placement.hpp"
+#include "output.hpp"
 #include "text.hpp"
 #include "tutti/error.hpp"
 
@@ -164,7 +165,9 @@ std::string as_table(const launch::Placement& placement, const std::string& map_
   return text;
 }
 
-int run(const HostfileOptions& options) {
+}  // namespace
+
+int hostfile(const HostfileOptions& options) {
   const auto name = options.file == "-" ? std::string("standard input") : options.file;
   std::vector<std::string> notes;
   const auto hosts = launch::parse_hostfile(read_file(options.file), name, &notes);
@@ -198,7 +201,7 @@ int run(const HostfileOptions& options) {
   }
 
   if (options.json == "-") {
-    fmt::print("{}\n", as_json(placement, options.map_by).dump(1));
+    print(as_json(placement, options.map_by).dump(1) + "\n");
     return 0;
   }
   if (!options.json.empty()) {
@@ -209,19 +212,8 @@ int run(const HostfileOptions& options) {
                                                 std::strerror(errno)));
     }
   }
-  fmt::print("{}", as_table(placement, options.map_by));
+  print(as_table(placement, options.map_by));
   return 0;
-}
-
-}  // namespace
-
-int hostfile(const HostfileOptions& options) {
-  try {
-    return run(options);
-  } catch (const Error& error) {
-    fmt::print(stderr, "tutti: {}\n", error.sentence());
-    return error.code() == ErrorCode::usage ? 2 : 1;
-  }
 }
 
 }  // namespace tutti::app

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <vector>
 
 #include "device/locality.hpp"
 #include "gather_texts.hpp"
+#include "output.hpp"
 #include "subcommands.hpp"
 #include "text.hpp"
 
@@ -29,6 +29,7 @@ int info(Job& job, const JobOptions& options) {
   auto& communicator = job.communicator();
   const auto sources = gather_texts(communicator, job.source());
   const auto numa = gather_texts(communicator, numa_of(communicator));
+  std::string text;
   if (communicator.rank() == 0) {
     using Row = std::array<std::string, 10>;
     std::vector<Row> rows{{"rank", "local rank", "host", "pid", "cores", "device", "uuid", "numa",
@@ -51,14 +52,14 @@ int info(Job& job, const JobOptions& options) {
       for (std::size_t i = 0; i < row.size(); ++i) {
         line += i + 1 < row.size() ? fmt::format("{:<{}}  ", row[i], widths[i]) : row[i];
       }
-      fmt::print("{}\n", line);
+      text += line + "\n";
     }
-    fmt::print("{} on {}\n", count_text(communicator.size(), "rank"),
-               count_text(communicator.host_count(), "host"));
-    if (options.verbose) fmt::print("set-up: {}\n", job.phases());
-    std::fflush(stdout);
+    text += fmt::format("{} on {}\n", count_text(communicator.size(), "rank"),
+                        count_text(communicator.host_count(), "host"));
+    if (options.verbose) text += fmt::format("set-up: {}\n", job.phases());
   }
   job.finish();
+  print(text);
   return 0;
 }
 

@@ -15,6 +15,7 @@
 #include "base/quiet_thread.hpp"
 #include "device/prewarm.hpp"
 #include "launch/resolve.hpp"
+#include "output.hpp"
 #include "store/open.hpp"
 #include "text.hpp"
 #ifdef TUTTI_HAS_MPI
@@ -59,11 +60,6 @@ void take_a_second_to_end() {
   job.leave();
   // Without MPI_Finalize, which would wait for ranks that never come.
   ::_exit(status);
-}
-
-void print_error(const std::string& sentence) {
-  const auto line = fmt::format("tutti: {}\n", sentence);
-  std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
 /// The main thread is inside NCCL and will not come back: what it would have said is said here.
@@ -124,6 +120,7 @@ void Job::start(const JobOptions& options) {
 std::string Job::make_communicator(Bootstrap& bootstrap, const Options& settings) {
   if (instead_) {
     instead_(bootstrap);
+    finished_ = true;
     return "no communicator";
   }
   communicator_ = std::make_unique<Communicator>(Communicator::create(bootstrap, settings));
@@ -203,6 +200,7 @@ void Job::finish() {
   communicator_->finalize();
   communicator_.reset();
   device_memory_.reset();
+  finished_ = true;
 }
 
 Error Job::give_up(const Error& error) noexcept {
@@ -231,6 +229,10 @@ int run_job(const JobOptions& options, const std::function<int(Job&)>& body) {
                                                  launched_rank(options.launch), caught.what()));
   }
   const int status = error->code() == ErrorCode::usage ? 2 : 1;
+  if (job.finished()) {
+    print_error(error->sentence());
+    return status;
+  }
   auto sentence = error->sentence();
   bool speaks = error->speaks_for_job();
   if (error->code() == ErrorCode::usage || !job.started()) {

@@ -42,6 +42,8 @@ class Job {
   /// The orderly end: all ranks have made the same calls.
   void finish();
   [[nodiscard]] bool started() const { return static_cast<bool>(communicator_); }
+  /// The other ranks wait for this one no more: an error from here on is its own.
+  [[nodiscard]] bool finished() const { return finished_; }
   /// Tells the other ranks of an error that only this one has met; returns what all have agreed on.
   [[nodiscard]] Error give_up(const Error& error) noexcept;
   /// After an error: returns when all others have said goodbye too, after half a second at the
@@ -63,6 +65,7 @@ class Job {
   std::string source_;
   std::string mpi_library_;
   std::string phases_;
+  bool finished_ = false;
 };
 
 /// Runs a subcommand's body and turns what it throws into a sentence and an exit status. A failure

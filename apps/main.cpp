@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <functional>
+#include <sstream>
 #include <thread>
 
 #include "bench/peers.hpp"
@@ -12,10 +13,12 @@
 #include "device/nccl_numbers.hpp"
 #include "doctor/doctor.hpp"
 #include "hostfile.hpp"
+#include "output.hpp"
 #include "plan/plan.hpp"
 #include "rendezvous/tls.hpp"
 #include "subcommands.hpp"
 #include "trace.hpp"
+#include "tutti/error.hpp"
 #include "tutti/version.hpp"
 
 namespace tutti::app {
@@ -48,7 +51,11 @@ std::string version_text() {
 int finish_parsing(const CLI::App& app, const CLI::ParseError& error) {
   const int status = error.get_exit_code() == 0 ? 0 : 2;
   if (launched_rank() == 0) {
-    app.exit(error);
+    std::ostringstream out;
+    std::ostringstream complaint;
+    app.exit(error, out, complaint);
+    print_error_text(complaint.str());
+    print(out.str());
   } else {
     // The launcher ends all ranks when one fails: rank 0 is to be heard first.
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
@@ -191,6 +198,15 @@ int run(int argc, char** argv) {
 }  // namespace tutti::app
 
 int main(int argc, char** argv) {
+  tutti::app::prepare_standard_streams();
   tutti::bootstrap::hide_secret_of_environment();
-  return tutti::app::run(argc, argv);
+  try {
+    return tutti::app::run(argc, argv);
+  } catch (const tutti::Error& error) {
+    tutti::app::print_error(error.sentence());
+    return error.code() == tutti::ErrorCode::usage ? 2 : 1;
+  } catch (const std::exception& error) {
+    tutti::app::print_error(std::string("unexpected error: ") + error.what());
+    return 1;
+  }
 }

@@ -9,6 +9,7 @@
 
 #include "catalogue.hpp"
 #include "gather_texts.hpp"
+#include "output.hpp"
 #include "result_file.hpp"
 #include "sentences.hpp"
 #include "subcommands.hpp"
@@ -150,18 +151,22 @@ int perform(Job& job, Operation operation, const OperationOptions& options) {
   if (options.verbose) report += prefixed(job, "set-up: " + job.phases());
   const auto reports = gather_texts(communicator, report);
   const auto wrong_ranks = wrong_ranks_of(communicator, runs.wrong);
+  std::string text;
+  std::string json;
   if (communicator.rank() == 0) {
     if (!options.quiet && !file.is_standard_output()) {
-      for (const auto& text : reports) std::fwrite(text.data(), 1, text.size(), stdout);
+      text = fmt::format("{}", fmt::join(reports, ""));
       if (options.verbose) {
-        fmt::print("algorithm: {}\n", problem.on_nccl ? "chosen by NCCL" : runs.algorithm);
+        text += fmt::format("algorithm: {}\n", problem.on_nccl ? "chosen by NCCL" : runs.algorithm);
       }
-      fmt::print("{}", summary_of(job, problem, runs, options.repeat, wrong_ranks));
-      std::fflush(stdout);
+      text += summary_of(job, problem, runs, options.repeat, wrong_ranks);
     }
-    if (file.wanted()) file.write(json_of(job, problem, runs, options, wrong_ranks));
+    if (file.wanted()) json = json_of(job, problem, runs, options, wrong_ranks);
   }
+  // Before anything is written: a slow reader or a full disk is no matter of the other ranks.
   job.finish();
+  print(text);
+  if (!json.empty()) file.write(json);
   return wrong_ranks.empty() ? 0 : 1;
 }
 

@@ -9,6 +9,8 @@
 #include <fstream>
 #include <span>
 
+#include "output.hpp"
+
 namespace tutti::app {
 
 ResultFile::ResultFile(Communicator& communicator, std::string path, const char* option)
@@ -34,8 +36,7 @@ ResultFile::~ResultFile() {
 
 void ResultFile::write(const std::string& text) {
   if (is_standard_output()) {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    std::fflush(stdout);
+    print(text);
     return;
   }
   std::ofstream stream(path_);

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "output.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti::app {
@@ -181,24 +182,18 @@ std::string chrome_timeline(const std::vector<Record>& records) {
 }
 
 int trace(const TraceOptions& options) {
-  try {
-    std::vector<Record> records;
-    for (const auto& file : options.files) records.push_back(parse_record(read_file(file), file));
-    if (!options.chrome.empty()) {
-      std::ofstream out(options.chrome, std::ios::binary);
-      out << chrome_timeline(records) << std::flush;
-      if (!out) {
-        throw Error(ErrorCode::usage,
-                    fmt::format("can't write {}: {}", options.chrome, std::strerror(errno)));
-      }
+  std::vector<Record> records;
+  for (const auto& file : options.files) records.push_back(parse_record(read_file(file), file));
+  if (!options.chrome.empty()) {
+    std::ofstream out(options.chrome, std::ios::binary);
+    out << chrome_timeline(records) << std::flush;
+    if (!out) {
+      throw Error(ErrorCode::usage,
+                  fmt::format("can't write {}: {}", options.chrome, std::strerror(errno)));
     }
-    const auto table = trace_table(std::move(records));
-    std::fwrite(table.data(), 1, table.size(), stdout);
-    return 0;
-  } catch (const Error& error) {
-    fmt::print(stderr, "tutti: {}\n", error.sentence());
-    return 2;
   }
+  print(trace_table(std::move(records)));
+  return 0;
 }
 
 }  // namespace tutti::app

@@ -1,11 +1,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <fstream>
 #include <set>
 
 #include "../catalogue.hpp"
+#include "../output.hpp"
 #include "../result_file.hpp"
 #include "../subcommands.hpp"
 #include "../text.hpp"
@@ -117,12 +117,11 @@ class Progress {
   void at(const Problem& problem) {
     ++done_;
     if (!speaks_) return;
-    fmt::print(stderr, "\r\033[K{} of {}: {} of {}", done_, total_, shown_name(problem.operation),
-               size_text(bytes_of(problem)));
-    std::fflush(stderr);
+    print_error_text(fmt::format("\r\033[K{} of {}: {} of {}", done_, total_,
+                                 shown_name(problem.operation), size_text(bytes_of(problem))));
   }
   void clear() const {
-    if (speaks_) fmt::print(stderr, "\r\033[K");
+    if (speaks_) print_error_text("\r\033[K");
   }
 
  private:
@@ -137,10 +136,9 @@ class Table {
   explicit Table(bool wanted) : wanted_(wanted) {}
   void add(const Facts& facts, const Cell& cell) {
     if (!wanted_) return;
-    if (latest_ != cell.problem.operation) fmt::print("{}", table_heading(facts, cell.problem));
+    if (latest_ != cell.problem.operation) print(table_heading(facts, cell.problem));
     latest_ = cell.problem.operation;
-    fmt::print("{}", table_rows(cell));
-    std::fflush(stdout);
+    print(table_rows(cell));
   }
 
  private:
@@ -163,9 +161,10 @@ bool all_right(const Report& report, bool speaks) {
       if (!row.wrong || *row.wrong == 0) continue;
       right = false;
       if (!speaks) continue;
-      fmt::print(stderr, "tutti bench: {} of {} elements of {} by {} left {} elements wrong\n",
-                 name(cell.problem.operation), cell.problem.count, name(cell.problem.type),
-                 row.peer, *row.wrong);
+      print_error_text(
+          fmt::format("tutti bench: {} of {} elements of {} by {} left {} elements wrong\n",
+                      name(cell.problem.operation), cell.problem.count, name(cell.problem.type),
+                      row.peer, *row.wrong));
     }
   }
   return right;
@@ -174,10 +173,9 @@ bool all_right(const Report& report, bool speaks) {
 void write_out(const Report& report, const BenchOptions& options, bool prints, ResultFile& csv,
                ResultFile& json) {
   if (prints && options.format == BenchFormat::nccl_tests) {
-    fmt::print("{}", nccl_tests_text(report));
+    print(nccl_tests_text(report));
   }
-  if (prints && options.format == BenchFormat::osu) fmt::print("{}", osu_text(report));
-  std::fflush(stdout);
+  if (prints && options.format == BenchFormat::osu) print(osu_text(report));
   if (csv.wanted()) csv.write(csv_text(report));
   if (json.wanted()) json.write(json_text(report));
 }
@@ -209,9 +207,10 @@ int benchmark(Job& job, const BenchOptions& options) {
     progress.clear();
     table.add(report.facts, report.cells.back());
   }
-  if (speaks) write_out(report, options, prints, csv, json);
   job.finish();
-  return all_right(report, speaks) ? 0 : 1;
+  const bool right = all_right(report, speaks);
+  if (speaks) write_out(report, options, prints, csv, json);
+  return right ? 0 : 1;
 }
 
 }  // namespace tutti::app

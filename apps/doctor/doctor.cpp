@@ -15,6 +15,7 @@
 #include "doctor/measure.hpp"
 #include "doctor/reach.hpp"
 #include "job.hpp"
+#include "output.hpp"
 #include "rendezvous/interfaces.hpp"
 #include "tutti/bootstrap.hpp"
 #include "tutti/error.hpp"
@@ -176,14 +177,15 @@ void print(const Diagnosis& diagnosis, const DoctorOptions& options) {
   const auto json =
       as_json(*diagnosis.patient, diagnosis.findings, diagnosis.matrix).dump(1) + "\n";
   if (options.json == "-") {
-    fmt::print("{}", json);
-  } else {
-    fmt::print("{}", as_text(*diagnosis.patient, diagnosis.findings, diagnosis.matrix));
-    if (!options.json.empty() && !(std::ofstream(options.json) << json).flush()) {
-      fmt::print(stderr, "tutti: --json {} can't be written\n", options.json);
-    }
+    app::print(json);
+    return;
   }
-  std::fflush(stdout);
+  app::print(as_text(*diagnosis.patient, diagnosis.findings, diagnosis.matrix));
+  if (!options.json.empty() && !(std::ofstream(options.json) << json).flush()) {
+    throw Error(ErrorCode::usage,
+                fmt::format("--json {} can't be written: check that its folder exists and has room",
+                            options.json));
+  }
 }
 
 }  // namespace
@@ -193,14 +195,17 @@ int diagnose(const DoctorOptions& options) {
   auto job_options = options;
   job_options.instead_of_communicator = [&](Bootstrap& bootstrap) {
     examine_job(bootstrap, options, diagnosis);
-    print(diagnosis, options);
     if (!diagnosis.is_broken) return;
+    print(diagnosis, options);
     // As run_job does: without MPI_Finalize, and whoever speaks is heard first.
     if (diagnosis.rank != 0) std::this_thread::sleep_for(std::chrono::milliseconds(300));
     std::fflush(nullptr);
     ::_exit(exit_status(diagnosis.findings));
   };
-  return run_job(job_options, [&](Job&) { return exit_status(diagnosis.findings); });
+  return run_job(job_options, [&](Job&) {
+    print(diagnosis, options);
+    return exit_status(diagnosis.findings);
+  });
 }
 
 }  // namespace tutti::app

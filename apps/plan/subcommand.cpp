@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "job.hpp"
+#include "output.hpp"
 #include "plan/plan.hpp"
 #include "tutti/error.hpp"
 
@@ -13,7 +13,7 @@ namespace {
 
 void write(const char* option, const std::string& path, const std::string& text) {
   if (path == "-") {
-    std::fwrite(text.data(), 1, text.size(), stdout);
+    print(text);
     return;
   }
   std::ofstream file(path);
@@ -30,17 +30,12 @@ void write(const char* option, const std::string& path, const std::string& text)
 int run(const Options& options) {
   // Under a launcher all ranks come here: one speaks.
   if (launched_rank() != 0) return 0;
-  try {
-    const Plan made = make(options);
-    if (!options.json.empty()) write("--json", options.json, json_of(made).dump(1) + "\n");
-    if (!options.write_model.empty())
-      write("--write-model", options.write_model, algorithm::text_of(made.costs) + "\n");
-    if (options.json != "-") fmt::print("{}", text_of(made));
-    return 0;
-  } catch (const Error& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return 2;
-  }
+  const Plan made = make(options);
+  if (!options.json.empty()) write("--json", options.json, json_of(made).dump(1) + "\n");
+  if (!options.write_model.empty())
+    write("--write-model", options.write_model, algorithm::text_of(made.costs) + "\n");
+  if (options.json != "-") print(text_of(made));
+  return 0;
 }
 
 }  // namespace tutti::app::plan

@@ -80,7 +80,10 @@ int run(int victim, int step_of_death) {
   if (communicator->rank() == 0) {
     std::printf("pi is %.12f, by %d of %d ranks: %s\n", state.total, communicator->size(), ranks,
                 right ? "right" : "WRONG");
-    std::fflush(stdout);
+    if (std::fflush(stdout) != 0) {
+      std::perror("recovery: can't write the result");
+      return 1;
+    }
   }
   return right ? 0 : 1;
 }

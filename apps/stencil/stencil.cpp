@@ -172,6 +172,10 @@ int run(std::span<char*> words) {
     std::printf("%lld x %lld cells, %lld steps, change %.17g, checksum %016llx\n",
                 static_cast<long long>(parameters.size), static_cast<long long>(parameters.size),
                 static_cast<long long>(step), change, static_cast<unsigned long long>(all));
+    if (std::fflush(stdout) != 0) {
+      std::perror("stencil: can't write the result");
+      return 1;
+    }
   }
   return 0;
 }

@@ -1,5 +1,6 @@
 #include "base/descriptor.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -15,6 +16,14 @@ namespace tutti {
 void Descriptor::reset() noexcept {
   if (fd_ >= 0) ::close(fd_);
   fd_ = -1;
+}
+
+int Descriptor::above_standard(int fd) noexcept {
+  const int above = ::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  const int reason = errno;
+  ::close(fd);
+  errno = reason;
+  return above;
 }
 
 Wakeup::Wakeup() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {

@@ -4,11 +4,13 @@
 
 namespace tutti {
 
-/// Owns a file descriptor; -1 owns none.
+/// Owns a file descriptor; -1 owns none. Never one of the standard three: a program that has closed
+/// its own may still write to their numbers, and such text must not go to a peer.
 class Descriptor {
  public:
   Descriptor() = default;
-  explicit Descriptor(int fd) : fd_(fd) {}
+  /// Takes `fd`, in place of 0 to 2 a duplicate above them; -1 with errno set where there is none.
+  explicit Descriptor(int fd) : fd_(fd >= 0 && fd <= 2 ? above_standard(fd) : fd) {}
   Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   Descriptor& operator=(Descriptor&& other) noexcept {
     if (this != &other) {
@@ -26,6 +28,7 @@ class Descriptor {
   void reset() noexcept;
 
  private:
+  static int above_standard(int fd) noexcept;
   int fd_ = -1;
 };
 
