@@ -87,6 +87,18 @@ class Lines(unittest.TestCase):
         self.assertEqual(self.line("a\nb\n", "-np", "64", "tutti", "info"),
                          ["mpirun", "--hostfile", str(self.hosts), "-np", "64", "tutti", "info"])
 
+    def test_the_input_of_a_loop_is_left_alone(self):
+        mpirun = self.folder / "mpirun"
+        mpirun.write_text('#!/bin/sh\ncase $1 in --version) echo "mpirun (Open MPI) 4.1.4";; esac\necho "got: $(cat)"\n')
+        self.hosts.write_text("localhost slots=3\n")
+        loop = 'while read n; do "$0" "$1" $2 -np $n tutti barrier; done'
+        for option, expected in (("", ["got: "] * 3), ("--stdin", ["got: 2", "3"])):
+            with self.subTest(option):
+                done = subprocess.run(["sh", "-c", loop, LAUNCH, self.hosts, option], input="1\n2\n3\n", capture_output=True, text=True,
+                                      timeout=30, env={**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}", "TUTTI_BUILD": str(BUILD)})
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual([line.rstrip() for line in done.stdout.splitlines()], [line.rstrip() for line in expected])
+
     def test_it_runs(self):
         (self.folder / "mpirun").unlink()
         done = self.launch("localhost slots=2\n", "-np", "2", "--with", "--oversubscribe --bind-to none", BUILD / "apps" / "tutti", "fan-out",
