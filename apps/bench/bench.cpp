@@ -32,13 +32,22 @@ std::string processor_name() {
   return "";
 }
 
+/// What mpirun's run-time tells its processes, and nobody has set.
+bool is_of_the_runtime(const std::string& name) {
+  for (const auto* prefix : {"OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix", "OMPI_MCA_prte_",
+                             "OMPI_MCA_initial_wdir", "OMPI_MCA_shmem_RUNTIME"}) {
+    if (name.starts_with(prefix)) return true;
+  }
+  return false;
+}
+
 /// Variables that may change the figures.
 std::map<std::string, std::string> telling_environment() {
   std::map<std::string, std::string> telling;
   for (const auto& [name, value] : current_environment()) {
-    for (const auto* prefix : {"MALLOC_", "NCCL_", "TUTTI_", "OMPI_MCA_coll", "OMPI_MCA_mpi_",
-                               "OMPI_MCA_btl", "OMPI_MCA_pml", "MPICH_", "UCX_", "GLOO_"}) {
-      if (name.starts_with(prefix)) telling[name] = value;
+    for (const auto* prefix : {"MALLOC_", "NCCL_", "TUTTI_", "OMPI_MCA_", "MPICH_", "MPIR_",
+                               "I_MPI_", "UCX_", "GLOO_"}) {
+      if (name.starts_with(prefix) && !is_of_the_runtime(name)) telling[name] = value;
     }
   }
   return telling;
@@ -200,6 +209,7 @@ int benchmark(Job& job, const BenchOptions& options) {
   Progress progress(speaks, problems.size());
   Table table(prints && options.format == BenchFormat::table);
   Report report{.facts = facts_of(job, options, sides), .cells = {}};
+  if (prints && options.format == BenchFormat::table) print(environment_note(report.facts));
   for (const auto& problem : problems) {
     progress.at(problem);
     Workload workload(job, problem);

@@ -72,6 +72,8 @@ struct Report {
 [[nodiscard]] Cell make_cell(const Problem& problem, const std::vector<std::string>& names,
                              const std::vector<SideResult>& results);
 
+/// For people: the variables that are set and may change the figures, a line each; else empty.
+[[nodiscard]] std::string environment_note(const Facts& facts);
 /// For people: what stands above the cells of an operation, and a cell.
 [[nodiscard]] std::string table_heading(const Facts& facts, const Problem& problem);
 [[nodiscard]] std::string table_rows(const Cell& cell);

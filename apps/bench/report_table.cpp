@@ -37,6 +37,14 @@ std::string placement_text(const Problem& problem) {
 
 }  // namespace
 
+std::string environment_note(const Facts& facts) {
+  std::string text;
+  for (const auto& [name, value] : facts.environment) {
+    text += fmt::format("set in the environment: {}={}\n", name, value);
+  }
+  return text;
+}
+
 std::string table_heading(const Facts& facts, const Problem& problem) {
   auto what = shown_name(problem.operation);
   if (shape_of(problem).recv != Extent::none) what += fmt::format(" of {}", name(problem.type));

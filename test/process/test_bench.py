@@ -91,7 +91,10 @@ class Schema(Bench):
             rows = list(csv.DictReader(io.StringIO(files["csv"].read_text())))
             report = json.loads(files["json"].read_text())
         self.assertEqual(result.stderr, "", "progress is for terminals only")
-        self.assertTrue(lines[0].startswith("reduce-scatter of f32 by sum, in place, 2 ranks on 1 host"), lines)
+        notes = [line for line in lines if line.startswith("set in the environment: ")]
+        self.assertEqual(lines[:len(notes)], notes, "above the table")
+        heading = lines[len(notes)]
+        self.assertTrue(heading.startswith("reduce-scatter of f32 by sum, in place, 2 ranks on 1 host"), lines)
         self.assertEqual([line.split()[0:3] for line in lines if " tutti " in line][0], ["1", "KiB", "tutti"])
         self.assertEqual([(row["op"], row["peer"], int(row["bytes"])) for row in rows],
                          [("reduce_scatter", "tutti", 1024), ("reduce_scatter", "mpi", 1024), ("barrier", "tutti", 0),

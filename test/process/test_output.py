@@ -93,6 +93,18 @@ class Streams(unittest.TestCase):
                 self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
                 self.assertIn("/dev/full", done.stderr)
 
+    def test_bench_tells_which_variables_are_set(self):
+        peers = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none", "MPICH_CH4_OFI_ENABLE_RMA": "0", "MPIR_CVAR_POLLS_BEFORE_YIELD": "9",
+                 "I_MPI_FABRICS": "shm", "UCX_TLS": "tcp", "NCCL_ALGO": "Ring"}
+        env = {**CLEAN, **peers, "OMPI_MCA_orte_hnp_uri": "told by mpirun itself"}
+        table = subprocess.run([TUTTI, *SMALL_BENCH], capture_output=True, text=True, env=env, timeout=60, check=True).stdout
+        report = json.loads(subprocess.run([TUTTI, *SMALL_BENCH, "--json", "-"], capture_output=True, text=True, env=env, timeout=60,
+                                           check=True).stdout)
+        for name, value in peers.items():
+            self.assertIn(f"set in the environment: {name}={value}\n", table)
+            self.assertEqual(report["job"]["environment"].get(name), value)
+        self.assertNotIn("OMPI_MCA_orte", table + str(report))
+
     def test_only_rank_0_fails_where_the_work_is_done(self):
         for words in (("all-reduce", "--repeat", "3"), ("info",), ("doctor",), ("all-reduce", "--json", "-")):
             with self.subTest(words), open("/dev/full", "wb") as full:
