@@ -61,6 +61,38 @@ std::optional<CallSignature> decode_signature(ByteReader& reader) {
   return call;
 }
 
+Bytes encode_acknowledgement(const AcknowledgementTold& told) {
+  ByteWriter writer;
+  writer.put(told.round)
+      .put(static_cast<std::uint8_t>(told.committed.has_value()))
+      .put(static_cast<std::uint8_t>(told.earlier.has_value()));
+  if (told.committed) told.committed->encode(writer);
+  if (told.earlier) {
+    writer.put(static_cast<std::uint32_t>(told.earlier->leader)).put(told.earlier->round);
+    told.earlier->finding.encode(writer);
+  }
+  return std::move(writer).bytes();
+}
+
+std::optional<AcknowledgementTold> decode_acknowledgement(std::span<const std::byte> bytes,
+                                                          int size) {
+  ByteReader reader(bytes);
+  AcknowledgementTold told;
+  told.round = reader.get<std::uint32_t>();
+  const bool has_committed = reader.get<std::uint8_t>() != 0;
+  const bool has_earlier = reader.get<std::uint8_t>() != 0;
+  if (has_committed && !(told.committed = Finding::decode(reader, size))) return std::nullopt;
+  if (has_earlier) {
+    const auto leader = reader.get<std::uint32_t>();
+    const auto round = reader.get<std::uint32_t>();
+    auto finding = Finding::decode(reader, size);
+    if (!finding || leader >= static_cast<std::uint32_t>(size)) return std::nullopt;
+    told.earlier = Accepted{static_cast<int>(leader), round, std::move(*finding)};
+  }
+  if (!reader.ok()) return std::nullopt;
+  return told;
+}
+
 Bytes encode_calls(std::uint32_t communicator, const std::vector<PastCall>& calls) {
   ByteWriter writer;
   writer.put(communicator).put(static_cast<std::uint16_t>(calls.size()));

@@ -7,6 +7,7 @@
 
 #include "base/bytes.hpp"
 #include "control/call_history.hpp"
+#include "control/consensus.hpp"
 #include "control/finding.hpp"
 
 /// What travels on control links.
@@ -55,6 +56,17 @@ struct StatusTold {
 };
 [[nodiscard]] Bytes encode_status(const StatusTold& status);
 [[nodiscard]] std::optional<StatusTold> decode_status(std::span<const std::byte> bytes);
+
+/// What a rank answers a leader that proposes a finding.
+struct AcknowledgementTold {
+  std::uint32_t round = 0;
+  std::optional<Finding> committed;
+  std::optional<Accepted> earlier;
+};
+[[nodiscard]] Bytes encode_acknowledgement(const AcknowledgementTold& told);
+/// Nothing where it can't be read: that is no agreement.
+[[nodiscard]] std::optional<AcknowledgementTold> decode_acknowledgement(
+    std::span<const std::byte> bytes, int size);
 
 void encode_signature(ByteWriter& writer, const CallSignature& call);
 [[nodiscard]] std::optional<CallSignature> decode_signature(ByteReader& reader);

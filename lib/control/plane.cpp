@@ -148,15 +148,21 @@ void Plane::report(const Finding& finding) {
 
 Error Plane::report_and_wait(const Finding& finding, std::chrono::milliseconds limit) {
   report(finding);
-  bool alone = false;
-  {
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, limit, [this] { return verdict_.has_value(); });
-    alone = !verdict_;  // the leader does not answer
-    if (alone) verdict_ = finding;
-    failed_.store(true, std::memory_order_release);
+  std::unique_lock lock(mutex_);
+  const auto is_decided = [this] { return verdict_.has_value(); };
+  if (!changed_.wait_for(lock, limit, is_decided)) {
+    // Too few answer to agree. What this rank takes for its verdict reaches them when they go on.
+    lock.unlock();
+    worker_->post([this, finding] { worker_->decide_alone(finding); });
+    lock.lock();
+    if (!changed_.wait_for(lock, limit, is_decided)) {
+      verdict_ = finding;  // the own control thread does not answer either
+      failed_.store(true, std::memory_order_release);
+      lock.unlock();
+      write_record(finding.sentence);
+    }
   }
-  if (alone) write_record(finding.sentence);
+  if (lock.owns_lock()) lock.unlock();
   return verdict_error();
 }
 

@@ -13,6 +13,9 @@ namespace {
 // Long enough for the deaths of one event to come together, short against the second in which all
 // must know.
 constexpr std::chrono::milliseconds gather_time{10};
+// How long a rank that runs takes to answer at most, on a host that is not overloaded. One that
+// takes longer is left to learn the verdict later.
+constexpr std::chrono::milliseconds patience{50};
 // How long a call may last before its rank tells its neighbours which call it is in.
 constexpr std::chrono::milliseconds tick_time{50};
 constexpr std::size_t calls_told = 16;
@@ -69,26 +72,49 @@ Consensus::Outbox Plane::Worker::make_outbox() {
             router_.send(MessageKind::evidence, everybody, encode_finding(finding));
           },
       .propose =
-          [this](std::uint32_t round, const Finding& finding) {
+          [this](std::uint32_t round, bool asks_first, const Finding& finding) {
             ByteWriter writer;
-            writer.put(round);
+            writer.put(round).put(static_cast<std::uint8_t>(asks_first));
             finding.encode(writer);
             router_.send(MessageKind::proposal, everybody, std::move(writer).bytes());
           },
       .acknowledge =
-          [this](int leader, std::uint32_t round, const std::optional<Finding>& committed) {
-            ByteWriter writer;
-            writer.put(round).put(static_cast<std::uint8_t>(committed.has_value()));
-            if (committed) committed->encode(writer);
-            router_.send(MessageKind::acknowledgement, leader, std::move(writer).bytes());
+          [this](int leader, std::uint32_t round, const std::optional<Finding>& committed,
+                 const std::optional<Accepted>& earlier) {
+            router_.send(MessageKind::acknowledgement, leader,
+                         encode_acknowledgement({round, committed, earlier}));
           },
       .commit =
-          [this](const Finding& finding) {
-            router_.send(MessageKind::commit, everybody, encode_finding(finding));
+          [this](std::uint32_t round, const Finding& finding) {
+            ByteWriter writer;
+            writer.put(round);
+            finding.encode(writer);
+            router_.send(MessageKind::commit, everybody, std::move(writer).bytes());
           },
       .gather_soon = [this] { reactor_.after(gather_time, [this] { consensus_.gathered(); }); },
+      .be_patient = [this] { be_patient(); },
       .decided = [this](const Finding& finding) { decided(finding); },
   };
+}
+
+/// A rank that is still in set-up is not silent: what is sent to it is lost, and does not wait for it.
+bool Plane::Worker::is_past_setup() const {
+  {
+    const std::lock_guard lock(plane_.mutex_);
+    if (!plane_.unlinked_.empty()) return false;
+  }
+  const auto histories = plane_.histories();
+  return std::any_of(histories.begin(), histories.end(), [](const auto& history) {
+    const auto activity = history->activity();
+    return activity.sequence > (activity.in_call ? 1U : 0U);
+  });
+}
+
+void Plane::Worker::be_patient() {
+  reactor_.after(patience, [this] {
+    if (is_past_setup()) return consensus_.impatient();
+    be_patient();
+  });
 }
 
 void Plane::Worker::run(Deadline setup) {
@@ -159,8 +185,8 @@ void Plane::Worker::add_link(rendezvous::Connection connection) {
                                 if (message) router_.on_message(peer, *message);
                               },
                           .closed = [this, peer](int number) { on_link_closed(peer, number); }});
-  // What was found before may not have had a way to the leader, or from it.
-  consensus_.remind();
+  // What was found before may not have had a way to the leader, or from it; the verdict neither.
+  consensus_.repeat();
   const std::lock_guard lock(plane_.mutex_);
   plane_.unlinked_.erase(peer);
   plane_.changed_.notify_all();
@@ -175,24 +201,22 @@ void Plane::Worker::on_message(const Message& message) {
       return;
     case MessageKind::proposal: {
       const auto round = reader.get<std::uint32_t>();
+      const bool asks_first = reader.get<std::uint8_t>() != 0;
       const auto finding = Finding::decode(reader, peers_.size());
-      if (finding) consensus_.on_proposal(message.origin, round, *finding);
+      if (finding) consensus_.on_proposal(message.origin, round, asks_first, *finding);
       return;
     }
-    case MessageKind::acknowledgement: {
+    case MessageKind::acknowledgement:
+      if (const auto told = decode_acknowledgement(message.body, peers_.size())) {
+        consensus_.on_acknowledgement(message.origin, told->round, told->committed, told->earlier);
+      }
+      return;
+    case MessageKind::commit: {
       const auto round = reader.get<std::uint32_t>();
-      const bool has_committed = reader.get<std::uint8_t>() != 0;
-      std::optional<Finding> committed;
-      if (has_committed) committed = Finding::decode(reader, peers_.size());
-      // One that has committed what can't be read is no plain agreement.
-      if (!reader.ok() || has_committed != committed.has_value()) return;
-      consensus_.on_acknowledgement(message.origin, round, committed);
+      if (const auto finding = Finding::decode(reader, peers_.size()))
+        consensus_.on_commit(message.origin, round, *finding);
       return;
     }
-    case MessageKind::commit:
-      if (const auto finding = Finding::decode(reader, peers_.size()))
-        consensus_.on_commit(message.origin, *finding);
-      return;
     case MessageKind::goodbye:
       return on_goodbye(message.origin);
     case MessageKind::calls:

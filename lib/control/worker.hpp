@@ -32,6 +32,7 @@ class Plane::Worker {
 
   // In the control thread.
   void found(const Finding& finding) { consensus_.found(finding); }
+  void decide_alone(const Finding& finding) { consensus_.decide_alone(finding); }
   void send_calls_to(int peer, const CallHistory& history);
   void ask_activities(std::uint32_t communicator);
   void dial_data(int peer, Deadline deadline);
@@ -44,6 +45,8 @@ class Plane::Worker {
 
  private:
   [[nodiscard]] Consensus::Outbox make_outbox();
+  [[nodiscard]] bool is_past_setup() const;
+  void be_patient();
   void link_neighbours(Deadline setup);
   void on_connection(rendezvous::Connection connection);
   void add_link(rendezvous::Connection connection);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <random>
 #include <set>
 #include <thread>
@@ -146,6 +147,32 @@ TEST_CASE("a second death after the verdict changes nothing and delays nobody") 
   std::set<int> dead{1};
   if (!third.failure) dead.insert(2);
   check_survivors(reports, dead, since);
+}
+
+TEST_CASE("a death is told although the rank that speaks for the job is stopped") {
+  // By TCP and by shared memory; the stopped rank comes to the same verdict when it goes on.
+  for (const bool shared_memory : {false, true}) {
+    CAPTURE(shared_memory);
+    ::setenv("TUTTI_SHARED_MEMORY", shared_memory ? "1" : "0", 1);
+    Job job(4, [](Rank& rank) -> std::string {
+      auto& communicator = rank.communicator({.timeout = 10s});
+      std::vector<float> data(1000);
+      while (true) {
+        reduce_and_check(rank, communicator, data);
+        rank.mark();
+      }
+    });
+    ::unsetenv("TUTTI_SHARED_MEMORY");
+    job.await_marks_of_all(3);
+    job.signal(0, SIGSTOP);
+    std::this_thread::sleep_for(100ms);
+    const auto since = job.signal(3, SIGKILL);
+    // Long before rank 0 goes on.
+    job.await_end(1, 5s);
+    job.await_end(2, 5s);
+    job.signal(0, SIGCONT);
+    CHECK(check_survivors(job.finish(), {3}, since).culprits == std::vector{3});
+  }
 }
 
 TEST_CASE("crashes and exits without a goodbye are deaths") {

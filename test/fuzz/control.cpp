@@ -39,6 +39,7 @@ void check_finding(Input body) {
                                 .acknowledge = ignore,
                                 .commit = ignore,
                                 .gather_soon = [] {},
+                                .be_patient = [] {},
                                 .decided = ignore});
   const auto seed = body.empty() ? 0U : std::to_integer<unsigned>(body.back());
   for (unsigned i = 0; i < 4; ++i) {
@@ -48,13 +49,14 @@ void check_finding(Input body) {
         consensus.gathered();
         break;
       case 1:
-        consensus.on_proposal(finding->origin, i, *finding);
+        consensus.on_proposal(finding->origin, i, seed % 2 == 0, *finding);
         break;
       case 2:
         consensus.on_acknowledgement(finding->origin, i, *copy);
+        consensus.impatient();
         break;
       default:
-        consensus.on_commit(finding->origin, *finding);
+        consensus.on_commit(finding->origin, i, *finding);
     }
   }
 }
@@ -67,6 +69,14 @@ void check_calls(Input body) {
     for (const auto& past : told->calls) {
       require(!describe(past.call).empty(), "a call can be told to people");
     }
+  }
+  if (const auto told = control::decode_acknowledgement(body, size)) {
+    const auto again =
+        control::decode_acknowledgement(control::encode_acknowledgement(*told), size);
+    require(again && again->round == told->round &&
+                again->committed.has_value() == told->committed.has_value() &&
+                again->earlier.has_value() == told->earlier.has_value(),
+            "an acknowledgement survives the way");
   }
   if (const auto status = control::decode_status(body)) {
     require(!describe(status->activity.call).empty(), "a call can be told to people");

@@ -37,11 +37,41 @@ class SimulatedJob {
   /// The rank dies as soon as it has sent a commit, which some get and others don't.
   void die_at_commit(int rank) { dies_at_commit_.insert(rank); }
 
-  void run() {
+  /// A rank's patience ends at a time of chance's choosing, so early that others may be as quick as
+  /// ever.
+  void plan_impatience(int rank) { planned_.push_back({Plan::impatience, rank, {}}); }
+  /// The rank does nothing, and what is sent to it waits, until all that can be done without it is
+  /// done.
+  void plan_stop(int rank) { planned_.push_back({Plan::stop, rank, {}}); }
+
+  /// Until nothing happens any more. `settle`: then, as long as some rank has found something and
+  /// has no verdict, time passes: patience ends, ranks say again what they have found.
+  void run(bool settle = false) {
+    happen();
+    for (int round = 0; settle && round < 30; ++round) {
+      if (round == 15) network_.resume();
+      for (int rank = 0; rank < network_.size(); ++rank) {
+        if (network_.is_dead(rank) || network_.is_stopped(rank)) continue;
+        consensus_[index(rank)].remind();
+        if (waits_.erase(rank) > 0) consensus_[index(rank)].impatient();
+      }
+      happen();
+      if (round == 14) before_resume_ = decided_;
+    }
+  }
+  /// What ranks had decided before those that were stopped went on.
+  [[nodiscard]] const std::vector<Finding>& decided_before_resume(int rank) const {
+    return before_resume_.at(index(rank));
+  }
+  [[nodiscard]] bool was_stopped(int rank) const { return stopped_.contains(rank); }
+
+  void happen() {
     while (true) {
       std::vector<std::size_t> timers;
       for (std::size_t rank = 0; rank < timers_.size(); ++rank) {
-        if (timers_[rank] > 0 && !network_.is_dead(static_cast<int>(rank))) timers.push_back(rank);
+        const auto one = static_cast<int>(rank);
+        if (timers_[rank] == 0 || network_.is_dead(one) || network_.is_stopped(one)) continue;
+        timers.push_back(rank);
       }
       const auto wires = network_.busy();
       const auto choices = wires + timers.size() + kernel_news_.size() + planned_.size();
@@ -54,7 +84,9 @@ class SimulatedJob {
         consensus_[timers[choice]].gathered();
       } else if ((choice -= timers.size()) < kernel_news_.size()) {
         const auto [rank, peer] = take(kernel_news_, choice);
-        if (!network_.is_dead(rank)) lost(rank, peer, LossReason::process_ended);
+        if (!network_.is_dead(rank) && !network_.is_stopped(rank)) {
+          lost(rank, peer, LossReason::process_ended);
+        }
       } else {
         carry_out(take(planned_, choice - kernel_news_.size()));
       }
@@ -99,7 +131,7 @@ class SimulatedJob {
 
  private:
   struct Planned {
-    enum Kind { death, goodbye, finding } kind;
+    enum Kind { death, goodbye, finding, impatience, stop } kind;
     int rank;
     Finding what;
   };
@@ -124,25 +156,28 @@ class SimulatedJob {
               network_.send(rank, MessageKind::evidence, everybody, encode(finding));
             },
         .propose =
-            [this, rank](std::uint32_t round, const Finding& finding) {
+            [this, rank](std::uint32_t round, bool asks_first, const Finding& finding) {
               ByteWriter writer;
-              writer.put(round);
+              writer.put(round).put(static_cast<std::uint8_t>(asks_first));
               finding.encode(writer);
               network_.send(rank, MessageKind::proposal, everybody, std::move(writer).bytes());
             },
         .acknowledge =
-            [this, rank](int leader, std::uint32_t round, const std::optional<Finding>& committed) {
-              ByteWriter writer;
-              writer.put(round).put(static_cast<std::uint8_t>(committed.has_value()));
-              if (committed) committed->encode(writer);
-              network_.send(rank, MessageKind::acknowledgement, leader, std::move(writer).bytes());
+            [this, rank](int leader, std::uint32_t round, const std::optional<Finding>& committed,
+                         const std::optional<Accepted>& earlier) {
+              network_.send(rank, MessageKind::acknowledgement, leader,
+                            encode_acknowledgement({round, committed, earlier}));
             },
         .commit =
-            [this, rank](const Finding& finding) {
-              network_.send(rank, MessageKind::commit, everybody, encode(finding));
+            [this, rank](std::uint32_t round, const Finding& finding) {
+              ByteWriter writer;
+              writer.put(round);
+              finding.encode(writer);
+              network_.send(rank, MessageKind::commit, everybody, std::move(writer).bytes());
               if (dies_at_commit_.contains(rank)) kill(rank);
             },
         .gather_soon = [this, rank] { ++timers_[index(rank)]; },
+        .be_patient = [this, rank] { waits_.insert(rank); },
         .decided = [this,
                     rank](const Finding& finding) { decided_[index(rank)].push_back(finding); }};
   }
@@ -155,18 +190,20 @@ class SimulatedJob {
         return consensus.on_evidence(Finding::decode(reader, network_.size()).value());
       case MessageKind::proposal: {
         const auto round = reader.get<std::uint32_t>();
-        return consensus.on_proposal(message.origin, round,
+        const bool asks_first = reader.get<std::uint8_t>() != 0;
+        return consensus.on_proposal(message.origin, round, asks_first,
                                      Finding::decode(reader, network_.size()).value());
       }
       case MessageKind::acknowledgement: {
-        const auto round = reader.get<std::uint32_t>();
-        std::optional<Finding> committed;
-        if (reader.get<std::uint8_t>() != 0) committed = Finding::decode(reader, network_.size());
-        return consensus.on_acknowledgement(message.origin, round, committed);
+        const auto told = decode_acknowledgement(message.body, network_.size()).value();
+        return consensus.on_acknowledgement(message.origin, told.round, told.committed,
+                                            told.earlier);
       }
-      case MessageKind::commit:
-        return consensus.on_commit(message.origin,
+      case MessageKind::commit: {
+        const auto round = reader.get<std::uint32_t>();
+        return consensus.on_commit(message.origin, round,
                                    Finding::decode(reader, network_.size()).value());
+      }
       default:
         departed_seen_[index(rank)].insert(message.origin);
         return consensus.departed(message.origin);
@@ -191,7 +228,7 @@ class SimulatedJob {
   }
 
   void carry_out(const Planned& plan) {
-    if (network_.is_dead(plan.rank)) return;
+    if (network_.is_dead(plan.rank) || network_.is_stopped(plan.rank)) return;
     switch (plan.kind) {
       case Planned::death:
         return kill(plan.rank);
@@ -201,6 +238,12 @@ class SimulatedJob {
         return consensus_[index(plan.rank)].departed(plan.rank);
       case Planned::finding:
         return consensus_[index(plan.rank)].found(plan.what);
+      case Planned::impatience:
+        if (waits_.erase(plan.rank) > 0) consensus_[index(plan.rank)].impatient();
+        return;
+      case Planned::stop:
+        stopped_.insert(plan.rank);
+        return network_.stop(plan.rank);
     }
   }
 
@@ -214,6 +257,9 @@ class SimulatedJob {
   std::vector<Planned> planned_;
   std::set<int> dies_at_commit_;
   std::vector<std::vector<Finding>> decided_;
+  std::vector<std::vector<Finding>> before_resume_;
+  std::set<int> waits_;  ///< for the end of their patience
+  std::set<int> stopped_;
 };
 
 }  // namespace tutti::control::test

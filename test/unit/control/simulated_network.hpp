@@ -68,16 +68,21 @@ class SimulatedNetwork {
     }
   }
 
-  /// Wires on which something is on its way.
+  /// What is sent to a stopped rank waits on its wires.
+  void stop(int rank) { stopped_.insert(rank); }
+  void resume() { stopped_.clear(); }
+  [[nodiscard]] bool is_stopped(int rank) const { return stopped_.contains(rank); }
+
+  /// Wires on which something is on its way to a rank that runs.
   [[nodiscard]] std::size_t busy() const {
     std::size_t count = 0;
-    for (const auto& [ends, wire] : wires_) count += wire.empty() ? 0U : 1U;
+    for (const auto& [ends, wire] : wires_) count += is_idle(ends.second, wire) ? 0U : 1U;
     return count;
   }
   /// The first message of the n-th busy wire arrives.
   void arrive(std::size_t n) {
     for (auto& [ends, wire] : wires_) {
-      if (wire.empty() || n-- > 0) continue;
+      if (is_idle(ends.second, wire) || n-- > 0) continue;
       const auto [from, to] = ends;
       const auto event = std::move(wire.front());
       wire.pop_front();
@@ -102,6 +107,10 @@ class SimulatedNetwork {
 
  private:
   static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
+  using Wire = std::deque<std::optional<Bytes>>;
+  [[nodiscard]] bool is_idle(int to, const Wire& wire) const {
+    return wire.empty() || is_stopped(to);
+  }
   void put(int from, int to, Bytes message) {
     ++sent_;
     if (!is_dead(from) && !is_dead(to)) wires_[{from, to}].emplace_back(std::move(message));
@@ -112,10 +121,11 @@ class SimulatedNetwork {
   OnMessage on_message_;
   OnClosed on_closed_;
   std::set<int> dead_;
+  std::set<int> stopped_;
   std::vector<std::set<int>> open_;  ///< as each rank sees it
   std::vector<std::unique_ptr<Router>> routers_;
   /// From and to; no message: the link is closed.
-  std::map<std::pair<int, int>, std::deque<std::optional<Bytes>>> wires_;
+  std::map<std::pair<int, int>, Wire> wires_;
   std::uint64_t sent_ = 0;
 };
 
