@@ -14,8 +14,14 @@
 namespace tutti {
 
 void Descriptor::reset() noexcept {
-  if (fd_ >= 0) ::close(fd_);
+  // No longer guarded first: a fork in between would close another descriptor of that number.
+  if (fd_ >= 0 && (!guarded_ || fork_guard::remove(fd_, *guarded_))) ::close(fd_);
   fd_ = -1;
+  guarded_.reset();
+}
+
+void Descriptor::close_on_fork() {
+  if (fd_ >= 0 && !guarded_) guarded_ = fork_guard::add(fd_);
 }
 
 int Descriptor::above_standard(int fd) noexcept {

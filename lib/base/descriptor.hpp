@@ -1,6 +1,9 @@
 #pragma once
 
+#include <optional>
 #include <utility>
+
+#include "base/fork_guard.hpp"
 
 namespace tutti {
 
@@ -9,13 +12,20 @@ namespace tutti {
 class Descriptor {
  public:
   Descriptor() = default;
+<<<<<<< HEAD
   /// Takes `fd`, in place of 0 to 2 a duplicate above them; -1 with errno set where there is none.
   explicit Descriptor(int fd) : fd_(fd >= 0 && fd <= 2 ? above_standard(fd) : fd) {}
   Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+=======
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept
+      : fd_(std::exchange(other.fd_, -1)), guarded_(std::exchange(other.guarded_, {})) {}
+>>>>>>> 576896b (base: close a rank's sockets in the children that it forks)
   Descriptor& operator=(Descriptor&& other) noexcept {
     if (this != &other) {
       reset();
       fd_ = std::exchange(other.fd_, -1);
+      guarded_ = std::exchange(other.guarded_, {});
     }
     return *this;
   }
@@ -26,10 +36,13 @@ class Descriptor {
   [[nodiscard]] int get() const { return fd_; }
   [[nodiscard]] explicit operator bool() const { return fd_ >= 0; }
   void reset() noexcept;
+  /// Forked children do not hold it from now on.
+  void close_on_fork();
 
  private:
   static int above_standard(int fd) noexcept;
   int fd_ = -1;
+  std::optional<fork_guard::Generation> guarded_;
 };
 
 /// Wakes another thread's poll: an eventfd.

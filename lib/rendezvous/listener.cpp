@@ -36,6 +36,7 @@ int listen_at_port(const SocketAddress& address, Listener& listener) {
   if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&bound), &length) != 0) return errno;
   listener.address = SocketAddress(reinterpret_cast<const sockaddr*>(&bound));
   listener.socket = std::move(socket);
+  listener.socket.close_on_fork();
   return 0;
 }
 

@@ -11,14 +11,16 @@
 namespace tutti::rendezvous {
 
 /// A connected socket, plain or encrypted. Reads and writes never block, and behave as recvmsg()
-/// and sendmsg() do, with what Tls says of EAGAIN.
+/// and sendmsg() do, with what Tls says of EAGAIN. Forked children do not hold the socket.
 class Wire {
  public:
   Wire() = default;
   [[nodiscard]] static Wire plain(Descriptor socket) { return {std::move(socket), nullptr}; }
   /// Plain without `tls`.
   Wire(Descriptor socket, std::unique_ptr<Tls> tls)
-      : socket_(std::move(socket)), tls_(std::move(tls)) {}
+      : socket_(std::move(socket)), tls_(std::move(tls)) {
+    socket_.close_on_fork();
+  }
 
   [[nodiscard]] int get() const { return socket_.get(); }
   [[nodiscard]] explicit operator bool() const { return static_cast<bool>(socket_); }

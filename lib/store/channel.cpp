@@ -20,6 +20,7 @@ Channel::Channel(Reactor& reactor, Descriptor socket, std::size_t most_bytes, On
       most_bytes_(most_bytes),
       on_message_(std::move(on_message)),
       on_closed_(std::move(on_closed)) {
+  socket_.close_on_fork();
   reactor_.add(socket_.get(), EPOLLIN, [this](std::uint32_t events) { on_ready(events); });
 }
 

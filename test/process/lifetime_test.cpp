@@ -1,5 +1,6 @@
 // How communicators come and go, and what they know of their ranks.
 #include <dirent.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -268,6 +269,38 @@ TEST_CASE("programs that a rank starts inherit nothing of ours") {
            fmt::format("a program that was started holds {} sockets and {} epoll or event objects",
                        count(inherited, "socket:"), count(inherited, "anon_inode:")));
     require_sum(communicator);
+    communicator.finalize();
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("a child that a rank forks holds none of its sockets") {
+  const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator({.timeout = 10s});
+    Buffer<std::uint8_t> data(100000);
+    data.fill_from(rank.rank());
+    communicator.broadcast(std::span(data.data(), data.count()), 0);
+    const auto sockets = [](const std::string& process) {
+      const auto all = descriptors(process);
+      return std::count_if(all.begin(), all.end(),
+                           [](const auto& name) { return name.starts_with("socket:"); });
+    };
+    const auto own = sockets("self");
+    expect(own >= 2, "this test looks for sockets and there are none");
+    const auto child = ::fork();
+    if (child == 0) {
+      // What it opens itself is its own affair, also where a descriptor of the rank had that
+      // number.
+      const int mine = ::open("/dev/null", O_RDONLY);
+      rank.destroy_communicators();
+      ::_exit(::fcntl(mine, F_GETFD) >= 0 && sockets("self") == 0 ? 0 : 1);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child holds sockets of the rank");
+    expect(sockets("self") == own, "the rank has lost sockets");
+    require_sum(communicator, 100000);
     communicator.finalize();
     return "done";
   });
