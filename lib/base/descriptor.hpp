@@ -12,15 +12,10 @@ namespace tutti {
 class Descriptor {
  public:
   Descriptor() = default;
-<<<<<<< HEAD
   /// Takes `fd`, in place of 0 to 2 a duplicate above them; -1 with errno set where there is none.
   explicit Descriptor(int fd) : fd_(fd >= 0 && fd <= 2 ? above_standard(fd) : fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-=======
-  explicit Descriptor(int fd) : fd_(fd) {}
   Descriptor(Descriptor&& other) noexcept
       : fd_(std::exchange(other.fd_, -1)), guarded_(std::exchange(other.guarded_, {})) {}
->>>>>>> 576896b (base: close a rank's sockets in the children that it forks)
   Descriptor& operator=(Descriptor&& other) noexcept {
     if (this != &other) {
       reset();

@@ -34,7 +34,9 @@ int main() {
   AloneBootstrap alone;
   Job job(alone, {}, {}, provider);
   HostBackend host(*job.plane, *job.driver, control::Group::whole_job(0, 1), {.chunk_bytes = 4096});
-  const auto path = provider->open(*job.plane, host, true, std::chrono::seconds(5));
+  const auto path = provider->open(
+      *job.plane, host, [](const Bytes& of_rank_0, Deadline) { return of_rank_0; }, true,
+      std::chrono::seconds(5));
   auto& backend = *path.backend;
 
   float value = 0;
