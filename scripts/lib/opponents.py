@@ -9,6 +9,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from peer_variables import told, without
 from sizes import bytes_of, size_text
 
 ALL = "fan-out,broadcast,all-reduce,reduce,all-gather,reduce-scatter,gather,scatter,all-to-all,send-recv,barrier"
@@ -119,11 +120,12 @@ def sizes_for(name, ranks, options):
 
 
 def run(opponent, ranks, sizes, options):
-    """The report of one run and the command that it came from."""
+    """The report of one run and the command that it came from. What slows the peer down stays behind (peer_variables.py)."""
     command = [opponent.launcher, *placement(opponent.launcher, ranks), *options.mpirun, *opponent.options, "-np", str(ranks),
                str(tutti_for(opponent)), "bench", *options.ops.split(","), "--sizes", ",".join(sizes), "--type", options.type,
                "--vs", opponent.peer, *how_often(opponent, ranks, options), "--json", "-", *opponent.bench]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **opponent.environment}, check=False)
+    environment, _ = without(os.environ, [opponent.peer])
+    done = subprocess.run(command, capture_output=True, text=True, env={**environment, **opponent.environment}, check=False)
     try:
         report = json.loads(done.stdout)
     except json.JSONDecodeError:
@@ -176,7 +178,9 @@ def legend(runs):
              + (f", {job['device']}" if job["device"] else "")]
     seen = {}
     for entry in runs:
-        seen.setdefault(entry["opponent"], f"- {entry['opponent']}: {entry['release']}, {entry['conditions']}")
+        dropped = ", ".join(f"{name}={value}" for name, value in entry.get("dropped", {}).items())
+        seen.setdefault(entry["opponent"], f"- {entry['opponent']}: {entry['release']}, {entry['conditions']}"
+                        + (f", without {dropped}, which the environment had" if dropped else ""))
     return lines + list(seen.values())
 
 
@@ -210,6 +214,9 @@ def measure(options):
         if reason := why_not(opponent):
             print(f"{name} is left out: {reason}", flush=True)
             continue
+        _, dropped = without(os.environ, [opponent.peer])
+        for line in told(name, dropped):
+            print(line, flush=True)
         for ranks in map(int, options.ranks.split(",")):
             if not (sizes := sizes_for(name, ranks, options)):
                 continue
@@ -217,8 +224,8 @@ def measure(options):
             print(f"{name}, {ranks} ranks: {trouble or 'done'}", flush=True)
             if report is not None:
                 runs.append({"opponent": name, "release": release(report, opponent), "conditions": opponent.conditions(),
-                             "ranks": ranks, "command": command, "environment": opponent.environment, "good": not trouble,
-                             "report": report})
+                             "ranks": ranks, "command": command, "environment": opponent.environment, "dropped": dropped,
+                             "good": not trouble, "report": report})
     return runs
 
 

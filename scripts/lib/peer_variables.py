@@ -1,0 +1,42 @@
+"""Which variables scripts/bench and scripts/bench-cluster don't hand on to a peer, because they slow it down.
+
+A peer is measured as it comes, or with the settings that its line in the table says. A machine image or a shell profile that sets
+one of these (Open MPI without its single copy, say) would make tutti look better than it is. Networks and launchers are still
+chosen by their own variables (OMPI_MCA_btl_tcp_if_include, UCX_NET_DEVICES, NCCL_SOCKET_IFNAME): none of those is here.
+"""
+import fnmatch
+
+# By the peer of tutti bench --vs. MPI's are those of every MPI: each ignores the others'.
+MPI = (
+    # Open MPI: the ways that data takes, their thresholds, the algorithms, and how it waits.
+    "OMPI_MCA_btl", "OMPI_MCA_pml", "OMPI_MCA_mtl", "OMPI_MCA_smsc", "OMPI_MCA_osc",
+    "OMPI_MCA_btl_vader_*", "OMPI_MCA_btl_sm_*", "OMPI_MCA_smsc_*", "OMPI_MCA_btl_tcp_*_limit", "OMPI_MCA_btl_tcp_sndbuf",
+    "OMPI_MCA_btl_tcp_rcvbuf", "OMPI_MCA_pml_*", "OMPI_MCA_coll", "OMPI_MCA_coll_*", "OMPI_MCA_mpi_yield_when_idle",
+    "OMPI_MCA_mpi_param_check", "OMPI_MCA_mpi_leave_pinned*", "OMPI_MCA_opal_progress_*", "OMPI_MCA_*_verbose",
+    # MPICH and Intel MPI.
+    "MPIR_CVAR_NOLOCAL", "MPIR_CVAR_ODD_EVEN_CLIQUES", "MPIR_CVAR_*_ALGORITHM", "MPIR_CVAR_*_TUNING_*", "MPIR_CVAR_*_THRESHOLD",
+    "MPIR_CVAR_*_EAGER_*", "MPIR_CVAR_*_MSG_SIZE", "MPIR_CVAR_ENABLE_*COLL*", "MPIR_CVAR_CH4_SHM_*", "MPIR_CVAR_CH4_XPMEM_*",
+    "MPIR_CVAR_CH4_CMA_*", "MPIR_CVAR_POLLS_BEFORE_YIELD", "MPIR_CVAR_ERROR_CHECKING", "MPICH_NO_LOCAL", "MPICH_NOLOCAL",
+    "MPICH_ODD_EVEN_CLIQUES", "I_MPI_FABRICS", "I_MPI_SHM*", "I_MPI_ADJUST_*", "I_MPI_*_THRESHOLD", "I_MPI_WAIT_MODE",
+    "I_MPI_THREAD_YIELD", "I_MPI_DEBUG",
+    # UCX, below any of them.
+    "UCX_TLS", "UCX_RNDV_*", "UCX_ZCOPY_*", "UCX_BCOPY_*", "UCX_*_SEG_SIZE", "UCX_LOG_LEVEL", "UCX_PROTO_*", "UCX_CMA_*", "UCX_POSIX_*",
+    "UCX_SYSV_*", "UCX_MM_*",
+)
+NCCL = ("NCCL_ALGO", "NCCL_PROTO", "NCCL_P2P_*", "NCCL_SHM_*", "NCCL_NTHREADS", "NCCL_BUFFSIZE", "NCCL_*CHANNELS*", "NCCL_*_CTAS",
+        "NCCL_CHECKS_DISABLE", "NCCL_CHECK_POINTERS", "NCCL_DEBUG*", "NCCL_LL_*", "NCCL_LL128_*", "NCCL_*_THRESHOLD", "NCCL_NET_GDR_*",
+        "NCCL_IB_DISABLE", "NCCL_GRAPH_*", "NCCL_TOPO_*")
+PATTERNS = {"mpi": MPI, "nccl": NCCL, "nccl-serial": NCCL}
+
+
+def without(environment, peers):
+    """The environment without what slows one of these peers down, and what that was."""
+    patterns = [pattern for peer in peers for pattern in PATTERNS.get(peer, ())]
+    dropped = {name: value for name, value in sorted(environment.items())
+               if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)}
+    return {name: value for name, value in environment.items() if name not in dropped}, dropped
+
+
+def told(name, dropped):
+    """A line for each, for people."""
+    return [f"{name}: {variable}={value} is not handed on: it slows the peer down" for variable, value in dropped.items()]
