@@ -1,7 +1,5 @@
 // Ranks that die: every survivor knows who it was, soon, and all say the same.
 #include <fmt/format.h>
-#include <sched.h>
-#include <sys/mount.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +12,7 @@
 
 #include "loops.hpp"
 #include "support/catch.hpp"
+#include "support/own_kernel.hpp"
 
 namespace tutti::test {
 namespace {
@@ -81,23 +80,6 @@ Told kill_in_loop(int size, std::size_t count, const std::vector<int>& victims, 
   const auto since = job.signal(victims.front(), signal);
   for (std::size_t i = 1; i < victims.size(); ++i) job.signal(victims[i], signal);
   return check_survivors(job.finish(), {victims.begin(), victims.end()}, since);
-}
-
-/// The process has a boot id of its own from now on, as if it ran on a host of its own: others see
-/// its end by its connections alone. False where that needs more rights.
-bool pretend_own_kernel(int rank) {
-  const auto file = fmt::format("/tmp/tutti_boot_id_{}_{}", ::getpid(), rank);
-  const auto text = fmt::format("boot-of-rank-{}\n", rank);
-  auto* const out = std::fopen(file.c_str(), "w");
-  if (out == nullptr) return false;
-  std::fwrite(text.data(), 1, text.size(), out);
-  std::fclose(out);
-  const bool done =
-      ::unshare(CLONE_NEWNS) == 0 &&
-      ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
-      ::mount(file.c_str(), "/proc/sys/kernel/random/boot_id", nullptr, MS_BIND, nullptr) == 0;
-  ::unlink(file.c_str());
-  return done;
 }
 
 }  // namespace
@@ -195,14 +177,14 @@ TEST_CASE("a death is told although the rank that speaks for the job is stopped"
 }
 
 TEST_CASE("a rank's death is told although a child that it has forked lives on") {
-  if (::geteuid() != 0) {
-    WARN("skipped: boot ids of their own for two ranks need root");
+  if (const auto reason = why_no_own_kernel(); !reason.empty()) {
+    WARN("skipped: " + reason);
     return;
   }
   for (const int victim : {0, 1}) {
     CAPTURE(victim);
     Job job(2, [victim](Rank& rank) -> std::string {
-      expect(pretend_own_kernel(rank.rank()), "no boot id of its own");
+      expect(pretend_own_kernel(rank.rank()) == 0, "no boot id of its own");
       auto& communicator = rank.communicator();
       std::vector<float> data(100000);
       reduce_and_check(rank, communicator, data);

@@ -8,6 +8,7 @@
 #include <random>
 #include <set>
 #include <thread>
+#include <tuple>
 
 #include "mix.hpp"
 #include "tally.hpp"
@@ -23,11 +24,12 @@ using namespace std::chrono_literals;
 constexpr int rounds = 5;
 constexpr const char* at_the_end = "at the end";
 
-std::string live(Rank& rank) {
+std::string live(Rank& rank, const Setting& setting) {
+  setting.enter(rank);
   rank.bootstrap().after = [&](int exchange) {
     if (exchange == 3) rank.mark();
   };
-  auto& communicator = rank.communicator({.timeout = 20s});
+  auto& communicator = rank.communicator({.timeout = deadline_of_calls});
   for (int round = 0; round < rounds; ++round) mixed_round(communicator, round);
   rank.say(at_the_end);
   communicator.finalize();
@@ -36,19 +38,39 @@ std::string live(Rank& rank) {
 
 /// Waits without sleeping through the first milliseconds, which set-up takes.
 void await_cards(const Job& job, int rank) {
-  const auto limit = Clock::now() + 20s;
+  const auto limit = Clock::now() + deadline_of_calls;
   while (job.marks(rank) == 0 && Clock::now() < limit) std::this_thread::sleep_for(50us);
 }
 
-/// How long the whole life after the cards takes, when nobody dies.
-Clock::duration measure(int size) {
-  Job job(size, live);
-  await_cards(job, 0);
-  const auto start = Clock::now();
-  const auto trouble = test::trouble(job.finish());
-  if (!trouble.empty()) throw std::runtime_error("without any kill: " + trouble);
-  return Clock::now() - start;
-}
+/// How long the whole life after the cards takes, when nobody dies. Measured once for what is
+/// alike.
+class Lives {
+ public:
+  Clock::duration of(const Setting& setting) {
+    const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+    const int load = setting.load == 0 ? 0 : setting.load <= cores ? 1 : 2;
+    const auto key =
+        std::tuple(setting.host_of.size(), setting.shared_memory, setting.hosts(), load);
+    if (!lives_.contains(key)) lives_[key] = measure(setting);
+    return lives_[key];
+  }
+
+ private:
+  static Clock::duration measure(const Setting& setting) {
+    Job job(static_cast<int>(setting.host_of.size()),
+            [&](Rank& rank) { return live(rank, setting); });
+    await_cards(job, 0);
+    const auto start = Clock::now();
+    const auto trouble = test::trouble(job.finish(deadline_of_runs));
+    if (!trouble.empty()) {
+      throw std::runtime_error(fmt::format("without any kill, seed {} {}: {}", setting.seed,
+                                           setting.options(), trouble));
+    }
+    return Clock::now() - start;
+  }
+
+  std::map<std::tuple<std::size_t, bool, int, int>, Clock::duration> lives_;
+};
 
 std::chrono::microseconds moment(std::mt19937_64& random, Clock::duration life) {
   const auto whole = std::chrono::duration_cast<std::chrono::microseconds>(life).count();
@@ -83,7 +105,7 @@ void judge(const Run& run, const std::vector<test::Report>& reports, Tally& tall
     const auto& report = reports[static_cast<std::size_t>(rank)];
     if (report.hung) tally.hung();
     if (report.hung || !report.finished || !report.complaint.empty()) {
-      tally.wrong(run.seed, run.size, fmt::format("rank {}{}", rank, test::describe(reports)));
+      tally.wrong(fmt::format("rank {}{}", rank, test::describe(reports)));
       return;
     }
     tally.destroyed(report.destruction);
@@ -92,33 +114,33 @@ void judge(const Run& run, const std::vector<test::Report>& reports, Tally& tall
       ++untold;
       continue;
     }
-    tally.told(run.seed, report.ended - run.since);
+    tally.told(report.ended - run.since);
     const auto& culprits = report.failure->culprits;
     const bool right = report.failure->code == ErrorCode::peer_lost && !culprits.empty() &&
                        std::all_of(culprits.begin(), culprits.end(),
                                    [&](int culprit) { return run.victims.contains(culprit); });
     if (!right) {
-      tally.wrong(run.seed, run.size, fmt::format("rank {}{}", rank, test::describe(reports)));
+      tally.wrong(fmt::format("rank {}{}", rank, test::describe(reports)));
       return;
     }
     told.insert(culprits);
     speakers += report.failure->speaks ? 1 : 0;
   }
   if (untold > 0 && !run.may_be_over) {
-    tally.wrong(run.seed, run.size, "a survivor was not told" + test::describe(reports));
+    tally.wrong("a survivor was not told" + test::describe(reports));
   } else if (told.size() > 1) {
-    tally.wrong(run.seed, run.size, "survivors differ" + test::describe(reports));
+    tally.wrong("survivors differ" + test::describe(reports));
   } else if (untold == 0 && speakers != 1) {
-    tally.wrong(run.seed, run.size,
-                fmt::format("{} speakers{}", speakers, test::describe(reports)));
+    tally.wrong(fmt::format("{} speakers{}", speakers, test::describe(reports)));
   }
 }
 
 }  // namespace
 
-int kills(const Settings& settings, int victims) {
+int kills(Settings settings, int victims) {
+  allow_hosts(settings.wanted);
   Tally tally(victims == 1 ? "kills" : "pairs", settings);
-  std::map<int, Clock::duration> life;
+  Lives lives;
   for (int i = 0; i < settings.runs; ++i) {
     Run run{.seed = settings.seed + static_cast<std::uint64_t>(i)};
     std::mt19937_64 random(run.seed);
@@ -129,11 +151,14 @@ int kills(const Settings& settings, int victims) {
       const int victim = static_cast<int>(random() % static_cast<unsigned>(run.size));
       if (run.victims.insert(victim).second) order.push_back(victim);
     }
-    if (!life.contains(run.size)) life[run.size] = measure(run.size);
-    const auto delay = moment(random, life[run.size]);
+    const auto setting = Setting::draw(run.seed, run.size, settings.wanted);
+    tally.begin(setting);
+    const Load load(setting.load, run.seed);
+    const auto life = lives.of(setting);
+    const auto delay = moment(random, life);
     const auto between = std::chrono::microseconds(random() % 2000);
 
-    Job job(run.size, live);
+    Job job(run.size, [&](Rank& rank) { return live(rank, setting); });
     for (const int victim : order) await_cards(job, victim);
     std::this_thread::sleep_for(delay);
     run.since = Clock::now();
@@ -142,13 +167,14 @@ int kills(const Settings& settings, int victims) {
       job.signal(victim, SIGKILL);
       run.may_be_over |= job.said(victim) == at_the_end;
     }
-    const auto reports = job.finish();
+    const auto reports = job.finish(deadline_of_runs);
     judge(run, reports, tally);
     if (settings.verbose) {
-      fmt::print("seed {}: {} ranks, {} killed after {:.1f} ms of {:.1f} ms{}\n", run.seed,
-                 run.size, order, 1e3 * test::seconds(delay), 1e3 * test::seconds(life[run.size]),
-                 test::describe(reports));
+      fmt::print("seed {}: {} ranks, {}, hosts {}; {} killed after {:.1f} ms of {:.1f} ms{}\n",
+                 run.seed, run.size, setting.options(), setting.hosts_text(), order,
+                 1e3 * test::seconds(delay), 1e3 * test::seconds(life), test::describe(reports));
       for (std::size_t rank = 0; rank < reports.size(); ++rank) {
+        if (run.victims.contains(static_cast<int>(rank))) continue;
         fmt::print("rank {} ended after {:.1f} ms\n", rank,
                    1e3 * test::seconds(reports[rank].ended - run.since));
       }

@@ -22,8 +22,18 @@ int main(int argc, char** argv) {
     mode->add_option("--seed", settings.seed, "of the first run; each further run adds 1")
         ->capture_default_str();
     mode->add_option("--bound", settings.most_milliseconds,
-                     "ms until every survivor must know; 0: any time")
+                     "ms until every survivor must know, in runs without load; 0: any time")
         ->capture_default_str();
+    mode->add_option("--transport", settings.wanted.shared_memory,
+                     "shared or tcp, among the ranks of a host (default: by the seed)")
+        ->transform(CLI::Transformer({{"shared", "true"}, {"tcp", "false"}}));
+    mode->add_option("--hosts", settings.wanted.hosts,
+                     "made-up hosts that the ranks are on (default: 1 or 2, by the seed)")
+        ->check(CLI::Range(1, 64));
+    mode->add_option("--load", settings.wanted.load,
+                     "processes that use the cores beside the job (default: 0 to twice the cores, "
+                     "by the seed)")
+        ->check(CLI::Range(0, 1024));
     mode->add_flag("--verbose", settings.verbose, "tell of each run");
     mode->callback([&, body] {
       if (std::sscanf(ranks.c_str(), "%d-%d", &settings.least_ranks, &settings.most_ranks) != 2 ||

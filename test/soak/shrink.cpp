@@ -20,9 +20,10 @@ using namespace std::chrono_literals;
 constexpr int reduces = 100;
 
 /// Says the size that it ended with and how long it took to have a communicator again.
-std::string live(Rank& rank) {
+std::string live(Rank& rank, const Setting& setting) {
+  setting.enter(rank);
   std::optional<Communicator> communicator =
-      Communicator::create(rank.bootstrap(), {.timeout = 20s});
+      Communicator::create(rank.bootstrap(), {.timeout = deadline_of_calls});
   rank.mark();
   bool mixed = true;
   Clock::duration longest{};
@@ -45,7 +46,9 @@ std::string live(Rank& rank) {
 
 }  // namespace
 
-int shrink(const Settings& settings) {
+int shrink(Settings settings) {
+  allow_hosts(settings.wanted);
+  settings.most_milliseconds = 0;  // the bound is one of knowing, not of going on
   Tally tally("shrink", settings);
   for (int i = 0; i < settings.runs; ++i) {
     const auto seed = settings.seed + static_cast<std::uint64_t>(i);
@@ -60,8 +63,11 @@ int shrink(const Settings& settings) {
     const auto delay = std::chrono::microseconds(random() % 200000);
     const auto between = std::chrono::microseconds(random() % 80000);
 
-    Job job(size, live);
-    job.await_marks_of_all(1);
+    const auto setting = Setting::draw(seed, size, settings.wanted);
+    tally.begin(setting);
+    const Load load(setting.load, seed);
+    Job job(size, [&](Rank& rank) { return live(rank, setting); });
+    job.await_marks_of_all(1, deadline_of_calls);
     std::this_thread::sleep_for(delay);
     std::set<int> victims{first};
     job.signal(first, SIGKILL);
@@ -70,7 +76,7 @@ int shrink(const Settings& settings) {
       victims.insert(second);
       job.signal(second, SIGKILL);
     }
-    const auto reports = job.finish();
+    const auto reports = job.finish(deadline_of_runs);
     for (int rank = 0; rank < size; ++rank) {
       if (victims.contains(rank)) continue;
       const auto& report = reports[static_cast<std::size_t>(rank)];
@@ -81,12 +87,11 @@ int shrink(const Settings& settings) {
       // A second victim may have lived until all was done.
       const int least = size - static_cast<int>(victims.size());
       if (!told || (left != least && !(twice && left == least + 1))) {
-        tally.wrong(seed, size,
-                    fmt::format("{} killed, then {} after {} us{}", first, twice ? second : -1,
+        tally.wrong(fmt::format("{} killed, then {} after {} us{}", first, twice ? second : -1,
                                 between.count(), test::describe(reports)));
         break;
       }
-      tally.recovered(std::chrono::duration_cast<Clock::duration>(
+      tally.told(std::chrono::duration_cast<Clock::duration>(
           std::chrono::duration<double, std::milli>(milliseconds)));
       tally.destroyed(report.destruction);
     }

@@ -8,51 +8,88 @@
 namespace tutti::soak {
 namespace {
 
-std::string spread(std::vector<double>& times) {
+/// Median, 99 % and worst, as the last cells of a row.
+std::string spread(std::vector<double> times) {
+  if (times.empty()) return "– | – | – |";
   std::sort(times.begin(), times.end());
-  const auto at = [&](double part) {
-    return times[static_cast<std::size_t>(part * static_cast<double>(times.size() - 1))];
+  const auto at = [&](std::size_t percent) {  // the least that so many are not above
+    return times[(percent * times.size() + 99) / 100 - 1];
   };
-  return fmt::format("median {:.1f} ms, 99 % within {:.1f} ms, worst {:.1f} ms", at(0.5), at(0.99),
-                     times.back());
+  return fmt::format("{:.1f} | {:.1f} | {:.1f} |", at(50), at(99), times.back());
 }
 
 }  // namespace
 
-Tally::Tally(std::string name, Settings settings)
-    : name_(std::move(name)), settings_(std::move(settings)) {
+Tally::Tally(std::string name, const Settings& settings)
+    : name_(std::move(name)), settings_(settings) {
   fmt::print("{}: {} runs, {} to {} ranks, seed {}\n", name_, settings_.runs, settings_.least_ranks,
              settings_.most_ranks, settings_.seed);
   std::fflush(stdout);
 }
 
-void Tally::told(std::uint64_t seed, test::Clock::duration after) {
-  times_.push_back(test::seconds(after) * 1e3);
-  if (times_.back() < worst_) return;
-  worst_ = times_.back();
-  seed_of_worst_ = seed;
+void Tally::begin(const Setting& setting) {
+  end_run();
+  setting_ = setting;
+  row_ = &rows_[setting.kind()];
+  ++row_->runs;
+}
+
+void Tally::end_run() {
+  if (row_ == nullptr || latest_ < 0) return;
+  row_->times.push_back(latest_);
+  const double bound = settings_.most_milliseconds * test::patience();
+  if (bound > 0 && setting_.load == 0 && latest_ > bound) {
+    ++late_;
+    fmt::print("too late: {:.1f} ms, the bound is {:.0f} ms ({})\n", latest_, bound, repeats());
+  }
+  if (latest_ >= worst_) {
+    worst_ = latest_;
+    repeats_worst_ = repeats();
+  }
+  latest_ = -1;
+}
+
+std::string Tally::repeats() const {
+  return fmt::format("scripts/soak {} --runs 1 --seed {} --ranks {}-{} {}", name_, setting_.seed,
+                     setting_.host_of.size(), setting_.host_of.size(), setting_.options());
+}
+
+void Tally::told(test::Clock::duration after) {
+  ++told_;
+  latest_ = std::max(latest_, test::seconds(after) * 1e3);
 }
 
 void Tally::destroyed(test::Clock::duration time) {
   worst_destruction_ = std::max(worst_destruction_, test::seconds(time) * 1e3);
 }
 
-void Tally::wrong(std::uint64_t seed, int ranks, const std::string& what) {
-  ++wrong_;
-  fmt::print("WRONG ({} --runs 1 --ranks {}-{} --seed {}): {}\n", name_, ranks, ranks, seed, what);
+void Tally::wrong(const std::string& what) {
+  ++row_->wrong;
+  fmt::print("WRONG ({}), hosts of the ranks {}: {}\n", repeats(), setting_.hosts_text(), what);
   std::fflush(stdout);
 }
 
 int Tally::finish() {
-  fmt::print("{} hangs, {} wrong; {} survivors were told, {} had nothing to be told\n", hangs_,
-             wrong_, times_.size() + recoveries_.size(), untold_);
-  if (!times_.empty()) fmt::print("time to know: {} (seed {})\n", spread(times_), seed_of_worst_);
-  if (!recoveries_.empty()) fmt::print("time to shrink: {}\n", spread(recoveries_));
-  fmt::print("longest destructor: {:.1f} ms\n", worst_destruction_);
-  const double bound = settings_.most_milliseconds * test::patience();
-  const bool is_late = bound > 0 && worst_ > bound;
-  if (is_late) fmt::print("too late: the bound is {:.0f} ms\n", bound);
-  return hangs_ == 0 && wrong_ == 0 && !is_late ? 0 : 1;
+  end_run();
+  fmt::print(
+      "\n| setting | runs | hangs | wrong | median ms | 99 % ms | worst ms |\n"
+      "|---|---|---|---|---|---|---|\n");
+  Row all;
+  for (const auto& [kind, row] : rows_) {
+    fmt::print("| {} | {} | {} | {} | {}\n", kind, row.runs, row.hangs, row.wrong,
+               spread(row.times));
+    all.runs += row.runs;
+    all.hangs += row.hangs;
+    all.wrong += row.wrong;
+    all.times.insert(all.times.end(), row.times.begin(), row.times.end());
+  }
+  fmt::print("| all | {} | {} | {} | {}\n\n", all.runs, all.hangs, all.wrong, spread(all.times));
+  fmt::print("{} hangs, {} wrong; {} survivors were told, {} had nothing to be told\n", all.hangs,
+             all.wrong, told_, untold_);
+  fmt::print("worst: {:.1f} ms ({}); longest destructor: {:.1f} ms\n", worst_, repeats_worst_,
+             worst_destruction_);
+  if (late_ > 0) fmt::print("too late: {} runs\n", late_);
+  return all.hangs == 0 && all.wrong == 0 && late_ == 0 ? 0 : 1;
 }
 
 }  // namespace tutti::soak

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
+#include "setting.hpp"
 #include "support/fork_ranks.hpp"
 
 namespace tutti::soak {
@@ -13,42 +15,60 @@ struct Settings {
   int most_ranks = 8;
   std::uint64_t seed = 1;
   bool verbose = false;            ///< tell of each run
-  double most_milliseconds = 200;  ///< until a survivor knows; 0: no bound
+  double most_milliseconds = 200;  ///< until a survivor knows, in runs without load; 0: no bound
+  Wanted wanted;
 };
 
-/// What a soak adds up over its runs.
+/// A rank that has not returned by then hangs. Three times the deadline of a call, which nothing
+/// here may need.
+inline constexpr auto deadline_of_calls = std::chrono::seconds(40);
+inline constexpr auto deadline_of_runs = 3 * deadline_of_calls;
+
+/// What a soak adds up over its runs, for each kind of setting.
 class Tally {
  public:
-  Tally(std::string name, Settings settings);
+  Tally(std::string name, const Settings& settings);
 
-  /// A survivor has heard of the loss so long after it.
-  void told(std::uint64_t seed, test::Clock::duration after);
+  /// Before what follows: the next run.
+  void begin(const Setting& setting);
+  /// A survivor has heard of the loss, or has a communicator again, so long after it.
+  void told(test::Clock::duration after);
   /// A survivor was done without having to hear of it.
   void untold() { ++untold_; }
   void destroyed(test::Clock::duration time);
-  void recovered(test::Clock::duration time) { recoveries_.push_back(test::seconds(time) * 1e3); }
-  void hung() { ++hangs_; }
+  void hung() { ++row_->hangs; }
   /// Something that must not be; printed at once with what repeats it.
-  void wrong(std::uint64_t seed, int ranks, const std::string& what);
+  void wrong(const std::string& what);
 
-  /// Prints the sum; the exit status.
+  /// Prints the table; the exit status.
   [[nodiscard]] int finish();
 
  private:
+  struct Row {
+    int runs = 0;
+    int hangs = 0;
+    int wrong = 0;
+    std::vector<double> times;  ///< milliseconds until the last survivor of a run knew
+  };
+  [[nodiscard]] std::string repeats() const;
+  void end_run();
+
   std::string name_;
   Settings settings_;
-  std::vector<double> times_;  ///< milliseconds
-  std::vector<double> recoveries_;
+  Setting setting_;
+  std::map<std::string, Row> rows_;
+  Row* row_ = nullptr;  ///< of the run that goes on
+  double latest_ = -1;  ///< of its survivors; below 0: none was told
   double worst_ = 0;
-  std::uint64_t seed_of_worst_ = 0;
+  std::string repeats_worst_;
   double worst_destruction_ = 0;
+  int late_ = 0;
+  int told_ = 0;
   int untold_ = 0;
-  int hangs_ = 0;
-  int wrong_ = 0;
 };
 
-[[nodiscard]] int kills(const Settings& settings, int victims);
-[[nodiscard]] int shrink(const Settings& settings);
+[[nodiscard]] int kills(Settings settings, int victims);
+[[nodiscard]] int shrink(Settings settings);
 [[nodiscard]] int cost();
 [[nodiscard]] int encryption();
 [[nodiscard]] int intruders(std::size_t connections);
