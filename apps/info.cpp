@@ -23,6 +23,12 @@ std::string numa_of(const Communicator& communicator) {
   return fmt::format("node {}{}", locality.numa_node, locality.far_from_cpus ? ", far" : "");
 }
 
+/// "2", or "2 (quota 0.5)" where a control group has a quota.
+std::string cores_of(const RankInfo& entry) {
+  if (entry.core_quota == 0) return std::to_string(entry.cores);
+  return fmt::format("{} (quota {:g})", entry.cores, entry.core_quota);
+}
+
 }  // namespace
 
 int info(Job& job, const JobOptions& options) {
@@ -37,7 +43,7 @@ int info(Job& job, const JobOptions& options) {
     for (int rank = 0; rank < communicator.size(); ++rank) {
       const auto& entry = communicator.info(rank);
       rows.push_back({std::to_string(rank), std::to_string(entry.local_rank), entry.host,
-                      std::to_string(entry.pid), std::to_string(entry.cores),
+                      std::to_string(entry.pid), cores_of(entry),
                       entry.device.empty() ? "cpu" : entry.device,
                       entry.device_uuid.empty() ? "-" : entry.device_uuid,
                       numa[static_cast<std::size_t>(rank)], entry.address,

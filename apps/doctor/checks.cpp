@@ -39,8 +39,9 @@ Findings examine(const Patient& patient) {
   check_versions(patient, findings);
   // What another version says can't be read: nothing more can be told.
   if (!findings.empty() && findings[0].severity == Severity::stops) return findings;
-  for (const auto check : {check_settings, check_reach, check_networks, check_names, check_port,
-                           check_limits, check_memory, check_cores, check_devices, check_clocks}) {
+  for (const auto check :
+       {check_settings, check_reach, check_networks, check_names, check_port, check_limits,
+        check_memory, check_cores, check_quotas, check_devices, check_clocks}) {
     check(patient, findings);
   }
   std::stable_sort(findings.begin(), findings.end(), [](const Finding& one, const Finding& other) {

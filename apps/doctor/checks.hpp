@@ -51,6 +51,7 @@ void check_port(const Patient& patient, Findings& findings);
 void check_limits(const Patient& patient, Findings& findings);
 void check_memory(const Patient& patient, Findings& findings);
 void check_cores(const Patient& patient, Findings& findings);
+void check_quotas(const Patient& patient, Findings& findings);
 void check_settings(const Patient& patient, Findings& findings);
 void check_versions(const Patient& patient, Findings& findings);
 void check_devices(const Patient& patient, Findings& findings);

@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -40,6 +41,29 @@ std::vector<std::string> rank_numbers(const std::vector<std::size_t>& ranks) {
   numbers.reserve(ranks.size());
   for (const auto rank : ranks) numbers.push_back(std::to_string(rank));
   return numbers;
+}
+
+struct SharedQuota {
+  CpuQuota quota;
+  std::vector<std::size_t> ranks;  ///< none where there is no quota
+};
+
+/// Of all quotas of a host's ranks, the one with the least for each rank.
+SharedQuota tightest_quota(const Patient& patient, std::size_t host) {
+  SharedQuota tightest;
+  for (const auto rank : patient.ranks_of[host]) {
+    for (const auto& quota : patient.facts[rank].card.cpu_quotas) {
+      std::vector<std::size_t> ranks;
+      std::copy_if(
+          patient.ranks_of[host].begin(), patient.ranks_of[host].end(), std::back_inserter(ranks),
+          [&](std::size_t other) { return is_under(patient.facts[other].card.cpu_quotas, quota); });
+      if (tightest.ranks.empty() ||
+          quota.millicores * tightest.ranks.size() < tightest.quota.millicores * ranks.size()) {
+        tightest = {quota, std::move(ranks)};
+      }
+    }
+  }
+  return tightest;
 }
 
 }  // namespace
@@ -174,6 +198,22 @@ void check_cores(const Patient& patient, Findings& findings) {
                                     "and a rank has more than one thread",
                                     list_some(tight)),
                         unbind(patient.launcher(), "--map-by slot:PE=2")});
+  }
+}
+
+void check_quotas(const Patient& patient, Findings& findings) {
+  for (std::size_t host = 0; host < patient.hosts(); ++host) {
+    const auto [quota, ranks] = tightest_quota(patient, host);
+    if (quota.millicores >= 1000 * ranks.size()) continue;
+    findings.push_back(
+        {Severity::slows, "quota",
+         fmt::format("control group {} of {} allows {} ({}) to {}: less than a core each",
+                     quota.group, patient.host_name(host), cores_text(quota.millicores),
+                     quota.setting,
+                     ranks.size() == 1 ? fmt::format("rank {}", ranks[0])
+                                       : "ranks " + list_some(rank_numbers(ranks))),
+         "give it a core a rank (docker --cpus, limits.cpu of Kubernetes, CPUQuota of systemd), or "
+         "start fewer ranks there"});
   }
 }
 

@@ -4,53 +4,35 @@
 #include <sys/resource.h>
 
 #include <condition_variable>
+#include <filesystem>
 #include <fstream>
 #include <mutex>
 #include <string>
 
+#include "base/control_groups.hpp"
 #include "base/system_error.hpp"
 
 namespace tutti {
 namespace {
 
 /// Empty where the file can't be read.
-std::string first_word(const std::string& path) {
+std::string first_word(const std::filesystem::path& path) {
   std::ifstream file(path);
   std::string word;
   file >> word;
   return word;
 }
 
-/// "pids.max of control group /a is 3, and 3 are in use"; empty where none is set.
-std::string limit_of_group(const std::string& mount, std::string group) {
-  while (true) {
-    const auto folder = mount + (group == "/" ? "" : group);
-    const auto most = first_word(folder + "/pids.max");
-    const auto used = first_word(folder + "/pids.current");
+/// "pids.max of control group /a is 3, and 3 are in use"; empty where none is reached.
+std::string limit_of_groups() {
+  for (const auto& [name, folder] : control_groups("pids")) {
+    const auto most = first_word(folder / "pids.max");
+    const auto used = first_word(folder / "pids.current");
     // Of several groups, one inside the other, the fullest refuses.
     if (!most.empty() && most != "max" &&
         (used.size() > most.size() || (used.size() == most.size() && used >= most))) {
-      return fmt::format("pids.max of control group {} is {}, and {} are in use", group, most,
-                         used);
+      return fmt::format("pids.max of control group {} is {}, and {} are in use", name, most, used);
     }
-    const auto slash = group.rfind('/');
-    if (slash == std::string::npos || group == "/") return {};
-    group = slash == 0 ? "/" : group.substr(0, slash);
-  }
-}
-
-std::string limit_of_groups() {
-  std::ifstream file("/proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {
-    const auto first = line.find(':');
-    const auto second = line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const auto controllers = line.substr(first + 1, second - first - 1);
-    const auto group = line.substr(second + 1);
-    std::string found;
-    if (controllers.empty()) found = limit_of_group("/sys/fs/cgroup", group);
-    if (controllers == "pids") found = limit_of_group("/sys/fs/cgroup/pids", group);
-    if (!found.empty()) return found;
   }
   return {};
 }

@@ -33,6 +33,15 @@ double milliseconds(Clock::duration time) {
   return std::chrono::duration<double, std::milli>(time).count();
 }
 
+/// Zero where there is no quota.
+std::uint32_t least_millicores(const rendezvous::Card& card) {
+  std::uint32_t least = 0;
+  for (const auto& quota : card.cpu_quotas) {
+    least = least == 0 ? quota.millicores : std::min(least, quota.millicores);
+  }
+  return least;
+}
+
 std::vector<RankInfo> describe_ranks(const rendezvous::Peers& peers) {
   std::vector<RankInfo> ranks;
   for (int rank = 0; rank < peers.size(); ++rank) {
@@ -51,7 +60,8 @@ std::vector<RankInfo> describe_ranks(const rendezvous::Peers& peers) {
                      .host = card.host.name,
                      .pid = static_cast<int>(card.pid),
                      .address = address.text(),
-                     .cores = static_cast<int>(card.cores)});
+                     .cores = static_cast<int>(card.cores),
+                     .core_quota = least_millicores(card) / 1000.0});
   }
   return ranks;
 }

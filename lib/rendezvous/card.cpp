@@ -18,6 +18,7 @@ constexpr std::uint32_t magic = 0x44524354;  // "TCRD"
 constexpr std::size_t most_settings = 64;
 constexpr std::size_t most_addresses = 128;
 constexpr std::size_t most_devices = 64;
+constexpr std::size_t most_quotas = 64;
 
 void find_usable_cores(Card& card) {
   cpu_set_t set;
@@ -53,6 +54,11 @@ Bytes Card::encode() const {
   writer.put(static_cast<std::uint16_t>(addresses.size()));
   for (const auto& address : addresses) address.encode(writer);
   writer.put_string(failure).put(static_cast<std::uint8_t>(failure_is_usage));
+  writer.put(static_cast<std::uint16_t>(cpu_quotas.size()));
+  for (const auto& quota : cpu_quotas) {
+    writer.put(quota.millicores).put_string(quota.group);
+    writer.put_string(quota.identity).put_string(quota.setting);
+  }
   return std::move(writer).bytes();
 }
 
@@ -101,6 +107,16 @@ std::optional<Card> Card::decode(const Bytes& bytes) {
   }
   card.failure = reader.get_string();
   card.failure_is_usage = reader.get<std::uint8_t>() != 0;
+  const auto quota_count = reader.get<std::uint16_t>();
+  if (quota_count > most_quotas) return std::nullopt;
+  for (int i = 0; i < quota_count; ++i) {
+    CpuQuota quota;
+    quota.millicores = reader.get<std::uint32_t>();
+    quota.group = reader.get_string();
+    quota.identity = reader.get_string();
+    quota.setting = reader.get_string();
+    card.cpu_quotas.push_back(std::move(quota));
+  }
   if (!reader.ok() || !reader.at_end()) return std::nullopt;
   return card;
 }
@@ -113,6 +129,8 @@ Card make_card(const Environment& environment) {
   card.pid = static_cast<std::uint32_t>(::getpid());
   card.process_start = process_start_ticks(card.pid);
   find_usable_cores(card);
+  card.cpu_quotas = find_cpu_quotas();
+  if (card.cpu_quotas.size() > most_quotas) card.cpu_quotas.resize(most_quotas);
   card.open_files_limit = raised_file_limit();
   card.open_files = count_open_files();
   return card;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/control_groups.hpp"
 #include "rendezvous/address.hpp"
 #include "rendezvous/host_identity.hpp"
 #include "tutti/bootstrap.hpp"
@@ -40,6 +41,7 @@ struct Card {
   std::vector<SocketAddress> addresses;  ///< where it listens, the preferred first
   std::string failure;                   ///< why it can't listen; empty where it can
   bool failure_is_usage = false;         ///< by what somebody has set
+  std::vector<CpuQuota> cpu_quotas;      ///< of its control groups, from the innermost outwards
 
   [[nodiscard]] Bytes encode() const;
   /// Empty where `bytes` is no card of this version. A card of another version has only `version`.

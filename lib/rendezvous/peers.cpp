@@ -74,7 +74,18 @@ bool Peers::shares_cores() const {
   for (int peer = 0; peer < size(); ++peer) {
     if (on_this_host(peer) && card(peer).first_core == mine.first_core) ++on_them;
   }
-  return on_them > mine.cores;
+  if (on_them > mine.cores) return true;
+  return std::any_of(mine.cpu_quotas.begin(), mine.cpu_quotas.end(), [&](const auto& quota) {
+    return std::uint64_t{quota.millicores} < 1000 * ranks_under(quota).size();
+  });
+}
+
+std::vector<int> Peers::ranks_under(const CpuQuota& quota) const {
+  std::vector<int> ranks;
+  for (int peer = 0; peer < size(); ++peer) {
+    if (on_this_host(peer) && is_under(card(peer).cpu_quotas, quota)) ranks.push_back(peer);
+  }
+  return ranks;
 }
 
 bool Peers::sees_pid_of(int peer) const {

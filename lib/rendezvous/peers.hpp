@@ -31,9 +31,12 @@ class Peers {
   }
   /// True if `peer`'s pid means the same process here as there.
   [[nodiscard]] bool sees_pid_of(int peer) const;
-  /// Whether more of this host's ranks run on this rank's cores than there are: whoever spins then
-  /// takes time from somebody that it waits for. Ranks bound to cores of their own share none.
+  /// Whether more of this host's ranks run on this rank's cores than there are, or have less than a
+  /// core each by the quota of a control group: whoever spins then takes time from somebody that it
+  /// waits for. Ranks bound to cores of their own share none.
   [[nodiscard]] bool shares_cores() const;
+  /// The ranks of this host whose processor time `quota` bounds together.
+  [[nodiscard]] std::vector<int> ranks_under(const CpuQuota& quota) const;
   /// Throws Error, the same on every rank, where a rank could not open its doors, or where two
   /// hosts have no address family in common.
   void require_ways() const;

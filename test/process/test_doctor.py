@@ -13,6 +13,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from support import tap  # noqa: E402
 from support.cluster import command  # noqa: E402
+from support.control_group import ControlGroup  # noqa: E402
 
 REPO = Path(__file__).resolve().parents[2]
 TUTTI = Path(os.environ.get("TUTTI_BUILD", REPO / "build")) / "apps" / "tutti"
@@ -90,6 +91,19 @@ class OnThisHost(unittest.TestCase):
         finding = self.found("binding", "taskset", "-c", min(os.sched_getaffinity(0)), TUTTI, "doctor", "--json", "-", ranks=2)
         self.assertEqual(finding["severity"], "slows")
         self.assertIn("ranks 0, 1 of", finding["sentence"])
+
+    def test_a_quota_of_processor_time(self):
+        with ControlGroup(quota_us=50000, period_us=100000) as group:
+            done = command(*group.entering(), "mpirun", "--oversubscribe", "--bind-to", "none", "-np", 2,
+                           TUTTI, "doctor", "--json", "-", timeout=120)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            findings = json.loads(done.stdout[done.stdout.index("{"):done.stdout.rindex("}") + 1])["findings"]
+            found = [finding for finding in findings if finding["check"] == "quota"]
+            self.assertEqual(len(found), 1, findings)
+            self.assertEqual(found[0]["severity"], "slows")
+            self.assertRegex(found[0]["sentence"], f"control group .*{group.name} of .* allows 0.5 cores .* to ranks 0, 1")
+            done = command(*group.entering(), TUTTI, "info", timeout=60)
+            self.assertIn(f"{CORES} (quota 0.5)", done.stdout, done.stderr)
 
     def test_secrets_are_not_told(self):
         done = self.mpirun(TUTTI, "doctor", "--json", "-", options=["-x", "TUTTI_SECRET=" + "5e5a" * 16])

@@ -28,6 +28,7 @@ struct RankInfo {
   std::string device;       ///< its GPU ("NVIDIA H100 …, 0000:18:00.0"); empty on the host path
   std::string device_uuid;  ///< of that GPU, or of the slice of it (MIG)
   int cores = 0;            ///< processor cores that the process may use
+  double core_quota = 0;    ///< cores' worth of time that its control groups allow; 0: no quota
 };
 
 /// The bound on set-up that `options`, or else the environment, ask for. Throws Error{usage}.

@@ -193,6 +193,17 @@ const std::vector<Fault>& faults() {
            job[rank].machine_cpus = 1;
          }
        }},
+      {"a quota of processor time",
+       Severity::slows,
+       "quota",
+       {"control group /pod of node2 allows 0.5 cores (cpu.max 50000 100000) to ranks 2, 3"},
+       "limits.cpu",
+       [](Job& job) {
+         const CpuQuota pod{500, "/pod", "29:4", "cpu.max 50000 100000"};
+         job[2].card.cpu_quotas = {{1000, "/pod/a", "29:5", "cpu.max 100000 100000"}, pod};
+         job[3].card.cpu_quotas = {{1000, "/pod/b", "29:6", "cpu.max 100000 100000"}, pod};
+         job[0].card.cpu_quotas = {{2000, "/", "29:4", "cpu.max 200000 100000"}};  // enough
+       }},
       {"a setting that must agree",
        Severity::stops,
        "settings",

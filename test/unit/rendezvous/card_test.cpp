@@ -36,6 +36,7 @@ Card sample() {
   card.addresses = {v4("10.0.0.1", 5000), v6("fd00::1", 5001), v4("127.0.0.1", 5002)};
   card.failure = "no port is free";
   card.failure_is_usage = true;
+  card.cpu_quotas = {{500, "/a/b", "29:17", "cpu.max 50000 100000"}, {4000, "/a", "29:4", "x"}};
   return card;
 }
 
@@ -67,6 +68,7 @@ TEST_CASE("the fuzzer's kept card is a card of today") {
   CHECK(card->settings.size() == 2);
   CHECK(card->devices.size() == 2);
   CHECK(card->addresses.size() == 5);
+  CHECK(card->cpu_quotas.size() == 1);
 }
 
 TEST_CASE("a card survives the way") {
@@ -86,6 +88,12 @@ TEST_CASE("a card survives the way") {
   CHECK(arrived->open_files == card.open_files);
   CHECK(arrived->failure == card.failure);
   CHECK(arrived->failure_is_usage);
+  REQUIRE(arrived->cpu_quotas.size() == 2);
+  CHECK(arrived->cpu_quotas[0].millicores == 500);
+  CHECK(arrived->cpu_quotas[0].group == "/a/b");
+  CHECK(arrived->cpu_quotas[0].identity == "29:17");
+  CHECK(arrived->cpu_quotas[0].setting == "cpu.max 50000 100000");
+  CHECK(arrived->cpu_quotas[1].millicores == 4000);
   REQUIRE(arrived->devices.size() == 2);
   CHECK(arrived->devices[0].uuid == "0-1");
   CHECK(arrived->devices[0].is_slice);
@@ -134,6 +142,9 @@ TEST_CASE("counts from a hostile card are not believed") {
   CHECK(!Card::decode(card.encode()));
   card = sample();
   for (int i = 0; i < 100; ++i) card.settings["S" + std::to_string(i)] = "x";
+  CHECK(!Card::decode(card.encode()));
+  card = sample();
+  card.cpu_quotas.resize(100);
   CHECK(!Card::decode(card.encode()));
 }
 

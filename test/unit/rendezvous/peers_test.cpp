@@ -105,6 +105,33 @@ TEST_CASE("ranks share cores where more of them are on the same ones than there 
   CHECK(!shared(0, {on("a", 0, 1), on("b", 0, 1)}));
 }
 
+TEST_CASE("ranks share cores where a control group allows them less than one each") {
+  const auto under = [](const std::string& host, std::vector<CpuQuota> quotas) {
+    auto card = card_on(host);
+    card.cores = 8;
+    card.cpu_quotas = std::move(quotas);
+    return card;
+  };
+  const auto shared = [](int rank, std::vector<Card> cards) {
+    return Peers(rank, std::move(cards), {}).shares_cores();
+  };
+  const auto group = [](std::uint32_t millicores, const std::string& identity) {
+    return CpuQuota{millicores, "/" + identity, identity, ""};
+  };
+  CHECK(!shared(0, {under("a", {}), under("a", {})}));
+  CHECK(!shared(0, {under("a", {group(2000, "x")}), under("a", {group(2000, "x")})}));
+  CHECK(shared(0, {under("a", {group(1999, "x")}), under("a", {group(1999, "x")})}));
+  // Each in a container of its own, with a core; and less than one.
+  CHECK(!shared(0, {under("a", {group(1000, "x")}), under("a", {group(1000, "y")})}));
+  CHECK(shared(0, {under("a", {group(500, "x")}), under("a", {group(500, "y")})}));
+  // The group around both allows less than theirs together.
+  const auto pod = group(1500, "pod");
+  CHECK(shared(0, {under("a", {group(1000, "x"), pod}), under("a", {group(1000, "y"), pod})}));
+  CHECK(!shared(0, {under("a", {group(1000, "x"), pod}), under("a", {})}));
+  // On another host it is another group.
+  CHECK(!shared(0, {under("a", {group(1000, "x")}), under("b", {group(1000, "x")})}));
+}
+
 TEST_CASE("inside a host loopback is tried, between hosts all else") {
   const Peers peers(
       0, {card_on("a"), card_on("a", {slow, loopback}), card_on("b", {slow, loopback})}, {});
