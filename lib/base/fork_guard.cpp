@@ -18,7 +18,8 @@ struct List {
   Generation generation = 0;
 };
 
-// Never destroyed: a fork may come while the process ends.
+// The process's own (docs/decisions/0021-closed-in-forked-children.md). Never destroyed: a fork may
+// come while the process ends.
 List& list() {
   static auto* const one = new List;
   return *one;

@@ -57,6 +57,7 @@ void Acceptor::on_listener_ready(int listener) {
       }
       return;
     }
+    socket.close_on_fork();
     greet(std::move(socket));
   }
 }

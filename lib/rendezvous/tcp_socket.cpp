@@ -16,6 +16,7 @@ constexpr int on = 1;
 Descriptor make_dialing_socket(int family) {
   Descriptor socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
   if (socket) let_others_reuse_port(socket.get());
+  socket.close_on_fork();
   return socket;
 }
 

@@ -5,7 +5,8 @@
 /// Options that all TCP sockets of a job have, whichever end made them.
 namespace tutti::rendezvous {
 
-/// A non-blocking socket for a dial. No socket, and errno, where there can be none.
+/// A non-blocking socket for a dial; forked children do not hold it. No socket, and errno, where
+/// there can be none.
 [[nodiscard]] Descriptor make_dialing_socket(int family);
 
 /// Sets SO_REUSEADDR: a connection that is closed, but not forgotten yet by the kernel (TIME-WAIT),

@@ -38,6 +38,7 @@ int listen_at(const SocketAddress& address, Listener& listener) {
   if (::bind(socket.get(), address.get(), address.length()) != 0) return errno;
   if (::listen(socket.get(), backlog) != 0) return errno;
   listener = {std::move(socket), address};
+  listener.socket.close_on_fork();
   return 0;
 }
 

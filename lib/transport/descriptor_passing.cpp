@@ -55,6 +55,7 @@ Address address_of(const NoteKey& key, int owner) {
 Descriptor make_socket() {
   Descriptor result(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!result) throw system_error("can't make a socket", errno);
+  result.close_on_fork();
   return result;
 }
 
@@ -104,7 +105,9 @@ Descriptor listen_for_notes(const NoteKey& key, int owner) {
 Descriptor accept_notes(const Descriptor& socket, std::chrono::milliseconds limit) {
   pollfd waiting{.fd = socket.get(), .events = POLLIN, .revents = 0};
   if (::poll(&waiting, 1, static_cast<int>(limit.count())) <= 0) return Descriptor();
-  return Descriptor(::accept4(socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  Descriptor connection(::accept4(socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  connection.close_on_fork();
+  return connection;
 }
 
 Descriptor connect_for_notes(const NoteKey& key, int owner) {

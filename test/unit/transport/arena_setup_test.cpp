@@ -6,7 +6,9 @@
 #include <thread>
 
 #include "support/catch.hpp"
+#include "support/forked_child.hpp"
 #include "support/secret.hpp"
+#include "transport/descriptor_passing.hpp"
 #include "tutti/version.hpp"
 
 namespace tutti::transport::test {
@@ -98,6 +100,21 @@ TEST_CASE("a rank that never comes is named, and the others go on without shared
   CHECK(ranks.outcomes[0].trouble.find("rank 2") != std::string::npos);
   CHECK_FALSE(ranks.outcomes[0].arena);
   CHECK_FALSE(ranks.outcomes[1].arena);
+}
+
+TEST_CASE("a forked child holds none of the sockets by which memory comes to be shared") {
+  const NoteKey key{tutti::test::known_secret(79)};
+  auto listening = listen_for_notes(key, 0);
+  const auto follower = connect_for_notes(key, 0);
+  auto accepted = accept_notes(listening, 3s);
+  REQUIRE(accepted);
+  const tutti::test::ForkedChild child;
+  accepted.reset();
+  Note note;
+  CHECK(receive_note(follower, note, Deadline::after(3s), [] { return false; }) ==
+        Received::closed);
+  listening.reset();
+  CHECK_THROWS_AS(connect_for_notes(key, 0), Error);
 }
 
 }  // namespace tutti::transport::test
