@@ -71,6 +71,7 @@ Communicator Communicator::shrink(const Call& call) {
     const auto next = std::make_shared<Job>(*before, std::move(meeting), deadline);
     first.attempts.push_back(next);
     try {
+      next->require_thread(deadline);
       std::set<int> told;
       while (!next->plane->is_linked_within(news_time) && !deadline.expired()) {
         pass_on(*before, true, told, *next);

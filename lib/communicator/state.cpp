@@ -206,8 +206,25 @@ Job::Job(const Job& before, rendezvous::Meeting meeting, Deadline deadline)
     const auto& self = meeting.self;
     arena_setup.emplace(meeting.peers, transport::NoteKey{self.secret, self.epoch}, false);
   }
+  std::unique_ptr<ReservedThread> thread;
+  try {
+    thread = std::make_unique<ReservedThread>(for_control);
+  } catch (const Error& error) {
+    no_thread_because = error.sentence();
+  }
   plane = std::make_unique<control::Plane>(std::move(meeting), environment, log, deadline,
-                                           std::make_unique<ReservedThread>(for_control));
+                                           std::move(thread));
+}
+
+void Job::require_thread(Deadline deadline) {
+  if (no_thread_because.empty()) return;
+  const auto& peers = plane->peers();
+  throw plane->end_without_thread(
+      {.code = ErrorCode::system,
+       .culprits = {peers.rank()},
+       .sentence = fmt::format("{}: {}", peers.describe(peers.rank()), no_thread_because),
+       .origin = peers.rank()},
+      deadline);
 }
 
 void Job::share_memory_anew(Deadline deadline) {

@@ -30,6 +30,8 @@ struct Job {
       std::shared_ptr<DeviceProvider> device_provider);
   /// The job of some of `before`'s ranks, who meet as `meeting` says; connect() follows.
   Job(const Job& before, rendezvous::Meeting meeting, Deadline deadline);
+  /// Throws the agreed failure where this rank can start no control thread: the others hear it.
+  void require_thread(Deadline deadline);
   /// Shares memory with those of this host who were left, once the control plane stands.
   void share_memory_anew(Deadline deadline);
   void take_arena(std::shared_ptr<transport::Arena> shared);
@@ -47,6 +49,7 @@ struct Job {
   std::shared_ptr<DeviceProvider> devices;
   std::vector<RankInfo> ranks;
   std::unique_ptr<control::Plane> plane;
+  std::string no_thread_because;  ///< set where the plane of survivors has no thread
   /// What the ranks of this host share; null where they don't.
   std::shared_ptr<transport::Arena> arena;
   std::unique_ptr<engine::CallChecker> checker;

@@ -31,10 +31,11 @@ Plane::Plane(rendezvous::Meeting meeting, const Environment& environment, Log& l
   all_gone_ = unlinked_.empty();
   if (!record_folder_.empty()) watch_record_signal();
   thread_ = std::move(thread);
-  thread_->run([this, setup] { worker_->run(setup); });
+  if (thread_) thread_->run([this, setup] { worker_->run(setup); });
 }
 
 Plane::~Plane() {
+  if (!thread_) return;
   worker_->post([this] { worker_->say_goodbye(); });
   {
     std::unique_lock lock(mutex_);
@@ -76,6 +77,20 @@ void Plane::wait_until_linked(Deadline deadline) {
       .with_culprits({unlinked_.begin(), unlinked_.end()})
       .speaking(lowest_there == self)
       .at(peers().rank(), peers().card(peers().rank()).host.name);
+}
+
+Error Plane::end_without_thread(const Finding& finding, Deadline deadline) {
+  worker_->post([this, finding, deadline] {
+    worker_->found(finding);
+    worker_->stop_once_decided(deadline);
+  });
+  worker_->run(deadline);
+  {
+    const std::lock_guard lock(mutex_);
+    if (!verdict_) verdict_ = finding;
+    failed_.store(true, std::memory_order_release);
+  }
+  return verdict_error();
 }
 
 bool Plane::is_linked_within(std::chrono::nanoseconds limit) {

@@ -34,7 +34,7 @@ struct DataConnection {
 /// all connections, those for data included, so that a rank which computes still answers.
 class Plane {
  public:
-  /// Makes the control links in `thread`.
+  /// Makes the control links in `thread`; without one, only end_without_thread() is of use.
   Plane(rendezvous::Meeting meeting, const Environment& environment, Log& log, Deadline setup,
         std::unique_ptr<ReservedThread> thread);
   Plane(const Plane&) = delete;
@@ -46,6 +46,9 @@ class Plane {
   /// Returns when all control links stand. Throws Error{timeout} that names whom it waits for, or
   /// the verdict.
   void wait_until_linked(Deadline deadline);
+  /// For a rank that can start no thread: brings `finding` before the others from the caller's own
+  /// thread, and returns the verdict as an error; without one, the finding itself at the deadline.
+  [[nodiscard]] Error end_without_thread(const Finding& finding, Deadline deadline);
   /// The same, but returns false where there is nothing to say after `limit`.
   bool is_linked_within(std::chrono::nanoseconds limit);
 

@@ -97,7 +97,8 @@ Consensus::Outbox Plane::Worker::make_outbox() {
   };
 }
 
-/// A rank that is still in set-up is not silent: what is sent to it is lost, and does not wait for it.
+/// A rank that is still in set-up is not silent: what is sent to it is lost, and does not wait for
+/// it.
 bool Plane::Worker::is_past_setup() const {
   {
     const std::lock_guard lock(plane_.mutex_);
@@ -302,6 +303,15 @@ void Plane::Worker::say_goodbye() {
   router_.send(MessageKind::goodbye, everybody, {});
   consensus_.departed(peers_.rank());
   check_all_gone();
+}
+
+void Plane::Worker::stop_once_decided(Deadline deadline) {
+  if (consensus_.verdict() && !leaving_) say_goodbye();
+  const bool told = leaving_ && std::all_of(links_.begin(), links_.end(), [](const auto& link) {
+                      return link.second->flushed();
+                    });
+  if (told || deadline.expired()) return reactor_.stop();
+  reactor_.after(std::chrono::milliseconds(1), [this, deadline] { stop_once_decided(deadline); });
 }
 
 void Plane::Worker::on_goodbye(int origin) {

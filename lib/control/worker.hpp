@@ -37,6 +37,8 @@ class Plane::Worker {
   void ask_activities(std::uint32_t communicator);
   void dial_data(int peer, Deadline deadline);
   void say_goodbye();
+  /// Ends run() when there is a verdict and the others have been told, or at the deadline.
+  void stop_once_decided(Deadline deadline);
   [[nodiscard]] std::vector<rendezvous::Listener> take_listeners() {
     return acceptor_.take_listeners();
   }

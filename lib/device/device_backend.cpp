@@ -41,7 +41,8 @@ DeviceBackend::DeviceBackend(Parts parts)
               .stuck =
                   [this, tell = std::move(parts.stuck)] {
                     if (tell) tell(verdict());
-                  }}) {
+                  }},
+             session_->take_watch_thread()) {
   // The pool keeps the context as long as there are events.
   events_ = std::make_shared<EventPool>(session_->shared_context());
 }

@@ -8,6 +8,7 @@
 #include "device/inventory.hpp"
 #include "device/limited_call.hpp"
 #include "device/nccl_numbers.hpp"
+#include "device/watch.hpp"
 
 namespace tutti::device {
 namespace {
@@ -58,10 +59,20 @@ Session::Session(Parts parts, SetupTalk& talk, const Broadcast& broadcast)
     : parts_(std::move(parts)), faults_(parts_.plane, parts_.context->cuda()) {
   const auto start = Clock::now();
   nccl().get_version(&version_);
+  reserve_watch_thread();
   const IdMaker maker{
       .context = parts_.context, .nccl = parts_.nccl, .plane = parts_.plane, .group = parts_.group};
   join(share_unique_id(maker, talk, broadcast), talk);
   setup_milliseconds_ = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+/// Here and not where it is needed, so that the other ranks hear of its lack by join().
+void Session::reserve_watch_thread() {
+  try {
+    watch_thread_ = std::make_unique<ReservedThread>(Watch::purpose);
+  } catch (const Error& error) {
+    no_thread_because_ = error.sentence();
+  }
 }
 
 void Session::join(const NcclUniqueId& id, SetupTalk& talk) {
@@ -70,11 +81,13 @@ void Session::join(const NcclUniqueId& id, SetupTalk& talk) {
   const auto given_up = std::make_shared<std::atomic<bool>>(false);
   std::unique_ptr<LimitedCall<Joined>> call;
   std::optional<Joined> joined;
+  if (!no_thread_because_.empty()) joined = Joined{.failure = no_thread_because_};
   try {
-    call = std::make_unique<LimitedCall<Joined>>(
-        [context = parts_.context, nccl = parts_.nccl, id, group = parts_.group, given_up] {
-          return init(*context, nccl->calls, id, group, *given_up);
-        });
+    if (!joined)
+      call = std::make_unique<LimitedCall<Joined>>(
+          [context = parts_.context, nccl = parts_.nccl, id, group = parts_.group, given_up] {
+            return init(*context, nccl->calls, id, group, *given_up);
+          });
   } catch (const Error& error) {
     joined = Joined{.failure = error.sentence()};  // the others wait for what this rank says
   }

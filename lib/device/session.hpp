@@ -5,6 +5,7 @@
 #include <mutex>
 #include <string>
 
+#include "base/quiet_thread.hpp"
 #include "communicator/backend.hpp"
 #include "control/group.hpp"
 #include "control/plane.hpp"
@@ -26,8 +27,8 @@ class Session {
   };
 
   /// Collective over the group; `broadcast` carries NCCL's unique id. Throws AgreedFailure where
-  /// rank 0 can't make the id, where NCCL's set-up fails on some rank, or where it is not done at
-  /// the talk's deadline: NCCL is then never touched again.
+  /// rank 0 can't make the id, where NCCL's set-up fails or a thread for it is missing on some
+  /// rank, or where it is not done at the talk's deadline: NCCL is then never touched again.
   Session(Parts parts, SetupTalk& talk, const Broadcast& broadcast);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -46,6 +47,11 @@ class Session {
   [[nodiscard]] int version() const { return version_; }
   [[nodiscard]] double setup_milliseconds() const { return setup_milliseconds_; }
 
+  /// Once: a thread for the Watch over this session's calls.
+  [[nodiscard]] std::unique_ptr<ReservedThread> take_watch_thread() {
+    return std::move(watch_thread_);
+  }
+
   /// Ends NCCL's work after a failure, within a limit; past it NCCL is left alone. From any thread.
   /// Afterwards the session is of no use.
   void abort() noexcept;
@@ -55,6 +61,7 @@ class Session {
   [[noreturn]] void fail(NcclResult result, const std::string& doing) const;
 
  private:
+  void reserve_watch_thread();
   void join(const NcclUniqueId& id, SetupTalk& talk);
   void end(bool in_order, std::chrono::nanoseconds limit);
 
@@ -64,6 +71,8 @@ class Session {
   // Written under the mutex; a call that is blocked in NCCL has read it when the watch ends it.
   std::atomic<NcclComm> comm_{nullptr};
   DeviceAddress token_ = 0;
+  std::unique_ptr<ReservedThread> watch_thread_;
+  std::string no_thread_because_;
   int version_ = 0;
   double setup_milliseconds_ = 0;
 };

@@ -1,6 +1,6 @@
 #include "device/watch.hpp"
 
-#include "base/quiet_thread.hpp"
+#include <utility>
 
 namespace tutti::device {
 namespace {
@@ -9,8 +9,9 @@ constexpr std::chrono::milliseconds poll_time{1};
 
 }  // namespace
 
-Watch::Watch(Actions actions, Times times) : actions_(std::move(actions)), times_(times) {
-  thread_ = start_quiet_thread("to watch NCCL", [this] { run(); });
+Watch::Watch(Actions actions, Times times, std::unique_ptr<ReservedThread> thread)
+    : actions_(std::move(actions)), times_(times), thread_(std::move(thread)) {
+  thread_->run([this] { run(); });
 }
 
 Watch::~Watch() {
@@ -19,7 +20,7 @@ Watch::~Watch() {
     stop_ = true;
     changed_.notify_all();
   }
-  thread_.join();
+  thread_.reset();
 }
 
 void Watch::wake() noexcept {

@@ -5,8 +5,10 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
-#include <thread>
+
+#include "base/quiet_thread.hpp"
 
 namespace tutti::device {
 
@@ -30,8 +32,12 @@ class Watch {
     std::chrono::milliseconds return_limit{2000};  ///< for a blocked call to return after abort()
   };
 
-  explicit Watch(Actions actions) : Watch(std::move(actions), Times{}) {}
-  Watch(Actions actions, Times times);
+  /// What its thread is for.
+  static constexpr const char* purpose = "to watch NCCL";
+
+  Watch(Actions actions, std::unique_ptr<ReservedThread> thread)
+      : Watch(std::move(actions), Times{}, std::move(thread)) {}
+  Watch(Actions actions, Times times, std::unique_ptr<ReservedThread> thread);
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
   ~Watch();
@@ -86,7 +92,7 @@ class Watch {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stop_ = false;
-  std::thread thread_;
+  std::unique_ptr<ReservedThread> thread_;
 };
 
 }  // namespace tutti::device

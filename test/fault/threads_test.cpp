@@ -1,50 +1,34 @@
 // Ranks of which one can start no thread.
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-
-#include <array>
-#include <cerrno>
-#include <cstddef>
+#include <csignal>
+#include <optional>
+#include <string>
 
 #include "support/catch.hpp"
 #include "support/fork_ranks.hpp"
+#include "support/refused_threads.hpp"
 
 namespace tutti::test {
 namespace {
 
-/// From now on this process starts no thread, as at a limit on processes; false where the system
-/// does not let a process do that to itself.
-bool refuse_threads() {
-  std::array filter{
-      sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 1, 0),
-      sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 0, 1),
-      sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAGAIN),
-      sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  const sock_fprog program{static_cast<unsigned short>(filter.size()), filter.data()};
-  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+template <class Action>
+std::optional<Error> failure_of(Action action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error;
+  }
+  return std::nullopt;
 }
 
-bool can_refuse_threads() {
-  const auto reports = run_ranks(
-      1, [](Rank&) -> std::string { return refuse_threads() ? "refused" : "not refused"; });
-  if (reports[0].text == "refused") return true;
-  WARN("this system does not let a process refuse system calls to itself: not tested");
-  return false;
-}
-
-void check_failures(const std::vector<Report>& reports, const std::string& purpose) {
+/// `rank` could start no thread, and every report says so.
+void check_failures(const std::vector<Report>& reports, int rank, const std::string& purpose) {
   INFO(describe(reports));
   int speaking = 0;
   for (const auto& report : reports) {
     REQUIRE(report.failure);
     CHECK(report.failure->code == ErrorCode::system);
-    CHECK(report.failure->culprits == std::vector{1});
-    CHECK(report.failure->sentence.find("rank 1 (") == 0);
+    CHECK(report.failure->culprits == std::vector{rank});
+    CHECK(report.failure->sentence.find("rank " + std::to_string(rank) + " (") == 0);
     CHECK(report.failure->sentence.find("can't start a thread " + purpose +
                                         ": Resource temporarily unavailable (errno 11): ") !=
           std::string::npos);
@@ -63,7 +47,7 @@ TEST_CASE("a rank that can start no thread ends the set-up of all, and all name 
     rank.communicator({.timeout = 20s});
     return "set up";
   });
-  check_failures(reports, "for the control links");
+  check_failures(reports, 1, "for the control links");
 }
 
 TEST_CASE("a rank that can start no thread for a started call ends the job, the same on all") {
@@ -73,18 +57,39 @@ TEST_CASE("a rank that can start no thread for a started call ends the job, the 
     std::vector<int> data(1000, 1);
     communicator.all_reduce(in_place, std::span(data), sum);
     if (rank.rank() == 1) refuse_threads();
-    std::string first;
-    try {
-      communicator.all_reduce_async(in_place, std::span(data), sum).wait();
-    } catch (const Error& error) {
-      first = error.sentence();
-    }
-    expect(!first.empty(), "the started call went well");
+    const auto first =
+        failure_of([&] { communicator.all_reduce_async(in_place, std::span(data), sum).wait(); });
+    expect(first.has_value(), "the started call went well");
     // Calls that block, too.
     communicator.barrier();
     return "went on";
   });
-  check_failures(reports, "that moves calls while the program computes");
+  check_failures(reports, 1, "that moves calls while the program computes");
+}
+
+TEST_CASE("a rank that can start no thread after a loss ends shrink() on all, and all name it") {
+  if (!can_refuse_threads()) return;
+  // The lowest rank leads the agreement, and the highest dials nobody.
+  for (const int without : {0, 1, 2}) {
+    CAPTURE(without);
+    auto reports = run_ranks(4, [without](Rank& rank) -> std::string {
+      auto& communicator = rank.communicator({.timeout = 20s});
+      communicator.barrier();
+      if (rank.rank() == 3) ::raise(SIGKILL);
+      const auto loss = failure_of([&] { communicator.barrier(); });
+      expect(loss && loss->code() == ErrorCode::peer_lost, "rank 3 is not lost");
+      if (rank.rank() == without) refuse_threads();
+      const auto first = failure_of([&] { communicator.shrink(); });
+      expect(first.has_value(), "there is a communicator of the survivors");
+      const auto second = failure_of([&] { communicator.shrink(); });
+      expect(second && second->sentence().find(first->sentence()) != std::string::npos,
+             "shrink() ended in two ways");
+      throw Error(*first);
+    });
+    REQUIRE(reports.size() == 4);
+    reports.pop_back();
+    check_failures(reports, without, "for the control links");
+  }
 }
 
 TEST_CASE("calls that block need no thread after set-up, and neither does the end") {

@@ -9,6 +9,7 @@
 #include "fake_ranks.hpp"
 #include "gpu/cases.hpp"
 #include "support/catch.hpp"
+#include "support/refused_threads.hpp"
 
 namespace tutti::device::test {
 namespace {
@@ -174,6 +175,42 @@ TEST_CASE("a rank whose NCCL fails, or whose context can't be made, is named by 
   REQUIRE(trouble(reports) == "");
   CHECK(contains(reports[0].text, "rank 2"));
   CHECK(contains(reports[0].text, "out of memory (2)"));
+}
+
+TEST_CASE("a rank that can start no thread for NCCL is named by all, or all stage") {
+  if (!tutti::test::can_refuse_threads()) return;
+  // 2 the cards, by when the control thread is there; 4 the id, right before NCCL's own set-up.
+  for (const auto& [number, purpose] : {std::tuple(2, "to watch NCCL"), {4, "to call NCCL"}}) {
+    CAPTURE(purpose);
+    const auto without_thread = [number = number](Rank& rank) {
+      rank.bootstrap().after = [&rank, number](int over) {
+        if (rank.rank() == 1 && over == number) tutti::test::refuse_threads();
+      };
+    };
+    const auto words = std::string("can't start a thread ") + purpose;
+    const auto failed = run_on_devices(3, {}, [&](Rank& rank) -> std::string {
+      without_thread(rank);
+      rank.communicator(quiet(BackendChoice::device));
+      return "nothing was thrown";
+    });
+    require_same_failure(failed, ErrorCode::system, words);
+    CHECK(failed[2].failure->culprits == std::vector{1});
+
+    const auto reports = run_on_devices(3, {}, [&](Rank& rank) -> std::string {
+      without_thread(rank);
+      auto& communicator = rank.communicator(quiet(BackendChoice::automatic));
+      // The made-up driver's streams are threads, so nothing is queued here.
+      use_host(communicator);
+      communicator.finalize();
+      return communicator.device_path_reason();
+    });
+    REQUIRE(trouble(reports) == "");
+    for (const auto& report : reports) {
+      CHECK(contains(report.text, "rank 1 ("));
+      CHECK(contains(report.text, words));
+      CHECK(contains(report.text, "staged"));
+    }
+  }
 }
 
 TEST_CASE("set-up that never ends on a rank: an error after the deadline, or the other path") {

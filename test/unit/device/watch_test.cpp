@@ -41,7 +41,7 @@ bool soon(const std::atomic<bool>& flag) {
 
 TEST_CASE("calls that return in time are let through") {
   Record record;
-  Watch watch(record.actions(), fast);
+  Watch watch(record.actions(), fast, std::make_unique<ReservedThread>(Watch::purpose));
   for (int i = 0; i < 200; ++i) {
     const Watch::Inside inside(watch, 50ms);
     CHECK(inside.open());
@@ -53,7 +53,7 @@ TEST_CASE("calls that return in time are let through") {
 
 TEST_CASE("a call that stays inside for its whole time is late, and NCCL's work is ended") {
   Record record;
-  Watch watch(record.actions(), fast);
+  Watch watch(record.actions(), fast, std::make_unique<ReservedThread>(Watch::purpose));
   const auto start = std::chrono::steady_clock::now();
   {
     const Watch::Inside inside(watch, 100ms);
@@ -67,7 +67,7 @@ TEST_CASE("a call that stays inside for its whole time is late, and NCCL's work 
 
 TEST_CASE("at a verdict a blocked call is ended at once, and told of where it does not return") {
   Record record;
-  Watch watch(record.actions(), fast);
+  Watch watch(record.actions(), fast, std::make_unique<ReservedThread>(Watch::purpose));
   const Watch::Inside inside(watch, 60s);
   std::this_thread::sleep_for(30ms);
   CHECK(!record.aborted);
@@ -78,7 +78,7 @@ TEST_CASE("at a verdict a blocked call is ended at once, and told of where it do
 
 TEST_CASE("work that is queued is ended at a verdict, though no call is inside") {
   Record record;
-  Watch watch(record.actions(), fast);
+  Watch watch(record.actions(), fast, std::make_unique<ReservedThread>(Watch::purpose));
   { const Watch::Inside inside(watch, 60s); }
   std::this_thread::sleep_for(30ms);
   record.verdict = true;
@@ -94,7 +94,7 @@ TEST_CASE("at rest nothing is looked at, and the next call wakes it") {
     ++looks;
     return record.verdict.load();
   };
-  Watch watch(std::move(actions), fast);
+  Watch watch(std::move(actions), fast, std::make_unique<ReservedThread>(Watch::purpose));
   { const Watch::Inside inside(watch, 60s); }
   watch.rest();
   std::this_thread::sleep_for(100ms);
