@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <set>
 #include <thread>
 
@@ -77,6 +78,79 @@ TEST_CASE("after a loss the survivors are ranks of a communicator that works") {
       job.await_marks_of_all(1);
       job.signal(victim, SIGKILL);
       check_well(job.finish(), {victim});
+    }
+  }
+}
+
+TEST_CASE("a rank that was stopped when another died goes on with the others") {
+  for (const bool shared_memory : {false, true}) {
+    for (const int stopped : {0, 1, 2}) {
+      CAPTURE(shared_memory, stopped);
+      ::setenv("TUTTI_SHARED_MEMORY", shared_memory ? "1" : "0", 1);
+      Job job(4, [](Rank& rank) -> std::string {
+        auto& communicator = rank.communicator({.timeout = 20s});
+        rank.mark();
+        lose_a_rank(communicator);
+        rank.mark();
+        auto rest = communicator.shrink();
+        expect(rest.size() == 3, fmt::format("{} ranks are left", rest.size()));
+        expect(sum_of_origins(rest, rank.rank()) == 0b0111, "other survivors than 0, 1, 2");
+        rest.finalize();
+        return "done";
+      });
+      ::unsetenv("TUTTI_SHARED_MEMORY");
+      job.await_marks_of_all(1);
+      // Amid the calls, so that all are past set-up.
+      std::this_thread::sleep_for(50ms);
+      job.signal(stopped, SIGSTOP);
+      job.signal(3, SIGKILL);
+      // The others are on their way into shrink(), and wait for it there.
+      for (int rank = 0; rank < 3; ++rank) {
+        if (rank != stopped) job.await_marks(rank, 2);
+      }
+      job.signal(stopped, SIGCONT);
+      check_well(job.finish(), {3});
+    }
+  }
+}
+
+TEST_CASE("a rank that is stopped for longer than shrink() may take goes nowhere alone") {
+  for (const int stopped : {0, 2}) {
+    CAPTURE(stopped);
+    Job job(4, [stopped](Rank& rank) -> std::string {
+      auto& communicator = rank.communicator({.timeout = 20s});
+      rank.mark();
+      lose_a_rank(communicator);
+      rank.mark();
+      try {
+        communicator.shrink({.timeout = 1s});
+      } catch (const Error& error) {
+        rank.mark();
+        // They live on, and the one that comes back may talk to them.
+        if (rank.rank() != stopped) rank.wait_for_go();
+        throw;
+      }
+      return "went on";
+    });
+    job.await_marks_of_all(1);
+    std::this_thread::sleep_for(50ms);
+    job.signal(stopped, SIGSTOP);
+    job.signal(3, SIGKILL);
+    for (int rank = 0; rank < 3; ++rank) {
+      if (rank != stopped) job.await_marks(rank, 3);
+    }
+    job.signal(stopped, SIGCONT);
+    job.await_marks(stopped, 3);
+    job.tell_go();
+    const auto reports = job.finish();
+    INFO(describe(reports));
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+      CAPTURE(rank);
+      REQUIRE(reports[rank].failure);
+      CHECK(reports[rank].failure->code == ErrorCode::timeout);
+      if (static_cast<int>(rank) != stopped) {
+        CHECK(reports[rank].failure->culprits == std::vector{stopped});
+      }
     }
   }
 }
