@@ -5,10 +5,32 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <ctime>
+#include <span>
 
 #include "base/system_error.hpp"
 
 namespace tutti {
+namespace {
+
+/// Pauses of less than a millisecond count while a job starts. Kernels before 5.11 only wait for
+/// whole ones, and some containers refuse the newer call.
+int wait_for_events(int epoll, std::span<epoll_event> events, Reactor::Clock::duration wait) {
+  const auto room = static_cast<int>(events.size());
+#if __GLIBC_PREREQ(2, 35)
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(wait);
+  const timespec limit{
+      .tv_sec = static_cast<time_t>(seconds.count()),
+      .tv_nsec = static_cast<long>(std::chrono::nanoseconds(wait - seconds).count())};
+  const int count = ::epoll_pwait2(epoll, events.data(), room, &limit, nullptr);
+  if (count >= 0 || (errno != ENOSYS && errno != EPERM)) return count;
+#endif
+  // Rounded up: waking a little early would only spin until the timer is due.
+  const auto limit_ms = std::chrono::ceil<std::chrono::milliseconds>(wait).count();
+  return ::epoll_wait(epoll, events.data(), room, static_cast<int>(limit_ms));
+}
+
+}  // namespace
 
 Reactor::Reactor() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
   if (!epoll_) throw system_error("can't make an epoll instance", errno);
@@ -68,18 +90,15 @@ void Reactor::run() {
   }
 }
 
-int Reactor::wait_ms(Clock::duration limit) const {
+Reactor::Clock::duration Reactor::wait_time(Clock::duration limit) const {
   auto wait = limit;
   if (!timers_.empty()) wait = std::min(wait, timers_.begin()->first.first - Clock::now());
-  wait = std::clamp<Clock::duration>(wait, Clock::duration::zero(), std::chrono::hours(1));
-  // Rounded up: waking a little early would only spin until the timer is due.
-  return static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(wait).count());
+  return std::clamp<Clock::duration>(wait, Clock::duration::zero(), std::chrono::hours(1));
 }
 
 bool Reactor::run_once(Clock::duration limit) {
   std::array<epoll_event, 64> events;
-  const int count =
-      ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), wait_ms(limit));
+  const int count = wait_for_events(epoll_.get(), events, wait_time(limit));
   if (count < 0 && errno != EINTR) throw system_error("waiting for events failed", errno);
   for (int i = 0; i < count && !stopped_; ++i) {
     const auto& event = events[static_cast<std::size_t>(i)];

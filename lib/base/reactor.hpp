@@ -43,7 +43,7 @@ class Reactor {
   bool run_once(Clock::duration limit);
 
  private:
-  [[nodiscard]] int wait_ms(Clock::duration limit) const;
+  [[nodiscard]] Clock::duration wait_time(Clock::duration limit) const;
   void run_due_timers();
   void run_posted();
 

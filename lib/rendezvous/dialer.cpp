@@ -21,9 +21,9 @@ constexpr std::chrono::milliseconds first_patience{500};
 constexpr std::chrono::milliseconds least_patience{50};
 constexpr std::chrono::milliseconds first_round{2000};
 constexpr int most_doublings = 4;
-// Ranks that start together find nobody listening for some milliseconds: the first pauses are
+// Ranks that start together find nobody listening for a moment: the first pauses are
 // short, and the rounds between them don't count.
-constexpr std::chrono::milliseconds first_pause{1};
+constexpr std::chrono::microseconds first_pause{250};
 constexpr std::chrono::milliseconds short_pause{16};
 constexpr std::chrono::milliseconds max_pause{320};
 
@@ -234,7 +234,7 @@ void Dialer::fail_attempt(DialList::iterator dial, std::string reason) {
   if (dial->candidate != 0) return attempt(dial);
   // All candidates have failed: a pause that grows, so that a refusing host is not hammered.
   if (dial->pause > short_pause) ++dial->round;
-  dial->pause = std::clamp(2 * dial->pause, first_pause, max_pause);
+  dial->pause = std::clamp<std::chrono::microseconds>(2 * dial->pause, first_pause, max_pause);
   dial->timer =
       reactor_.after(std::min<Reactor::Clock::duration>(dial->pause, dial->deadline.remaining()),
                      [this, dial] { attempt(dial); });

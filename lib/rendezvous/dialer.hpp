@@ -44,7 +44,7 @@ class Dialer {
     OnDone on_done;
     std::size_t candidate = 0;
     int round = 0;
-    std::chrono::milliseconds pause{0};  ///< the latest between two rounds
+    std::chrono::microseconds pause{0};  ///< the latest between two rounds
     std::vector<std::string> failures;   ///< the latest of each candidate
     State state = State::idle;
     Descriptor socket;

@@ -1,6 +1,8 @@
 #include "rendezvous/handshake.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <string_view>
 
 #include "base/bytes.hpp"
@@ -20,12 +22,17 @@ constexpr std::size_t mac_bytes = bootstrap::hash_bytes;
 struct LinkKeys {
   LinkKeys(const Membership& self, int peer);
   [[nodiscard]] std::span<const std::byte> initiator() const {
-    return memory.bytes().first(key_bytes);
+    return std::span(memory).first(key_bytes);
   }
   [[nodiscard]] std::span<const std::byte> responder() const {
-    return memory.bytes().last(key_bytes);
+    return std::span(memory).last(key_bytes);
   }
-  SecretMemory memory{2 * key_bytes};
+  LinkKeys(const LinkKeys&) = delete;
+  LinkKeys& operator=(const LinkKeys&) = delete;
+  ~LinkKeys() { ::explicit_bzero(memory.data(), memory.size()); }
+  // On the stack, as what is made of them: they last for microseconds, and a page of locked memory
+  // for each would be a tenth of a small job's set-up.
+  std::array<std::byte, 2 * key_bytes> memory{};
 };
 
 /// The same at both ends.
@@ -43,7 +50,7 @@ void derive(const Membership& self, const Bytes& info, std::span<std::byte> out)
 }
 
 LinkKeys::LinkKeys(const Membership& self, int peer) {
-  derive(self, info_of("tutti link", self, peer).bytes(), memory.bytes());
+  derive(self, info_of("tutti link", self, peer).bytes(), memory);
 }
 
 Mac initiator_mac(const LinkKeys& keys, const Hello& hello, const Proof& proof) {

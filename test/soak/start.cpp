@@ -10,6 +10,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstdio>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -31,6 +32,7 @@ using namespace std::chrono_literals;
 struct Cost {
   double setup_ms = 0;  ///< from "go" to a communicator
   double store_ms = 0;  ///< of that, until all ranks had met
+  double cpu_ms = 0;    ///< processor time in set-up, which a busy machine changes little
   double messages = 0;  ///< sent and received by the store, in all of set-up
   double sockets = 0;   ///< once the communicator is there
   double sockets_after_calls = 0;
@@ -38,14 +40,9 @@ struct Cost {
   double resident_mib = 0;
   double own_mib = 0;  ///< of that, what no other process maps
 };
-constexpr std::array fields{&Cost::setup_ms,
-                            &Cost::store_ms,
-                            &Cost::messages,
-                            &Cost::sockets,
-                            &Cost::sockets_after_calls,
-                            &Cost::files,
-                            &Cost::resident_mib,
-                            &Cost::own_mib};
+constexpr std::array fields{&Cost::setup_ms, &Cost::store_ms,     &Cost::cpu_ms,
+                            &Cost::messages, &Cost::sockets,      &Cost::sockets_after_calls,
+                            &Cost::files,    &Cost::resident_mib, &Cost::own_mib};
 
 struct OpenFiles {
   int all = 0;
@@ -62,6 +59,12 @@ OpenFiles open_files() {
     if (name.starts_with("socket:")) ++result.sockets;
   }
   return result;
+}
+
+double processor_ms() {
+  timespec time{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return 1e3 * static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_nsec);
 }
 
 void read_memory(Cost& cost) {
@@ -85,12 +88,14 @@ std::string start(Rank& rank, int port) {
 
   Cost cost;
   const auto begin = Clock::now();
+  const double cpu_before = processor_ms();
   const auto since_begin = [begin] { return 1e3 * test::seconds(Clock::now() - begin); };
   Log log(LogLevel::warning, nullptr);
   auto store = store::open(map, {}, launch::choose_init(map, {}), false, log, Deadline::after(60s));
   cost.store_ms = since_begin();
   auto communicator = Communicator::create(*store, {.timeout = 60s});
   cost.setup_ms = since_begin();
+  cost.cpu_ms = processor_ms() - cpu_before;
   cost.messages = static_cast<double>(store->messages());
   store.reset();
   cost.sockets = open_files().sockets;
@@ -193,9 +198,9 @@ int start(const std::vector<int>& sizes, int runs, bool over_tcp) {
   if (over_tcp) ::setenv("TUTTI_SHARED_MEMORY", "0", 1);
   fmt::print("start without MPI, {}, {} runs: medians of each run's largest rank\n",
              over_tcp ? "TUTTI_SHARED_MEMORY=0" : "ranks of one host", runs);
-  fmt::print("{:>5}  {:>9} {:>7}  {:>8}  {:>18}  {:>19}  {:>18}  {:>5}  {:>13}\n", "ranks",
-             "set-up ms", "worst", "store ms", "messages at rank 0", "at every other rank",
-             "sockets, and later", "files", "own MiB, RSS");
+  fmt::print("{:>5}  {:>9} {:>7}  {:>8}  {:>6}  {:>18}  {:>19}  {:>18}  {:>5}  {:>13}\n", "ranks",
+             "set-up ms", "worst", "store ms", "CPU ms", "messages at rank 0",
+             "at every other rank", "sockets, and later", "files", "own MiB, RSS");
   int wrong = 0;
   for (const int size : sizes) {
     std::vector<Run> all;
@@ -216,8 +221,9 @@ int start(const std::vector<int>& sizes, int runs, bool over_tcp) {
     };
     const auto times = of([](const Run& run) { return run.largest.setup_ms; });
     fmt::print(
-        "{:>5}  {:>9.1f} {:>7.1f}  {:>8.1f}  {:>18}  {:>19}  {:>18}  {:>5}  {:>13}\n", size,
-        median(times), *std::max_element(times.begin(), times.end()), largest(&Cost::store_ms),
+        "{:>5}  {:>9.1f} {:>7.1f}  {:>8.1f}  {:>6.2f}  {:>18}  {:>19}  {:>18}  {:>5}  {:>13}\n",
+        size, median(times), *std::max_element(times.begin(), times.end()),
+        largest(&Cost::store_ms), largest(&Cost::cpu_ms),
         median(of([](const Run& run) { return run.root_messages; })), largest(&Cost::messages),
         fmt::format("{}, {}", largest(&Cost::sockets), largest(&Cost::sockets_after_calls)),
         largest(&Cost::files),
