@@ -132,6 +132,26 @@ TEST_CASE(
   CHECK(trouble(reports) == "");
 }
 
+TEST_CASE("what a program writes to closed standard descriptors goes to no other rank") {
+  ::setenv("TUTTI_SHARED_MEMORY", "0", 1);
+  const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
+    for (int fd = 0; fd < 3; ++fd) ::close(fd);
+    auto& communicator = rank.communicator({.timeout = 10s});
+    const std::string text = "a line of a program's log\n";
+    for (int i = 0; i < 5; ++i) {
+      // The first round makes links.
+      all_reduce_once(communicator, 100'000);
+      for (int fd = 0; fd < 3; ++fd) {
+        expect(::write(fd, text.data(), text.size()) < 0, "THE TEXT WENT SOMEWHERE");
+      }
+    }
+    communicator.finalize();
+    return "done";
+  });
+  ::unsetenv("TUTTI_SHARED_MEMORY");
+  CHECK(trouble(reports) == "");
+}
+
 TEST_CASE("memory that a rank has allocated outlives a forked child that lets go of it") {
   const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 10s});
