@@ -19,7 +19,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from support import tap  # noqa: E402
 from support.cluster import SCRIPT as CLUSTER  # noqa: E402
-from support.cluster import Cluster, eventually, processes_in, why_not  # noqa: E402
+from support.cluster import OWN_KERNEL, Cluster, eventually, processes_in, why_not  # noqa: E402
 
 KEEPALIVE = 3  # seconds
 LATEST = KEEPALIVE + 1.0
@@ -36,11 +36,6 @@ status=$?
 echo "$status $(date +%s.%N)" >"$rank.part" && mv "$rank.part" "$rank.end"
 sleep 100
 """
-
-# As on real hosts: a boot of its own each, so that no kernel tells of processes elsewhere.
-OWN_KERNEL = ["unshare", "--mount", "sh", "-c", """
-file=$(mktemp); echo "boot-of-$(hostname)" >"$file"; mount --bind "$file" /proc/sys/kernel/random/boot_id; rm "$file"; exec "$@"
-""", "sh"]
 
 
 @unittest.skipIf(why_not(), why_not())

@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 from pathlib import Path
 
@@ -37,18 +36,16 @@ class OnTwoHosts(unittest.TestCase):
     def ip(self, host, *words):
         self.cluster.exec(host, "ip", *words, check=True)
 
-    def run_tutti(self, *words, settings=(), options=(), timeout=40):
+    def run_tutti(self, *words, settings=(), options=(), timeout=120):
         forwarded = [word for setting in settings for word in ("-x", setting)]
         return self.cluster.run("--mca", "oob_tcp_if_include", self.mpi_network, "--mca", "btl_tcp_if_include", self.mpi_network, *options, *forwarded,
                                 "-np", "4", "tutti", *(words or ("fan-out", "--size", "1MiB")), timeout=timeout)
 
     def works(self, **options):
-        begin = time.monotonic()
         done = self.run_tutti(**options)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(done.stdout.count(", verified"), 3, done.stdout)
         self.assertNotIn("[tutti", done.stderr)
-        self.assertLess(time.monotonic() - begin, 20, "5 s for tutti, the rest for mpirun on a machine that is busy")
 
     def fails(self, status, *sentences, **options):
         done = self.run_tutti(**options)
@@ -190,11 +187,10 @@ class SeveralNetworks(OnTwoHosts):
     def test_one_host_with_twenty_interfaces(self):
         for number in range(20):
             self.add_interface("node1", f"net{number}", f"192.168.{100 + number}.1/24")
-        done = self.run_tutti("info", "--verbose", options=["-H", "node1:4"])
+        done = self.run_tutti("info", options=["-H", "node1:4"])
         self.assertEqual(done.returncode, 0, done.stderr)
+        # None of the twenty is dialed: all go by loopback.
         self.assertEqual(len(re.findall(r"  127\.0\.0\.1:\d+  ", done.stdout)), 4, done.stdout)
-        cards, links = map(float, re.search(r"cards ([\d.]+) ms,.* control links ([\d.]+) ms", done.stdout).groups())
-        self.assertLess(cards + links, 2000)
 
 
 @unittest.skipUnless(shutil.which("nft", path="/usr/sbin:/sbin:/usr/bin"), "needs nft (apt install nftables)")
@@ -261,9 +257,9 @@ class Doctor(OnTwoHosts):
     def test_a_firewall_is_told_of_before_anything_hangs(self):
         for host in ("node1", "node2"):
             self.cluster.exec(host, "nft", Firewall.RULES.format(ports="41000-41115"), check=True)
-        begin = time.monotonic()
-        report = self.doctor(options=Firewall.MPI_DOOR, status=3)
-        self.assertLess(time.monotonic() - begin, 15)
+        # Set-up would wait for its deadline: it is not tried.
+        report = self.doctor(options=Firewall.MPI_DOOR, settings=["TUTTI_TIMEOUT=600s"], status=3)
+        self.assertNotIn("set-up", {finding["check"] for finding in report["findings"]})
         told = [finding for finding in report["findings"] if finding["check"] == "reachability"]
         self.assertEqual(sorted(finding["sentence"].split(" (")[0] for finding in told),
                          ["node1 can't connect to node2", "node2 can't connect to node1"])

@@ -7,14 +7,14 @@ import json
 import re
 import subprocess
 import sys
-import time
+import tempfile
 import unittest
 from pathlib import Path
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from support import tap  # noqa: E402
-from support.cluster import Cluster, why_not  # noqa: E402
+from support.cluster import OWN_KERNEL, Cluster, why_not  # noqa: E402
 
 MIB = 1 << 20
 LINE = re.compile(r"^\[rank (\d+)/(\d+) \| local (\d+) \| (\S+) \| cpu\] (.*)$")
@@ -129,15 +129,20 @@ class Placement(OnCluster):
         for row in rows:
             self.assertRegex(row[8], rf"^10\.77\.0\.{row[2][-1]}:\d+$")
 
-    def test_a_rank_killed_on_another_host_is_named(self):
-        words = ["all-reduce", "--repeat", "1000000", "--size", "4KiB"]
-        script = f'if [ "$OMPI_COMM_WORLD_RANK" = 4 ]; then timeout -s KILL 1.5 tutti {" ".join(words)}; sleep 2; ' \
-                 f'else exec tutti {" ".join(words)}; fi'
-        begin = time.monotonic()
-        result = self.cluster.run("-np", "6", "sh", "-c", script, timeout=40)
-        self.assertLess(time.monotonic() - begin, 15)
-        self.assertEqual(result.returncode, 1, result.stderr)
-        self.assertEqual(result.stderr.count("a rank is lost: rank 4 (node3,"), 1, result.stderr)
+    def test_a_rank_killed_on_another_host_is_named_by_its_closed_links(self):
+        """Rank 4 is alone on a host of its own kernel: nothing but its links can tell."""
+        # Killed by pid once rank 0 is set up and has said its path; then mpirun ends this shell.
+        script = 'said=$1/said; shift; case $OMPI_COMM_WORLD_RANK in ' \
+                 '0) exec "$@" --verbose 2>"$said";; ' \
+                 '4) "$@" & until grep -qs path: "$said"; do sleep 0.05; done; kill -KILL $!; exec sleep 100;; esac; exec "$@"'
+        with tempfile.TemporaryDirectory() as folder:
+            result = self.cluster.run("-np", "5", *OWN_KERNEL, "sh", "-c", script, "sh", folder, "tutti", "all-reduce",
+                                      "--repeat", "1000000", "--size", "4KiB")
+            said = result.stderr + (Path(folder) / "said").read_text()
+        self.assertEqual(result.returncode, 1, said)
+        lines = [line for line in said.splitlines() if line.startswith("tutti: ")]
+        self.assertEqual(len(lines), 1, said)
+        self.assertRegex(lines[0], r"a rank is lost: rank 4 \(node3, pid \d+\): it closed its links without a goodbye")
 
 
 class BytesOnTheLinks(OnCluster):
@@ -220,38 +225,35 @@ class OddNetworks(unittest.TestCase):
                       ["address", "add", address, "dev", name], ["link", "set", name, "up"], ["link", "set", name + "p", "up"]):
             self.cluster.exec(host, "ip", *words, check=True)
 
-    def works_soon(self, *words):
+    def works(self, *words):
         # mpirun must not stumble over the same interfaces: this is about tutti.
-        begin = time.monotonic()
         result = self.cluster.run("--mca", "oob_tcp_if_include", "eth0", "--mca", "btl_tcp_if_include", "eth0", *words,
-                                  "-np", "4", "tutti", "fan-out", "--size", "1MiB", "--verbose", timeout=30)
+                                  "-np", "4", "tutti", "fan-out", "--size", "1MiB", "--verbose")
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertEqual(result.stdout.count(", verified"), 3, result.stdout)
         setups = [sum(map(float, re.findall(r"(?:cards|shared memory|control links) ([\d.]+) ms", line)))
                   for line in result.stdout.splitlines() if " set-up: " in line]
         self.assertEqual(len(setups), 4, result.stdout)
         print(f"# set-up of the slowest rank: {max(setups):.0f} ms")
-        self.assertLess(max(setups), 5000)
-        self.assertLess(time.monotonic() - begin, 7, "5 s for tutti, 2 s for mpirun")
 
     def test_second_interface_that_leads_nowhere(self):
         self.add_interface("node1", "aaa9", "192.168.99.1/24")
         self.add_interface("node2", "aaa9", "192.168.99.2/24")
-        self.works_soon()
+        self.works()
 
     def test_interface_on_one_host_only(self):
         self.add_interface("node2", "aaa9", "192.168.99.2/24")
-        self.works_soon()
+        self.works()
 
     def test_the_same_address_on_both_hosts(self):
         for host in ("node1", "node2"):
             self.add_interface(host, "docker0", "172.17.0.1/16")
-        self.works_soon()
+        self.works()
 
     def test_many_interfaces(self):
         for number in range(20):
             self.add_interface("node1", f"net{number}", f"192.168.{100 + number}.1/24")
-        self.works_soon()
+        self.works()
 
     def test_interfaces_by_name(self):
         for host in ("node1", "node2"):
@@ -259,7 +261,7 @@ class OddNetworks(unittest.TestCase):
         for setting in ("TUTTI_SOCKET_IFNAME=eth0", "TUTTI_SOCKET_IFNAME==eth0", "NCCL_SOCKET_IFNAME=^docker,lo",
                         "GLOO_SOCKET_IFNAME=eth0"):
             with self.subTest(setting):
-                self.works_soon("-x", setting)
+                self.works("-x", setting)
 
     def test_name_that_matches_nothing(self):
         for variable in ("TUTTI_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):

@@ -70,6 +70,12 @@ def command(*words, timeout=60, check=False, cwd=None, env=None):
     return done
 
 
+# Stands before a command on each host. As on real hosts: a boot of its own each, so that no kernel tells of processes elsewhere.
+OWN_KERNEL = ["unshare", "--mount", "sh", "-c", """
+file=$(mktemp); echo "boot-of-$(hostname)" >"$file"; mount --bind "$file" /proc/sys/kernel/random/boot_id; rm "$file"; exec "$@"
+""", "sh"]
+
+
 class Cluster:
     """`with Cluster(hosts, slots, rate)` brings it up; Cluster() alone leaves that to the test."""
 
