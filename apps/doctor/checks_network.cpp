@@ -7,6 +7,7 @@
 #include "doctor/advice.hpp"
 #include "doctor/checks.hpp"
 #include "rendezvous/interfaces.hpp"
+#include "rendezvous/unacknowledged.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti::app::doctor {
@@ -48,6 +49,28 @@ Finding unreachable(const Patient& patient, std::size_t from, std::size_t to,
                 "network by TUTTI_SOCKET_IFNAME"};
 }
 
+/// The address that data goes to: a network that both are in before others.
+const ReachFact* used_of(const std::vector<ReachFact>& tries) {
+  const ReachFact* used = nullptr;
+  for (const auto& it : tries) {
+    if (!it.failure.empty()) continue;
+    if (used == nullptr || (it.beside && !used->beside)) used = &it;
+  }
+  return used;
+}
+
+Finding large_packets_lost(const Patient& patient, std::size_t from, std::size_t to,
+                           const ReachFact& it, Severity severity) {
+  const rendezvous::Unacknowledged lost{.packet_bytes = it.lost_packet_bytes,
+                                        .is_ipv6 = it.is_ipv6};
+  return {
+      severity, "mtu",
+      fmt::format("packets of {} bytes from {} to {} ({}) get lost, while small packets pass: "
+                  "set-up works, and calls with more data end at their deadlines",
+                  it.lost_packet_bytes, patient.host_name(from), patient.host_name(to), it.address),
+      rendezvous::mtu_remedy(lost, patient.host_name(from), patient.host_name(to))};
+}
+
 }  // namespace
 
 void check_reach(const Patient& patient, Findings& findings) {
@@ -58,13 +81,16 @@ void check_reach(const Patient& patient, Findings& findings) {
     for (const auto& it : patient.of_host(from).reached) tries[it.host].push_back(it);
     for (const auto& [host, reached] : tries) {
       const auto to = static_cast<std::size_t>(host);
-      const bool works = std::any_of(reached.begin(), reached.end(),
-                                     [](const ReachFact& it) { return it.failure.empty(); });
-      if (!works && ++pairs <= most_pairs) {
+      const auto* const used = used_of(reached);
+      if (used == nullptr && ++pairs <= most_pairs) {
         findings.push_back(unreachable(patient, from, to, reached));
       }
-      if (!works) continue;
+      if (used == nullptr) continue;
       for (const auto& it : reached) {
+        if (it.lost_packet_bytes > 0 && ++pairs <= most_pairs) {
+          const auto severity = &it == used ? Severity::stops : Severity::note;
+          findings.push_back(large_packets_lost(patient, from, to, it, severity));
+        }
         // Other networks of the host may well lead nowhere; one that both are in should not.
         if (it.failure.empty() || !it.beside || ++pairs > most_pairs) continue;
         findings.push_back(

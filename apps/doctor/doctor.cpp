@@ -38,10 +38,33 @@ std::string draw_token() {
   return text;
 }
 
+/// As all_gather(), by messages that fit into small packets: large ones may get lost here, which is
+/// to be found out.
+std::vector<Bytes> gather_in_pieces(Bootstrap& bootstrap, const Bytes& mine, Deadline deadline) {
+  constexpr std::size_t piece_bytes = 512;
+  std::vector<Bytes> all(static_cast<std::size_t>(bootstrap.size()));
+  std::size_t at = 0;
+  bool has_more = true;
+  while (has_more) {
+    has_more = false;
+    const auto end = std::min(mine.size(), at + piece_bytes);
+    const Bytes piece(mine.begin() + static_cast<std::ptrdiff_t>(at),
+                      mine.begin() + static_cast<std::ptrdiff_t>(end));
+    at = end;
+    const auto pieces = bootstrap.all_gather(piece, deadline);
+    for (std::size_t rank = 0; rank < pieces.size(); ++rank) {
+      all[rank].insert(all[rank].end(), pieces[rank].begin(), pieces[rank].end());
+      // A whole piece may be the last; the next is empty then.
+      has_more |= pieces[rank].size() == piece_bytes;
+    }
+  }
+  return all;
+}
+
 /// Facts of all ranks, by rank. Throws Error{mismatch} where a rank runs another version.
 std::vector<Facts> exchange(Bootstrap& bootstrap, const Facts& mine, Deadline deadline) {
   std::vector<Facts> all;
-  for (const auto& bytes : bootstrap.all_gather(encode(mine), deadline)) {
+  for (const auto& bytes : gather_in_pieces(bootstrap, encode(mine), deadline)) {
     auto facts = decode(bytes);
     if (!facts) {
       throw Error(ErrorCode::mismatch,

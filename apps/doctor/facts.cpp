@@ -8,7 +8,8 @@ namespace tutti::app::doctor {
 using nlohmann::json;
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkFact, name, address, prefix_bits, speed_mbit, mtu, chosen)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ReachFact, host, address, failure, beside)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ReachFact, host, address, failure, beside, lost_packet_bytes,
+                                   is_ipv6)
 
 namespace {
 

@@ -28,6 +28,9 @@ struct ReachFact {
   std::string address;  ///< "10.0.0.2:40001"
   std::string failure;  ///< "no answer", "Connection refused"; empty where it worked
   bool beside = false;  ///< the address lies in a network of this host
+  /// Of the packets that got lost on this connection where smaller ones arrived; 0: none did.
+  std::uint32_t lost_packet_bytes = 0;
+  bool is_ipv6 = false;
 };
 
 constexpr std::uint64_t unlimited = ~std::uint64_t{0};

@@ -1,6 +1,10 @@
 #include "doctor/reach.hpp"
 
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -11,11 +15,18 @@
 #include "base/quiet_thread.hpp"
 #include "base/system_error.hpp"
 #include "rendezvous/tcp_socket.hpp"
+#include "rendezvous/unacknowledged.hpp"
 
 namespace tutti::app::doctor {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr std::size_t most_at_once = 64;
+// More guests than a job's hosts may have at once are strangers.
+constexpr std::size_t most_guests = 256;
+// How often it is looked whether large packets have arrived, of which no event tells.
+constexpr std::chrono::milliseconds look_time{5};
 
 /// A connection that is being tried.
 struct Attempt {
@@ -24,7 +35,10 @@ struct Attempt {
   Descriptor socket;
   bool connected = false;
   std::string heard;
+  bool has_sent = false;  ///< large packets, whose acknowledgements no event tells of
   bool over = false;
+  std::chrono::milliseconds patience{};
+  Clock::time_point until;
 
   void end(std::string failure) {
     result->failure = std::move(failure);
@@ -32,7 +46,9 @@ struct Attempt {
     over = true;
   }
 
-  void start() {
+  void start(std::chrono::milliseconds limit) {
+    patience = limit;
+    until = Clock::now() + patience;
     const auto& address = target->address;
     socket = rendezvous::make_dialing_socket(address.family());
     if (!socket) return end(errno_text(errno));
@@ -60,35 +76,67 @@ struct Attempt {
     if (got < 0) return end(errno_text(errno));
     heard.append(buffer.data(), static_cast<std::size_t>(got));
     if (got > 0 && heard.size() < target->token.size()) return;
-    end(heard == target->token ? "" : "somebody else answers there");
+    if (heard != target->token) return end("somebody else answers there");
+    if (!has_sent) send_large();
+  }
+
+  /// Two segments as large as the connection allows.
+  void send_large() {
+    int segment = 0;
+    socklen_t length = sizeof segment;
+    ::getsockopt(socket.get(), IPPROTO_TCP, TCP_MAXSEG, &segment, &length);
+    const std::string data(2 * static_cast<std::size_t>(std::max(segment, 1)), '\0');
+    has_sent = ::send(socket.get(), data.data(), data.size(), MSG_NOSIGNAL) > 0;
+    if (!has_sent) end("");
+    // Long enough for some retransmissions.
+    until = Clock::now() + 2 * patience;
+  }
+
+  void check_large() {
+    int left = 0;
+    if (::ioctl(socket.get(), SIOCOUTQ, &left) != 0 || left == 0) end("");
+  }
+
+  void give_up() {
+    if (!has_sent) return end(connected ? "it takes connections, but stays silent" : "no answer");
+    if (const auto lost = rendezvous::find_unacknowledged(socket.get())) {
+      result->lost_packet_bytes = lost->packet_bytes;
+      result->is_ipv6 = lost->is_ipv6;
+    }
+    end("");
   }
 };
 
+/// Waits until one of them can go on, and lets it. False where none is left to wait for.
+bool step(std::span<Attempt> attempts) {
+  const auto now = Clock::now();
+  auto first_end = Clock::time_point::max();
+  std::vector<pollfd> polled;
+  std::vector<Attempt*> waiting;
+  for (auto& attempt : attempts) {
+    if (!attempt.over && attempt.has_sent) attempt.check_large();
+    if (!attempt.over && now >= attempt.until) attempt.give_up();
+    if (attempt.over) continue;
+    first_end = std::min(first_end, attempt.has_sent ? now + look_time : attempt.until);
+    const auto wanted = attempt.connected ? POLLIN : POLLOUT;
+    const auto events = static_cast<short>(attempt.has_sent ? 0 : wanted);
+    polled.push_back({.fd = attempt.socket.get(), .events = events, .revents = 0});
+    waiting.push_back(&attempt);
+  }
+  if (waiting.empty()) return false;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(first_end - now);
+  if (::poll(polled.data(), polled.size(), static_cast<int>(left.count())) <= 0) return true;
+  for (std::size_t i = 0; i < polled.size(); ++i) {
+    if (polled[i].revents == 0) continue;
+    // Whose door has been closed meanwhile did answer.
+    waiting[i]->has_sent ? waiting[i]->end("") : waiting[i]->go_on();
+  }
+  return true;
+}
+
 void run(std::span<Attempt> attempts, std::chrono::milliseconds patience) {
-  const auto end = std::chrono::steady_clock::now() + patience;
-  for (auto& attempt : attempts) attempt.start();
-  while (true) {
-    std::vector<pollfd> polled;
-    std::vector<Attempt*> waiting;
-    for (auto& attempt : attempts) {
-      if (attempt.over) continue;
-      const short events = attempt.connected ? POLLIN : POLLOUT;
-      polled.push_back({.fd = attempt.socket.get(), .events = events, .revents = 0});
-      waiting.push_back(&attempt);
-    }
-    if (waiting.empty()) return;
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-        end - std::chrono::steady_clock::now());
-    if (left.count() <= 0) {
-      for (auto* attempt : waiting) {
-        attempt->end(attempt->connected ? "it takes connections, but stays silent" : "no answer");
-      }
-      return;
-    }
-    if (::poll(polled.data(), polled.size(), static_cast<int>(left.count())) <= 0) continue;
-    for (std::size_t i = 0; i < polled.size(); ++i) {
-      if (polled[i].revents != 0) waiting[i]->go_on();
-    }
+  for (auto& attempt : attempts) attempt.start(patience);
+  while (step(attempts)) {
   }
 }
 
@@ -114,10 +162,16 @@ void Door::answer() {
     if (polled[0].revents != 0) return;
     for (std::size_t i = 1; i < polled.size(); ++i) {
       if ((polled[i].revents & POLLIN) == 0) continue;
-      const Descriptor guest(
-          ::accept4(polled[i].fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      Descriptor guest(::accept4(polled[i].fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (!guest) {
+        // Too few descriptors: a guest has to go before another comes.
+        if (!guests_.empty()) guests_.pop_front();
+        continue;
+      }
       // A fresh socket takes 16 bytes at once; who is gone already misses nothing.
-      if (guest) (void)::send(guest.get(), token_.data(), token_.size(), MSG_NOSIGNAL);
+      (void)::send(guest.get(), token_.data(), token_.size(), MSG_NOSIGNAL);
+      guests_.push_back(std::move(guest));
+      if (guests_.size() > most_guests) guests_.pop_front();
     }
   }
 }

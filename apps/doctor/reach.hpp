@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <string>
 #include <thread>
 #include <vector>
@@ -12,7 +13,7 @@
 namespace tutti::app::doctor {
 
 /// Answers at listening sockets, from a thread of its own: whoever connects hears the token, and
-/// nothing else ever.
+/// nothing else ever. What guests send is acknowledged by the kernel, and not read.
 class Door {
  public:
   Door(std::vector<rendezvous::Listener> listeners, std::string token);
@@ -25,6 +26,7 @@ class Door {
 
   std::vector<rendezvous::Listener> listeners_;
   std::string token_;
+  std::deque<Descriptor> guests_;  ///< the latest
   Wakeup stop_;
   std::thread thread_;
 };
@@ -36,6 +38,7 @@ struct Target {
 };
 
 /// Tries all targets, many at once, for `patience` each at most; results in the order of `targets`.
+/// To each that answers the largest packets are sent that the connection allows.
 [[nodiscard]] std::vector<ReachFact> try_targets(const std::vector<Target>& targets,
                                                  std::chrono::milliseconds patience);
 

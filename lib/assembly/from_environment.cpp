@@ -1,5 +1,6 @@
 #include "communicator/state.hpp"
 #include "launch/resolve.hpp"
+#include "rendezvous/unacknowledged.hpp"
 #include "store/open.hpp"
 #include "tutti/environment.hpp"
 
@@ -42,6 +43,10 @@ std::string check_launcher(int world_rank, int world_size, const std::string& mp
   return launch::require_agreement(current_environment(), {},
                                    {.rank = world_rank, .size = world_size, .mpi = mpi})
       .shadow_text();
+}
+
+std::string unacknowledged_data() {
+  return rendezvous::unacknowledged_here();
 }
 
 }  // namespace tutti

@@ -1,5 +1,7 @@
 #include "control/message.hpp"
 
+#include <algorithm>
+
 namespace tutti::control {
 namespace {
 
@@ -121,33 +123,57 @@ std::optional<CallsTold> decode_calls(std::span<const std::byte> bytes) {
   return told;
 }
 
-Bytes encode_status(const StatusTold& status) {
+Bytes encode_status(const StatusTold& told) {
+  const auto& [activity, lost] = told.status;
   const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(
-      std::chrono::steady_clock::now() - status.activity.since);
+      std::chrono::steady_clock::now() - activity.since);
   ByteWriter writer;
-  writer.put(status.communicator)
-      .put(static_cast<std::uint8_t>(status.activity.in_call))
-      .put(static_cast<std::uint8_t>(status.activity.elsewhere))
-      .put(status.activity.sequence)
+  writer.put(told.communicator)
+      .put(static_cast<std::uint8_t>(activity.in_call))
+      .put(static_cast<std::uint8_t>(activity.elsewhere))
+      .put(activity.sequence)
       .put(static_cast<std::uint64_t>(age.count()));
-  encode_signature(writer, status.activity.call);
+  encode_signature(writer, activity.call);
+  const auto count = std::min(lost.size(), most_lost_told);
+  writer.put(static_cast<std::uint8_t>(count));
+  for (std::size_t i = 0; i < count; ++i) {
+    writer.put(static_cast<std::uint32_t>(lost[i].peer))
+        .put(lost[i].data.bytes)
+        .put(lost[i].data.times)
+        .put(lost[i].data.packet_bytes)
+        .put(static_cast<std::uint8_t>(lost[i].data.is_ipv6));
+  }
   return std::move(writer).bytes();
 }
 
-std::optional<StatusTold> decode_status(std::span<const std::byte> bytes) {
+std::optional<StatusTold> decode_status(std::span<const std::byte> bytes, int size) {
   ByteReader reader(bytes);
-  StatusTold status;
-  status.communicator = reader.get<std::uint32_t>();
-  status.activity.in_call = reader.get<std::uint8_t>() != 0;
-  status.activity.elsewhere = reader.get<std::uint8_t>() != 0;
-  status.activity.sequence = reader.get<std::uint64_t>();
+  StatusTold told;
+  auto& [activity, lost] = told.status;
+  told.communicator = reader.get<std::uint32_t>();
+  activity.in_call = reader.get<std::uint8_t>() != 0;
+  activity.elsewhere = reader.get<std::uint8_t>() != 0;
+  activity.sequence = reader.get<std::uint64_t>();
   // Whatever a peer claims: no longer than the clock can take.
   const auto age = reader.get<std::uint64_t>() % 1'000'000'000'000U;
-  status.activity.since = std::chrono::steady_clock::now() - std::chrono::milliseconds(age);
+  activity.since = std::chrono::steady_clock::now() - std::chrono::milliseconds(age);
   const auto call = decode_signature(reader);
   if (!call) return std::nullopt;
-  status.activity.call = *call;
-  return status;
+  activity.call = *call;
+  const auto count = reader.get<std::uint8_t>();
+  if (count > most_lost_told) return std::nullopt;
+  for (int i = 0; i < count; ++i) {
+    const auto peer = reader.get<std::uint32_t>();
+    LostData data{.peer = static_cast<int>(peer), .data = {}};
+    data.data.bytes = reader.get<std::uint64_t>();
+    data.data.times = reader.get<std::uint32_t>();
+    data.data.packet_bytes = reader.get<std::uint32_t>();
+    data.data.is_ipv6 = reader.get<std::uint8_t>() != 0;
+    if (!reader.ok() || peer >= static_cast<std::uint32_t>(size)) return std::nullopt;
+    lost.push_back(data);
+  }
+  if (!reader.ok()) return std::nullopt;
+  return told;
 }
 
 }  // namespace tutti::control

@@ -9,6 +9,7 @@
 #include "control/call_history.hpp"
 #include "control/consensus.hpp"
 #include "control/finding.hpp"
+#include "control/status.hpp"
 
 /// What travels on control links.
 namespace tutti::control {
@@ -49,13 +50,13 @@ struct CallsTold {
 [[nodiscard]] Bytes encode_calls(std::uint32_t communicator, const std::vector<PastCall>& calls);
 [[nodiscard]] std::optional<CallsTold> decode_calls(std::span<const std::byte> bytes);
 
-/// What a rank is doing, as seen from one communicator.
+/// What a rank is doing, as seen from one communicator, and what it has sent in vain in any.
 struct StatusTold {
   std::uint32_t communicator = 0;
-  Activity activity;
+  Status status;
 };
-[[nodiscard]] Bytes encode_status(const StatusTold& status);
-[[nodiscard]] std::optional<StatusTold> decode_status(std::span<const std::byte> bytes);
+[[nodiscard]] Bytes encode_status(const StatusTold& told);
+[[nodiscard]] std::optional<StatusTold> decode_status(std::span<const std::byte> bytes, int size);
 
 /// What a rank answers a leader that proposes a finding.
 struct AcknowledgementTold {

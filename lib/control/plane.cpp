@@ -65,8 +65,8 @@ void Plane::wait_until_linked(Deadline deadline) {
       link_failure_.empty()
           ? fmt::format(
                 "set-up timed out: no control link with {}; look at their messages, or give "
-                "more time by TUTTI_TIMEOUT",
-                fmt::join(missing, ", "))
+                "more time by TUTTI_TIMEOUT{}",
+                fmt::join(missing, ", "), rendezvous::unacknowledged_here())
           : "set-up failed: " + link_failure_;
   const int self = peers().rank();
   int lowest_there = 0;
@@ -235,18 +235,18 @@ bool Plane::has_departed(int rank) const {
   return departed_.contains(rank);
 }
 
-std::map<int, Activity> Plane::ask_activities(std::uint32_t communicator,
-                                              std::chrono::milliseconds limit) {
+std::map<int, Status> Plane::ask_statuses(std::uint32_t communicator,
+                                          std::chrono::milliseconds limit) {
   const std::lock_guard alone(asking_);
   std::unique_lock lock(mutex_);
-  activities_.clear();
-  activities_of_ = communicator;
-  worker_->post([this, communicator] { worker_->ask_activities(communicator); });
+  statuses_.clear();
+  statuses_of_ = communicator;
+  worker_->post([this, communicator] { worker_->ask_statuses(communicator); });
   changed_.wait_for(lock, limit, [this] {
-    return activities_.size() + departed_.size() + 1 >= static_cast<std::size_t>(peers().size()) ||
+    return statuses_.size() + departed_.size() + 1 >= static_cast<std::size_t>(peers().size()) ||
            verdict_;
   });
-  return activities_;
+  return statuses_;
 }
 
 void Plane::request_data_connection(int peer, Deadline deadline) {

@@ -16,6 +16,7 @@
 #include "base/quiet_thread.hpp"
 #include "control/call_history.hpp"
 #include "control/finding.hpp"
+#include "control/status.hpp"
 #include "rendezvous/connection.hpp"
 #include "rendezvous/peers.hpp"
 #include "tutti/deadline.hpp"
@@ -92,8 +93,10 @@ class Plane {
   [[nodiscard]] bool has_departed(int rank) const;
   /// What every other rank is doing, by its own word and as seen from that communicator; ranks that
   /// do not answer within `limit` are missing.
-  [[nodiscard]] std::map<int, Activity> ask_activities(std::uint32_t communicator,
-                                                       std::chrono::milliseconds limit);
+  [[nodiscard]] std::map<int, Status> ask_statuses(std::uint32_t communicator,
+                                                   std::chrono::milliseconds limit);
+  /// Where the sockets are noted by which this rank sends data.
+  [[nodiscard]] DataSockets& data_sockets() { return data_sockets_; }
 
   /// Asks for a data connection to `peer`; it arrives at take_data_connections().
   void request_data_connection(int peer, Deadline deadline);
@@ -127,8 +130,9 @@ class Plane {
   std::optional<Finding> verdict_;
   std::set<int> departed_;
   std::mutex asking_;  ///< one question at a time: two calls may be late at once
-  std::map<int, Activity> activities_;
-  std::uint32_t activities_of_ = 0;  ///< the communicator that they are seen from
+  std::map<int, Status> statuses_;
+  std::uint32_t statuses_of_ = 0;  ///< the communicator that they are seen from
+  DataSockets data_sockets_;
   std::map<std::uint32_t, std::shared_ptr<CallHistory>> histories_;
   std::vector<DataConnection> data_connections_;
 

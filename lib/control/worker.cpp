@@ -229,7 +229,8 @@ void Plane::Worker::on_message(const Message& message) {
       return;
     }
     case MessageKind::status:
-      if (const auto status = decode_status(message.body)) on_status(message.origin, *status);
+      if (const auto told = decode_status(message.body, peers_.size()))
+        on_status(message.origin, *told);
       return;
   }
 }
@@ -345,7 +346,7 @@ void Plane::Worker::check_all_gone() {
   plane_.changed_.notify_all();
 }
 
-void Plane::Worker::ask_activities(std::uint32_t communicator) {
+void Plane::Worker::ask_statuses(std::uint32_t communicator) {
   ByteWriter writer;
   writer.put(communicator);
   router_.send(MessageKind::status_request, everybody, std::move(writer).bytes());
@@ -353,13 +354,15 @@ void Plane::Worker::ask_activities(std::uint32_t communicator) {
 
 void Plane::Worker::send_status_to(int origin, std::uint32_t communicator) {
   router_.send(MessageKind::status, origin,
-               encode_status({communicator, plane_.activity_seen_from(communicator)}));
+               encode_status({communicator,
+                              {.activity = plane_.activity_seen_from(communicator),
+                               .lost = plane_.data_sockets_.lost()}}));
 }
 
-void Plane::Worker::on_status(int origin, const StatusTold& status) {
+void Plane::Worker::on_status(int origin, const StatusTold& told) {
   const std::lock_guard lock(plane_.mutex_);
-  if (status.communicator != plane_.activities_of_) return;  // an answer that came too late
-  plane_.activities_[origin] = status.activity;
+  if (told.communicator != plane_.statuses_of_) return;  // an answer that came too late
+  plane_.statuses_[origin] = told.status;
   plane_.changed_.notify_all();
 }
 

@@ -34,7 +34,7 @@ class Plane::Worker {
   void found(const Finding& finding) { consensus_.found(finding); }
   void decide_alone(const Finding& finding) { consensus_.decide_alone(finding); }
   void send_calls_to(int peer, const CallHistory& history);
-  void ask_activities(std::uint32_t communicator);
+  void ask_statuses(std::uint32_t communicator);
   void dial_data(int peer, Deadline deadline);
   void say_goodbye();
   /// Ends run() when there is a verdict and the others have been told, or at the deadline.
@@ -59,7 +59,7 @@ class Plane::Worker {
   void on_message(const Message& message);
   void on_calls(int origin, CallsTold told);
   void on_goodbye(int origin);
-  void on_status(int origin, const StatusTold& status);
+  void on_status(int origin, const StatusTold& told);
   void send_status_to(int origin, std::uint32_t communicator);
   void decided(const Finding& finding);
   void tell_neighbours(const CallHistory& history);

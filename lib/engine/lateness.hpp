@@ -1,6 +1,8 @@
 #pragma once
 
 #include <chrono>
+#include <map>
+#include <set>
 #include <vector>
 
 #include "control/plane.hpp"
@@ -16,8 +18,21 @@ struct LateCall {
   std::chrono::nanoseconds timeout{};
 };
 
-/// Asks all ranks what they are doing, and says for whom a call waited in vain: ranks that do not
-/// answer or are behind; only if there are none, those whose data did not come (`awaited`).
+/// What is known of all ranks at that moment.
+struct Answers {
+  std::map<int, control::Status> statuses;  ///< of the other ranks that have answered
+  std::vector<control::LostData> own_lost;
+  std::set<int> departed;
+};
+
+/// For whom a call waited in vain: a circle of ranks that wait for each other; else ranks whose
+/// data gets lost between them, though both answer; else ranks that do not answer or are behind;
+/// only if there are none, those whose data did not come (`awaited`).
+[[nodiscard]] control::Finding judge_late(const rendezvous::Peers& peers, const LateCall& late,
+                                          const std::vector<Awaited>& awaited,
+                                          const Answers& answers);
+
+/// Asks all ranks, and judges.
 [[nodiscard]] control::Finding find_late(control::Plane& plane, const LateCall& late,
                                          const std::vector<Awaited>& awaited);
 

@@ -11,6 +11,7 @@
 #include "base/system_error.hpp"
 #include "bootstrap/job_secret.hpp"
 #include "rendezvous/tcp_socket.hpp"
+#include "rendezvous/unacknowledged.hpp"
 
 namespace tutti::rendezvous {
 namespace {
@@ -62,6 +63,7 @@ void Dialer::attempt(DialList::iterator dial) {
   const auto& address = dial->candidates[dial->candidate];
   dial->socket = make_dialing_socket(address.family());
   if (!dial->socket) return fail_attempt(dial, errno_text(errno));
+  if (dial->kind == LinkKind::control) keep_packets_small(dial->socket.get(), address.family());
   if (const int error = bind_source(dial->socket.get(), address); error != 0) {
     return fail_attempt(dial, errno_text(error));
   }
@@ -223,6 +225,9 @@ void Dialer::succeed(DialList::iterator dial) {
 }
 
 void Dialer::fail_attempt(DialList::iterator dial, std::string reason) {
+  if (const auto lost = find_unacknowledged(dial->socket.get())) {
+    reason += fmt::format(", and {}", describe(*lost, own_host(), "it"));
+  }
   disarm(*dial);
   const auto& address = dial->candidates[dial->candidate];
   if (dial->state == State::connecting && experience(address) == 0) learn(address, -1);

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include "rendezvous/address.hpp"
+#include "rendezvous/unacknowledged.hpp"
 
 namespace tutti::rendezvous {
 namespace {
@@ -26,6 +27,15 @@ void let_others_reuse_port(int socket) {
 
 void send_without_delay(int socket) {
   ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
+
+void keep_packets_small(int socket, int family) {
+  constexpr int headers_v4 = 40;
+  constexpr int headers_v6 = 60;
+  // The SYN tells the other end.
+  const int segment =
+      static_cast<int>(small_packet_bytes) - (family == AF_INET6 ? headers_v6 : headers_v4);
+  ::setsockopt(socket, IPPROTO_TCP, TCP_MAXSEG, &segment, sizeof segment);
 }
 
 bool is_connected_to_itself(int socket) {

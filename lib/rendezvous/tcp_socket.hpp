@@ -18,6 +18,10 @@ void let_others_reuse_port(int socket);
 /// acknowledged, which takes the other end 40 ms where it has nothing to say.
 void send_without_delay(int socket);
 
+/// Before connect(): both ends send IP packets of small_packet_bytes at most. What ranks say to
+/// bring the job together, and of their troubles, then passes where larger packets get lost.
+void keep_packets_small(int socket, int family);
+
 /// True if both ends are one socket. The kernel connects a dial to itself if it chooses, as the
 /// dial's local port, the port that is dialed, and nobody listens there.
 [[nodiscard]] bool is_connected_to_itself(int socket);

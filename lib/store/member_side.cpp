@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "rendezvous/unacknowledged.hpp"
+
 namespace tutti::store {
 namespace {
 
@@ -80,8 +82,8 @@ Bytes MemberSide::await_result(Exchange exchange, Deadline deadline) {
   if (answers_.empty()) {
     throw Error(ErrorCode::timeout,
                 fmt::format("set-up timed out: rank 0 at {} does not answer: it is stopped, or its "
-                            "host is overloaded",
-                            where_))
+                            "host is overloaded{}",
+                            where_, rendezvous::unacknowledged_here()))
         .with_culprits({0});
   }
   const auto answer = std::move(answers_.front());

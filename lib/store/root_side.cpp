@@ -12,6 +12,7 @@
 #include "rendezvous/open_files.hpp"
 #include "rendezvous/port_holder.hpp"
 #include "rendezvous/tcp_socket.hpp"
+#include "rendezvous/unacknowledged.hpp"
 
 namespace tutti::store {
 namespace {
@@ -217,9 +218,9 @@ Error RootSide::missing(const std::vector<int>& ranks) const {
   return Error(
              ErrorCode::timeout,
              fmt::format("set-up timed out at {} with {} of {} ranks; {} missing: {}; start every "
-                         "rank, look at what these say, or give more time by TUTTI_TIMEOUT",
+                         "rank, look at what these say, or give more time by TUTTI_TIMEOUT{}",
                          where_, static_cast<std::size_t>(size_) - ranks.size(), size_,
-                         ranks.size(), fmt::join(named, ", ")))
+                         ranks.size(), fmt::join(named, ", "), rendezvous::unacknowledged_here()))
       .with_culprits(ranks);
 }
 

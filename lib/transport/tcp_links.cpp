@@ -69,8 +69,8 @@ TcpLinks::~TcpLinks() {
     }
   } catch (const std::exception&) {
     // The system refuses even to wait: the peers find the links closed.
-    return;
   }
+  plane_.data_sockets().clear();
 }
 
 void TcpLinks::abandon() {
@@ -194,6 +194,7 @@ void TcpLinks::take_connections() {
     if (arrival.dialed_here) {
       auto& half = outgoing(peer);
       half.connect(wire_to(std::move(arrival.connection.socket), peer));
+      plane_.data_sockets().add(peer, fd);
       if (half.has_rings()) ringed_outgoing_.emplace_back(peer, &half);
     } else {
       incoming(peer).connect(wire_from(std::move(arrival.connection.socket), peer));

@@ -78,10 +78,10 @@ void check_calls(Input body) {
                 again->earlier.has_value() == told->earlier.has_value(),
             "an acknowledgement survives the way");
   }
-  if (const auto status = control::decode_status(body)) {
-    require(!describe(status->activity.call).empty(), "a call can be told to people");
-    require(control::decode_status(control::encode_status(*status)).has_value(),
-            "a status survives the way");
+  if (const auto told = control::decode_status(body, size)) {
+    require(!describe(told->status.activity.call).empty(), "a call can be told to people");
+    const auto again = control::decode_status(control::encode_status(*told), size);
+    require(again && again->status.lost == told->status.lost, "a status survives the way");
   }
 }
 

@@ -21,4 +21,9 @@ namespace tutti {
 /// else the environment says, for people: "", or ", shadows Slurm (SLURM_PROCID=0 …)".
 [[nodiscard]] std::string check_launcher(int world_rank, int world_size, const std::string& mpi);
 
+/// For bootstraps that wait in vain: what TCP connections of this process, MPI's own included, have
+/// sent again and again without an acknowledgement, and what to do where only large packets get
+/// lost. As the end of a sentence ("; 4344 bytes that node1 has sent to …"), or "".
+[[nodiscard]] std::string unacknowledged_data();
+
 }  // namespace tutti

@@ -202,7 +202,8 @@ class MpiBootstrap final : public Bootstrap {
             ErrorCode::timeout,
             std::string("set-up timed out while ") + doing +
                 " over MPI: not every rank has come (MPI can't say which); look at the other "
-                "ranks' messages, or give more time by TUTTI_TIMEOUT");
+                "ranks' messages, or give more time by TUTTI_TIMEOUT" +
+                unacknowledged_data());
       }
       // Ranks may outnumber cores: whoever is late may need this one.
       ::sched_yield();

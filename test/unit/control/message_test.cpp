@@ -115,6 +115,53 @@ TEST_CASE("calls cut short, too many or of no known operation are refused") {
   CHECK(!decode_calls(unknown));
 }
 
+namespace {
+
+Status status_with(std::size_t lost) {
+  Status status;
+  status.activity.in_call = true;
+  status.activity.sequence = 9;
+  status.activity.call = {Operation::all_reduce, Type::f32, Operator::sum, -1, 100};
+  for (std::size_t i = 0; i < lost; ++i) {
+    status.lost.push_back(
+        {.peer = static_cast<int>(i % 5),
+         .data = {.bytes = 4344 + i, .times = 3, .packet_bytes = 1500, .is_ipv6 = i % 2 == 1}});
+  }
+  return status;
+}
+
+}  // namespace
+
+TEST_CASE("a status survives the way, with what was sent in vain") {
+  for (const std::size_t count : {std::size_t{0}, std::size_t{1}, most_lost_told}) {
+    const auto status = status_with(count);
+    const auto arrived = decode_status(encode_status({7, status}), 5);
+    REQUIRE(arrived);
+    CHECK(arrived->communicator == 7);
+    CHECK(arrived->status.activity.in_call);
+    CHECK(arrived->status.activity.sequence == 9);
+    CHECK(arrived->status.activity.call == status.activity.call);
+    CHECK(arrived->status.lost == status.lost);
+  }
+  const auto cut = decode_status(encode_status({7, status_with(most_lost_told + 3)}), 5);
+  REQUIRE(cut);
+  CHECK(cut->status.lost.size() == most_lost_told);
+}
+
+TEST_CASE("a status cut short, of ranks out of range or of too many is refused") {
+  const auto bytes = encode_status({7, status_with(2)});
+  for (std::size_t length = 0; length < bytes.size(); ++length) {
+    INFO("length " << length);
+    REQUIRE(!decode_status(std::span(bytes).first(length), 5));
+  }
+  CHECK(!decode_status(bytes, 1));
+  CHECK(decode_status(bytes, 2));
+  auto lying = encode_status({7, status_with(0)});
+  lying.back() = static_cast<std::byte>(most_lost_told + 1);
+  lying.resize(lying.size() + 1000);
+  CHECK(!decode_status(lying, 5));
+}
+
 TEST_CASE("a call signature survives the way, also without a root") {
   for (const std::int32_t root : {-1, 0, 12'345}) {
     const CallSignature call{Operation::recv, Type::bf16, Operator::average, root, UINT64_MAX};

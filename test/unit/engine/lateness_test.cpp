@@ -1,0 +1,163 @@
+// Whom a rank blames for a call that was not done in time.
+#include "engine/lateness.hpp"
+
+#include "support/catch.hpp"
+#include "tutti/version.hpp"
+
+namespace tutti::engine::test {
+
+namespace {
+
+using control::Group;
+using control::LostData;
+using control::Status;
+
+/// Rank r on host n(r+1).
+rendezvous::Peers peers(int rank, int size) {
+  std::vector<rendezvous::Card> cards;
+  for (int i = 1; i <= size; ++i) {
+    rendezvous::Card card;
+    card.version = version_string;
+    const auto name = "n" + std::to_string(i);
+    card.host = {"identity of " + name, name, "pids"};
+    card.pid = 100;
+    cards.push_back(std::move(card));
+  }
+  return {rank, std::move(cards), {}};
+}
+
+/// In call 3 as everybody else, unless another sequence says otherwise.
+Status in_call(const CallSignature& call, std::uint64_t sequence = 3) {
+  Status status;
+  status.activity.in_call = true;
+  status.activity.sequence = sequence;
+  status.activity.call = call;
+  status.activity.since = std::chrono::steady_clock::now();
+  return status;
+}
+
+LostData lost_to(int peer, std::uint32_t packet_bytes = 1500) {
+  return {.peer = peer,
+          .data = {.bytes = 14480, .times = 4, .packet_bytes = packet_bytes, .is_ipv6 = false}};
+}
+
+const CallSignature broadcast{Operation::broadcast, Type::u8, Operator::sum, 0, 1 << 24};
+
+struct Scene {
+  int rank = 1;
+  int size = 2;
+  CallSignature call = broadcast;
+  std::vector<Awaited> awaited{{0, true}};
+  Answers answers;
+
+  [[nodiscard]] control::Finding judge() const {
+    const auto group = Group::whole_job(rank, size);
+    return judge_late(
+        peers(rank, size),
+        {.group = &group, .call = call, .sequence = 3, .timeout = std::chrono::seconds(5)}, awaited,
+        answers);
+  }
+};
+
+bool has(const control::Finding& finding, const std::string& part) {
+  return finding.sentence.find(part) != std::string::npos;
+}
+
+using Ranks = std::set<int>;
+
+}  // namespace
+
+TEST_CASE("a receiver names both ends where the sender's data gets lost, and suspects the MTU") {
+  Scene scene;
+  scene.answers.statuses[0] = in_call(broadcast);
+  scene.answers.statuses[0].lost = {lost_to(1)};
+  const auto finding = scene.judge();
+  INFO(finding.sentence);
+  CHECK(finding.code == ErrorCode::timeout);
+  CHECK(finding.culprits == Ranks{0, 1});
+  CHECK(has(finding,
+            "14480 bytes that rank 0 (n1, pid 100) has sent to rank 1 (n2, pid 100) are not "
+            "acknowledged after 4 retransmissions, while small packets pass"));
+  CHECK(has(finding, "packets of 1500 bytes"));
+  CHECK(has(finding, "ping -M do -s 1472 n2 on n1"));
+  CHECK(!has(finding, "waiting for"));
+}
+
+TEST_CASE("the sender says the same of itself") {
+  Scene scene;
+  scene.rank = 0;
+  scene.awaited = {{1, false}};
+  scene.answers.statuses[1] = in_call(broadcast);
+  scene.answers.own_lost = {lost_to(1)};
+  const auto finding = scene.judge();
+  INFO(finding.sentence);
+  CHECK(finding.culprits == Ranks{0, 1});
+  CHECK(has(finding, "14480 bytes that rank 0 (n1, pid 100) has sent to rank 1 (n2, pid 100)"));
+  CHECK(has(finding, "ping -M do -s 1472 n2 on n1"));
+}
+
+TEST_CASE("lost data is blamed before those who wait for it in other calls") {
+  Scene scene;
+  scene.rank = 2;
+  scene.size = 4;
+  scene.awaited = {{1, true}};
+  // Rank 0's data for rank 3 was all with its kernel: it is on to something else.
+  scene.answers.statuses[0].activity.sequence = 2;
+  scene.answers.statuses[0].lost = {lost_to(3)};
+  scene.answers.statuses[1] = in_call(broadcast, 2);
+  scene.answers.statuses[3] = in_call(broadcast, 2);
+  const auto finding = scene.judge();
+  INFO(finding.sentence);
+  CHECK(finding.culprits == Ranks{0, 3});
+  CHECK(has(finding, "rank 0 (n1, pid 100) has sent to rank 3 (n4, pid 100)"));
+}
+
+TEST_CASE("small packets that get lost are no matter of the MTU") {
+  Scene scene;
+  scene.answers.statuses[0] = in_call(broadcast);
+  scene.answers.statuses[0].lost = {lost_to(1, 200)};
+  const auto finding = scene.judge();
+  INFO(finding.sentence);
+  CHECK(finding.culprits == Ranks{0, 1});
+  CHECK(!has(finding, "MTU"));
+  CHECK(has(finding, "firewalls on n1 and n2"));
+}
+
+TEST_CASE("who does not answer is late, and its host too where it acknowledges nothing") {
+  Scene scene;
+  scene.rank = 0;
+  scene.awaited = {{1, false}};
+  CHECK(has(scene.judge(), "rank 1 (n2, pid 100), which does not answer (it is stopped, or"));
+  scene.answers.own_lost = {lost_to(1)};
+  const auto finding = scene.judge();
+  INFO(finding.sentence);
+  CHECK(finding.culprits == Ranks{1});
+  CHECK(has(finding, "14480 bytes that rank 0 (n1, pid 100) has sent to it are not acknowledged"));
+  CHECK(has(finding, "is down"));
+  CHECK(!has(finding, "MTU"));
+}
+
+TEST_CASE("a message is not late because of data that gets lost between others") {
+  Scene scene;
+  scene.size = 4;
+  scene.call = {Operation::recv, Type::u8, Operator::sum, 0, 1 << 20};
+  scene.answers.statuses[0].activity.sequence = 3;
+  scene.answers.statuses[2] = in_call(broadcast);
+  scene.answers.statuses[2].lost = {lost_to(3)};
+  scene.answers.statuses[3] = in_call(broadcast);
+  const auto finding = scene.judge();
+  INFO(finding.sentence);
+  CHECK(finding.culprits == Ranks{0});
+  CHECK(has(finding, "rank 0 (n1, pid 100), which is outside any call"));
+}
+
+TEST_CASE("what was sent to a rank that has left is nobody's trouble") {
+  Scene scene;
+  scene.size = 3;
+  scene.answers.statuses[0] = in_call(broadcast);
+  scene.answers.statuses[0].lost = {lost_to(2)};
+  scene.answers.departed = {2};
+  CHECK(scene.judge().culprits == Ranks{0});
+}
+
+}  // namespace tutti::engine::test
