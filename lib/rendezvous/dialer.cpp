@@ -63,7 +63,10 @@ void Dialer::attempt(DialList::iterator dial) {
   const auto& address = dial->candidates[dial->candidate];
   dial->socket = make_dialing_socket(address.family());
   if (!dial->socket) return fail_attempt(dial, errno_text(errno));
-  if (dial->kind == LinkKind::control) keep_packets_small(dial->socket.get(), address.family());
+  // Loopback loses none.
+  if (dial->kind == LinkKind::control && !address.is_loopback()) {
+    keep_packets_small(dial->socket.get(), address.family());
+  }
   if (const int error = bind_source(dial->socket.get(), address); error != 0) {
     return fail_attempt(dial, errno_text(error));
   }
