@@ -51,8 +51,10 @@ struct Lost {
 std::vector<Lost> find_all() {
   std::vector<Lost> all;
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", error)) {
-    const auto name = entry.path().filename().string();
+  // Nothing is thrown: an error is being made already.
+  for (std::filesystem::directory_iterator entry("/proc/self/fd", error), end;
+       !error && entry != end; entry.increment(error)) {
+    const auto name = entry->path().filename().string();
     int socket = -1;
     std::from_chars(name.data(), name.data() + name.size(), socket);
     if (const auto data = find_unacknowledged(socket)) all.push_back({*data, other_end(socket)});
