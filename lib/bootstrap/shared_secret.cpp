@@ -6,11 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bitset>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <set>
 #include <sstream>
 #include <utility>
 
@@ -66,7 +66,12 @@ void check_file(const std::string& file, int fd) {
   }
 }
 
-std::unique_ptr<SecretMemory> read_file(const std::string& file) {
+struct FileContent {
+  std::unique_ptr<SecretMemory> memory;
+  std::size_t characters;
+};
+
+FileContent read_file(const std::string& file) {
   const Descriptor descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!descriptor) {
     throw Error(ErrorCode::usage,
@@ -86,7 +91,8 @@ std::unique_ptr<SecretMemory> read_file(const std::string& file) {
     if (got == 0) break;
     room = room.subspan(static_cast<std::size_t>(got));
   }
-  return memory;
+  const auto characters = memory->bytes().size() - room.size();
+  return {std::move(memory), characters};
 }
 
 Hash labelled_hash(std::span<const std::byte> key, std::string_view label,
@@ -120,19 +126,23 @@ const char* hide_secret_of_environment() {
 }
 
 std::optional<SharedSecret> SharedSecret::from(const std::string& file, const char* text) {
-  if (!file.empty()) return SharedSecret(read_file(file), "TUTTI_SECRET_FILE=" + file);
+  if (!file.empty()) {
+    auto content = read_file(file);
+    return SharedSecret(std::move(content.memory), content.characters, "TUTTI_SECRET_FILE=" + file);
+  }
   if (text == nullptr || *text == '\0') return std::nullopt;
   const auto length = std::min(std::strlen(text), most_characters + 1);
   auto memory = std::make_unique<SecretMemory>(most_characters + 1);
   std::memcpy(memory->bytes().data(), text, length);
-  return SharedSecret(std::move(memory), "TUTTI_SECRET");
+  return SharedSecret(std::move(memory), length, "TUTTI_SECRET");
 }
 
-SharedSecret::SharedSecret(std::unique_ptr<SecretMemory> memory, std::string_view source)
+SharedSecret::SharedSecret(std::unique_ptr<SecretMemory> memory, std::size_t characters,
+                           std::string_view source)
     : memory_(std::move(memory)) {
-  const auto all = std::as_const(*memory_).bytes();
+  const auto all = std::as_const(*memory_).bytes().first(characters);
   std::size_t end = all.size();
-  while (end > 0 && all[end - 1] == std::byte{0}) --end;  // what was not filled
+  while (end > 0 && all[end - 1] == std::byte{0}) --end;  // a file may end in them
   if (end > most_characters) {
     throw Error(ErrorCode::usage, fmt::format("{} holds more than {} characters: give a shorter "
                                               "secret, such as `openssl rand -hex 32` prints",
@@ -141,7 +151,9 @@ SharedSecret::SharedSecret(std::unique_ptr<SecretMemory> memory, std::string_vie
   while (end > 0 && is_blank(all[end - 1])) --end;
   while (begin_ < end && is_blank(all[begin_])) ++begin_;
   length_ = end - begin_;
-  const auto different = std::set<std::byte>(text().begin(), text().end()).size();
+  std::bitset<256> seen;
+  for (const auto character : text()) seen.set(std::to_integer<std::size_t>(character));
+  const auto different = seen.count();
   if (length_ < least_characters || different < least_different_characters) {
     throw Error(ErrorCode::usage,
                 fmt::format("{} is too weak a secret ({} characters, {} different ones): give at "

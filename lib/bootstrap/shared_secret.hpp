@@ -46,7 +46,8 @@ class SharedSecret {
   [[nodiscard]] std::string fingerprint() const;
 
  private:
-  SharedSecret(std::unique_ptr<SecretMemory> memory, std::string_view source);
+  SharedSecret(std::unique_ptr<SecretMemory> memory, std::size_t characters,
+               std::string_view source);
   [[nodiscard]] std::span<const std::byte> text() const {
     return memory_->bytes().subspan(begin_, length_);
   }

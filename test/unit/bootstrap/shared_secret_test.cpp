@@ -83,6 +83,12 @@ TEST_CASE("white space round a secret does not count") {
   CHECK(SharedSecret::from("", (good + " " + good).c_str())->fingerprint() != plain);
 }
 
+TEST_CASE("zeros at the end of a file do not count") {
+  const SecretFile file(good + "\n" + std::string(3, '\0'));
+  CHECK(SharedSecret::from(file.path(), nullptr)->fingerprint() ==
+        SharedSecret::from("", good.c_str())->fingerprint());
+}
+
 TEST_CASE("weak secrets are refused without being shown") {
   for (const std::string text :
        {"hunter2", "hunter2-hunter2-hunter2-hunter2", "                                        ",
