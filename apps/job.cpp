@@ -140,7 +140,7 @@ void Job::open(const JobOptions& options, const Options& settings) {
   const auto begin = Clock::now();
   Log log(settings.log_level.value_or(LogLevel::warning), nullptr);
   const auto store = store::open(map, options.launch, choice, options.insecure, log,
-                                 Deadline::after(setup_timeout(settings)));
+                                 Deadline::after_running(setup_timeout(settings)));
   const auto store_time = milliseconds_since(begin);
   source_ = store->source();
   const auto phases = make_communicator(*store, settings);
@@ -163,7 +163,7 @@ void Job::open_mpi([[maybe_unused]] const JobOptions& options,
     prewarm_->wait(Deadline::after(setup_timeout(settings)));
     cuda_text = fmt::format("CUDA beside it {:.1f} ms more, ", milliseconds_since(cuda_begin));
   }
-  MpiBootstrap bootstrap(MPI_COMM_WORLD, Deadline::after(setup_timeout(settings)));
+  MpiBootstrap bootstrap(MPI_COMM_WORLD, Deadline::after_running(setup_timeout(settings)));
   source_ = bootstrap.source();
   mpi_library_ = MpiBootstrap::library_version();
   (void)launch::require_agreement(

@@ -146,7 +146,7 @@ void examine_job(Bootstrap& bootstrap, const DoctorOptions& options, Diagnosis& 
   Options settings;
   settings.backend = options.backend;
   if (options.timeout.count() > 0) settings.timeout = options.timeout;
-  const auto deadline = Deadline::after(setup_timeout(settings));
+  const auto deadline = Deadline::after_running(setup_timeout(settings));
   const auto rank = static_cast<std::size_t>(bootstrap.rank());
   diagnosis.rank = bootstrap.rank();
 

@@ -35,7 +35,8 @@ Communicator from_environment(const Options& options) {
     AloneBootstrap alone;
     return Communicator::create(alone, options);
   }
-  const auto store = store::open(map, {}, choice, false, log, Deadline::after(settings.timeout));
+  const auto store =
+      store::open(map, {}, choice, false, log, Deadline::after_running(settings.timeout));
   return Communicator::create(*store, options);
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <filesystem>
 #include <fstream>
@@ -72,10 +73,14 @@ struct ReservedThread::State {
   std::function<void()> work;
 };
 
-ReservedThread::ReservedThread(const char* purpose) : state_(std::make_shared<State>()) {
-  thread_ = start_quiet_thread(purpose, [state = state_] {
+ReservedThread::ReservedThread(const char* purpose, std::function<void()> meanwhile)
+    : state_(std::make_shared<State>()) {
+  thread_ = start_quiet_thread(purpose, [state = state_, meanwhile = std::move(meanwhile)] {
+    constexpr std::chrono::milliseconds pause{100};
     std::unique_lock lock(state->mutex);
-    state->changed.wait(lock, [&] { return state->over || state->work; });
+    const auto is_due = [&] { return state->over || state->work; };
+    if (!meanwhile) state->changed.wait(lock, is_due);
+    while (!state->changed.wait_for(lock, pause, is_due)) meanwhile();
     const auto work = std::move(state->work);
     lock.unlock();
     if (work) work();

@@ -40,8 +40,9 @@ template <class Body>
 /// with its work, for which the destructor waits; without work, at once.
 class ReservedThread {
  public:
-  /// Throws Error{system}.
-  explicit ReservedThread(const char* purpose);
+  /// Until its work is known it calls `meanwhile`, unless that is null, every 100 ms. Throws
+  /// Error{system}.
+  explicit ReservedThread(const char* purpose, std::function<void()> meanwhile = nullptr);
   ReservedThread(const ReservedThread&) = delete;
   ReservedThread& operator=(const ReservedThread&) = delete;
   ~ReservedThread();

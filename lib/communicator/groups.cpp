@@ -133,7 +133,7 @@ std::optional<Communicator> Communicator::split(std::optional<int> color, int ke
                                                 const Call& call) {
   auto settings = call;
   settings.algorithm.clear();  // of neither of the two calls that this is
-  const auto deadline = Deadline::after(state_->settings_of(call).timeout);
+  const auto deadline = state_->job->plane->deadline(state_->settings_of(call).timeout);
   // Named as what it is first, so that a rank which calls something else is found.
   run(Collective{.operation = Operation::split}, settings);
   Ticket own{.has_color = color.has_value() ? 1 : 0,

@@ -144,7 +144,7 @@ void HostBackend::prepare(engine::Task& task, const CheckedCollective& call,
   task.late.call = signature;
   task.late.sequence = past.sequence;
   task.late.timeout = settings.timeout;
-  task.deadline = Deadline::after(settings.timeout);
+  task.deadline = plane_.deadline(settings.timeout);
 }
 
 void HostBackend::prepare_division(engine::Task& task, const CheckedCollective& call) const {
@@ -230,13 +230,13 @@ HostBackend::BegunMessages HostBackend::begin_messages(const Message& message,
 }
 
 void HostBackend::prepare(engine::Task& task, const BegunMessages& begun,
-                          const CallSettings& settings) {
+                          const CallSettings& settings) const {
   task.messages = begun.messages;
   task.ticket = begun.past.ticket;
   task.late.call = begun.call;
   task.late.sequence = begun.past.sequence;
   task.late.timeout = settings.timeout;
-  task.deadline = Deadline::after(settings.timeout);
+  task.deadline = plane_.deadline(settings.timeout);
 }
 
 /// As all ranks know it alike; the names of algorithms over links keep their meaning.
@@ -266,7 +266,7 @@ void HostBackend::prepare_shared(engine::Task& task, const control::PastCall& pa
   task.call = {.key = {.communicator = group().id, .sequence = past.sequence},
                .signature = past.call,
                .fingerprint = past.before};
-  task.deadline = Deadline::after(settings.timeout);
+  task.deadline = plane_.deadline(settings.timeout);
 }
 
 /// The others wait for this rank.

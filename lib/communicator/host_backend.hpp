@@ -60,7 +60,7 @@ class HostBackend final : public Backend {
     control::OtherCall past;
   };
   BegunMessages begin_messages(const Message& message, const CallSettings& settings);
-  static void prepare(engine::Task& task, const BegunMessages& begun, const CallSettings& settings);
+  void prepare(engine::Task& task, const BegunMessages& begun, const CallSettings& settings) const;
   void prepare_division(engine::Task& task, const CheckedCollective& call) const;
   void prepare_weighing(engine::Task& task, const CheckedCollective& call) const;
   void require_all_received(const CallSettings& settings);

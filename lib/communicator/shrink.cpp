@@ -52,7 +52,7 @@ void pass_on(const Job& before, bool with_departed, std::set<int>& told, Job& ne
 Communicator Communicator::shrink(const Call& call) {
   auto& first = *state_->job;
   const auto timeout = state_->settings_of(call).timeout;
-  const auto deadline = Deadline::after(timeout);
+  const auto deadline = first.plane->deadline(timeout);
   if (state_->group().id != 0) {
     throw Error(ErrorCode::usage,
                 "shrink() is for a communicator of the whole job: shrink that one, then split it "

@@ -138,7 +138,8 @@ Job::Job(Bootstrap& bootstrap, const Options& options, const EnvironmentMap& map
       faults(environment.faults, bootstrap.rank(), bootstrap.size()),
       devices(std::move(device_provider)) {
   require_known_algorithm(environment.algorithm);
-  const auto deadline = Deadline::after(environment.timeout);
+  const auto clock = std::make_shared<RunningClock>();
+  auto deadline = Deadline::after(environment.timeout, clock);
   const auto start = Clock::now();
   log.set_rank(bootstrap.rank());
   if (!environment.faults.empty() && bootstrap.rank() == 0) {
@@ -156,9 +157,11 @@ Job::Job(Bootstrap& bootstrap, const Options& options, const EnvironmentMap& map
   };
   std::unique_ptr<ReservedThread> thread;
   try {
-    thread = std::make_unique<ReservedThread>(for_control);
+    // A bootstrap may sleep until the deadline: somebody else has to read the clock.
+    thread = std::make_unique<ReservedThread>(for_control, [clock] { clock->now(); });
   } catch (const Error& error) {
     card.failure = error.sentence();  // all ranks hear it by the card
+    deadline = Deadline::after(environment.timeout);
   }
   devices->describe(card);
   auto meeting =

@@ -25,6 +25,7 @@ Plane::Plane(rendezvous::Meeting meeting, const Environment& environment, Log& l
              std::unique_ptr<ReservedThread> thread)
     : record_folder_(environment.record_folder),
       log_(log),
+      clock_(setup.clock() ? setup.clock() : std::make_shared<RunningClock>()),
       worker_(std::make_unique<Worker>(*this, std::move(meeting), environment, log)) {
   const auto expected = neighbours(peers().rank(), peers().size());
   unlinked_.insert(expected.begin(), expected.end());
@@ -50,10 +51,26 @@ const rendezvous::Peers& Plane::peers() const {
   return worker_->peers();
 }
 
+/// Until `holds`; false after `limit`. Where this process is stopped meanwhile, its control thread
+/// has not heard what came, so the wait begins anew.
+template <class Holds>
+bool Plane::wait_for(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds limit,
+                     Holds holds) {
+  while (true) {
+    clock_->now();
+    const auto stopped = clock_->stopped();
+    if (changed_.wait_for(lock, limit, holds)) return true;
+    clock_->now();
+    if (clock_->stopped() == stopped) return false;
+  }
+}
+
 void Plane::wait_until_linked(Deadline deadline) {
   std::unique_lock lock(mutex_);
   const auto is_over = [this] { return unlinked_.empty() || verdict_ || !link_failure_.empty(); };
-  const bool in_time = changed_.wait_for(lock, deadline.remaining(), is_over);
+  while (!is_over() && !deadline.expired()) {
+    changed_.wait_for(lock, deadline.until_next_look(), is_over);
+  }
   if (verdict_) {
     lock.unlock();
     throw verdict_error();
@@ -72,7 +89,7 @@ void Plane::wait_until_linked(Deadline deadline) {
   int lowest_there = 0;
   while (unlinked_.contains(lowest_there)) ++lowest_there;
   // A dial that is given up at the deadline is no other trouble than the deadline.
-  const bool is_late = !in_time || deadline.expired();
+  const bool is_late = link_failure_.empty() || deadline.expired();
   throw Error(is_late ? ErrorCode::timeout : ErrorCode::system, sentence)
       .with_culprits({unlinked_.begin(), unlinked_.end()})
       .speaking(lowest_there == self)
@@ -165,12 +182,12 @@ Error Plane::report_and_wait(const Finding& finding, std::chrono::milliseconds l
   report(finding);
   std::unique_lock lock(mutex_);
   const auto is_decided = [this] { return verdict_.has_value(); };
-  if (!changed_.wait_for(lock, limit, is_decided)) {
+  if (!wait_for(lock, limit, is_decided)) {
     // Too few answer to agree. What this rank takes for its verdict reaches them when they go on.
     lock.unlock();
     worker_->post([this, finding] { worker_->decide_alone(finding); });
     lock.lock();
-    if (!changed_.wait_for(lock, limit, is_decided)) {
+    if (!wait_for(lock, limit, is_decided)) {
       verdict_ = finding;  // the own control thread does not answer either
       failed_.store(true, std::memory_order_release);
       lock.unlock();
@@ -242,7 +259,7 @@ std::map<int, Status> Plane::ask_statuses(std::uint32_t communicator,
   statuses_.clear();
   statuses_of_ = communicator;
   worker_->post([this, communicator] { worker_->ask_statuses(communicator); });
-  changed_.wait_for(lock, limit, [this] {
+  wait_for(lock, limit, [this] {
     return statuses_.size() + departed_.size() + 1 >= static_cast<std::size_t>(peers().size()) ||
            verdict_;
   });

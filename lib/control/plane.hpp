@@ -54,6 +54,12 @@ class Plane {
   bool is_linked_within(std::chrono::nanoseconds limit);
 
   [[nodiscard]] const rendezvous::Peers& peers() const;
+  /// The set-up's, read by the control thread, so that any thread may wait for a time of it.
+  [[nodiscard]] const std::shared_ptr<RunningClock>& clock() const { return clock_; }
+  /// `timeout` from now. Time in which this process was stopped is no other rank's lateness.
+  [[nodiscard]] Deadline deadline(std::chrono::nanoseconds timeout) const {
+    return Deadline::after(timeout, clock_);
+  }
   /// Starts to remember the calls of a communicator; close_history() ends it. Calls of
   /// communicators that are not open are not compared.
   std::shared_ptr<CallHistory> open_history(Group group);
@@ -115,8 +121,12 @@ class Plane {
   [[nodiscard]] std::vector<std::shared_ptr<CallHistory>> histories() const;
   [[nodiscard]] Activity activity_seen_from(std::uint32_t communicator) const;
 
+  template <class Holds>
+  bool wait_for(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds limit, Holds holds);
+
   std::string record_folder_;
   Log& log_;
+  std::shared_ptr<RunningClock> clock_;
   Wakeup wakeup_;
   std::atomic<bool> failed_{false};
 

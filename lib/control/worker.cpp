@@ -278,6 +278,7 @@ void Plane::Worker::tell_neighbours(const CallHistory& history) {
 }
 
 void Plane::Worker::tick() {
+  plane_.clock_->now();
   std::set<std::uint32_t> open;
   for (const auto& history : plane_.histories()) {
     open.insert(history->group().id);

@@ -200,7 +200,7 @@ void DeviceBackend::synchronize(const CallSettings& settings) {
                 "the graph");
   }
   const auto ordinal = begun_;
-  const auto deadline = Deadline::after(settings.timeout);
+  const auto deadline = plane_.deadline(settings.timeout);
   const auto ticket = history_->begin_other(history_->activity().call).ticket;
   static_cast<void>(wait([&] { return context.cuda().query_stream(settings.stream); },
                          Deadline::never(), deadline, settings.timeout));

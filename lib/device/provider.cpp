@@ -54,7 +54,7 @@ DevicePath Provider::open(control::Plane& plane, Backend& host, const BootstrapB
 
   const auto group = control::Group::whole_job(peers.rank(), peers.size());
   const auto index = agreement.device_of_rank[static_cast<std::size_t>(peers.rank())];
-  SetupTalk talk(plane, group, host, Deadline::after(timeout));
+  SetupTalk talk(plane, group, host, plane.deadline(timeout));
   const auto start = std::chrono::steady_clock::now();
   try {
     open_context(talk, index);
@@ -91,7 +91,7 @@ std::unique_ptr<Backend> Provider::open_group(control::Plane& plane, const contr
   if (!context_) {
     throw Error(ErrorCode::usage, "this job has no device path: " + reason_);
   }
-  SetupTalk talk(plane, group, host, Deadline::after(timeout));
+  SetupTalk talk(plane, group, host, plane.deadline(timeout));
   // The bootstrap is gone by now.
   return open_best(plane, group, host, talk,
                    [&](Bytes message) {

@@ -68,7 +68,7 @@ CallSettings StagedBackend::begin(const CallSettings& settings) {
     throw Error(ErrorCode::usage,
                 "a call that is staged through host memory can't be captured in a graph");
   }
-  await_stream(settings.stream, Deadline::after(settings.timeout), settings.timeout);
+  await_stream(settings.stream, parts_.plane.deadline(settings.timeout), settings.timeout);
   auto on_host = settings;
   on_host.stream = nullptr;
   return on_host;
@@ -159,7 +159,7 @@ void StagedBackend::write_round(const StagingPlan& plan, std::size_t round, void
 void StagedBackend::run(const CheckedCollective& call, const CallSettings& settings) {
   pointers_.require(call, shape_of(call.operation));
   const Context::Current current(*parts_.context, faults_);
-  const auto deadline = Deadline::after(settings.timeout);
+  const auto deadline = parts_.plane.deadline(settings.timeout);
   const auto on_host = begin(settings);
   if (shape_of(call.operation).recv == Extent::none) return parts_.host.run(call, on_host);
   const StagingPlan plan(call, parts_.group.rank, parts_.group.size(), parts_.area_bytes);
@@ -197,7 +197,7 @@ void StagedBackend::run_rounds(const StagingPlan& plan, void* output, const Call
 void StagedBackend::run(const Message& message, const CallSettings& settings) {
   pointers_.require(message);
   const Context::Current current(*parts_.context, faults_);
-  const auto deadline = Deadline::after(settings.timeout);
+  const auto deadline = parts_.plane.deadline(settings.timeout);
   const auto on_host = begin(settings);
   const MessagePlan plan(message, parts_.area_bytes);
   for (std::size_t i = 0; i < std::min(plan.rounds(), slots_.size()); ++i) {
@@ -232,7 +232,7 @@ void StagedBackend::run_rounds(const MessagePlan& plan, const Message& message,
 
 void StagedBackend::synchronize(const CallSettings& settings) {
   const Context::Current current(*parts_.context, faults_);
-  const auto deadline = Deadline::after(settings.timeout);
+  const auto deadline = parts_.plane.deadline(settings.timeout);
   static_cast<void>(begin(settings));
   const auto calls = started_;
   for (const auto& call : calls) {

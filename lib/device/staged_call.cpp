@@ -26,7 +26,7 @@ std::shared_ptr<StagedBackend::Call> StagedBackend::new_call(const CallSettings&
   call->send = PinnedMemory(parts_.context, faults_, rounds * send_bytes);
   call->recv = PinnedMemory(parts_.context, faults_, rounds * recv_bytes);
   call->stream = settings.stream;
-  call->deadline = Deadline::after(settings.timeout);
+  call->deadline = parts_.plane.deadline(settings.timeout);
   call->timeout = settings.timeout;
   return call;
 }

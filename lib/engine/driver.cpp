@@ -391,7 +391,7 @@ void Driver::check_peer(Task& task, const Awaited& awaited, bool departed_before
     fail_departed(peer, task);
   }
   if (!over) return;
-  const auto now = std::chrono::steady_clock::now();
+  const auto now = plane_.clock()->now();
   if (!task.broken_since) task.broken_since = now;
   if (now - *task.broken_since < wait_for_verdict) return;
   fail({.code = ErrorCode::system,

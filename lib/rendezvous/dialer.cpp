@@ -137,6 +137,16 @@ void Dialer::set_timer(DialList::iterator dial, Reactor::Clock::duration delay,
       delay, [this, dial, reason = std::move(reason)] { fail_attempt(dial, reason); });
 }
 
+void Dialer::set_last_timer(DialList::iterator dial, std::string reason) {
+  reactor_.cancel(dial->timer);
+  dial->timer =
+      reactor_.after(dial->deadline.remaining(), [this, dial, reason = std::move(reason)] {
+        // The reactor's timers run while this process is stopped, the deadline may not.
+        if (!dial->deadline.expired()) return set_last_timer(dial, reason);
+        fail_attempt(dial, reason);
+      });
+}
+
 void Dialer::on_ready(DialList::iterator dial) {
   switch (dial->state) {
     case State::connecting:
@@ -195,7 +205,7 @@ void Dialer::on_hello(DialList::iterator dial) {
   dial->state = State::awaiting_answer;
   // The peer may count this link as made from now on: giving up and dialing again would be refused
   // as a second link.
-  set_timer(dial, dial->deadline.remaining(), "it did not answer the proof");
+  set_last_timer(dial, "it did not answer the proof");
 }
 
 void Dialer::on_answer(DialList::iterator dial) {
@@ -209,7 +219,7 @@ void Dialer::on_answer(DialList::iterator dial) {
   dial->tls = std::make_unique<Tls>(self_.tls, dial->socket.get(), Tls::Side::initiator,
                                     std::span<const std::byte, Tls::key_bytes>(key.bytes()));
   dial->state = State::encrypting;
-  set_timer(dial, dial->deadline.remaining(), "it did not finish the TLS handshake");
+  set_last_timer(dial, "it did not finish the TLS handshake");
   shake_hands(dial);
 }
 

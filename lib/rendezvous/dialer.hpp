@@ -72,6 +72,8 @@ class Dialer {
   /// 1: `out` is full; 0: more has to come; -1: the attempt has failed and is over.
   int receive(DialList::iterator dial, std::span<std::byte> out);
   void set_timer(DialList::iterator dial, Reactor::Clock::duration delay, std::string reason);
+  /// At the deadline, for what is not tried again before.
+  void set_last_timer(DialList::iterator dial, std::string reason);
   void fail_attempt(DialList::iterator dial, std::string reason);
   void finish(DialList::iterator dial, std::optional<Connection> connection);
   void disarm(Dial& dial);

@@ -38,7 +38,7 @@ void MemberSide::connect(const std::vector<rendezvous::SocketAddress>& candidate
                 failure = why;
                 done = true;
               });
-  while (!done) reactor_.run_once(deadline.remaining());
+  while (!done) reactor_.run_once(deadline.until_next_look());
   if (!made) {
     throw Error(ErrorCode::timeout,
                 fmt::format("set-up timed out; 1 missing: rank 0, which serves the others at {} "
@@ -68,9 +68,9 @@ void MemberSide::send(Kind kind, Exchange exchange, Bytes payload, Deadline dead
 }
 
 Bytes MemberSide::await_result(Exchange exchange, Deadline deadline) {
-  const auto last = deadline.is_never() ? deadline : Deadline::after(deadline.remaining() + grace);
+  const auto last = deadline.is_never() ? deadline : deadline.anew(deadline.remaining() + grace);
   while (answers_.empty() && closed_because_.empty() && !last.expired()) {
-    reactor_.run_once(last.remaining());
+    reactor_.run_once(last.until_next_look());
   }
   if (answers_.empty() && !closed_because_.empty()) {
     throw Error(

@@ -121,7 +121,7 @@ void require_files(int size) {
 
 RootSide::RootSide(rendezvous::Membership self, int size, const Endpoint& endpoint,
                    const std::vector<SocketAddress>& addresses, Log& log, Deadline deadline)
-    : self_(std::move(self)), size_(size), where_(endpoint.text()) {
+    : self_(std::move(self)), size_(size), where_(endpoint.text()), setup_(deadline) {
   require_files(size);
   auto listeners = listen(endpoint, addresses, deadline);
   where_ = listeners.front().address.text();
@@ -150,7 +150,7 @@ void RootSide::on_message(int rank, Message message) {
   const auto left = std::chrono::milliseconds(message.patience_ms);
   if (message.kind == Kind::join && !member.introduction && message.payload.size() <= most_join) {
     member.introduction = Introduction::decode(message.payload);
-    member.patience = Deadline::after(left);
+    member.patience = setup_.anew(left);
     if (member.introduction->size == static_cast<std::uint32_t>(size_)) return;
     failure_ = Error(ErrorCode::mismatch,
                      fmt::format("{} says that there are {} ranks, and rank 0 that there are {}: "
@@ -167,7 +167,7 @@ void RootSide::on_message(int rank, Message message) {
                    .with_culprits({rank});
     return;
   }
-  member.patience = Deadline::after(left);
+  member.patience = setup_.anew(left);
   member.contribution = std::move(message);
 }
 
@@ -204,7 +204,7 @@ void RootSide::wait(HasCome has_come, Deadline deadline) {
       }
       fail(missing(ranks));
     }
-    reactor_.run_once(earliest.remaining());
+    reactor_.run_once(earliest.until_next_look());
   }
 }
 
@@ -288,7 +288,7 @@ Bytes RootSide::exchange(Exchange exchange, const Bytes& mine, int root, Deadlin
       }
       fail(missing(ranks));
     }
-    reactor_.run_once(deadline.remaining());
+    reactor_.run_once(deadline.until_next_look());
   }
   return result;
 }

@@ -45,6 +45,7 @@ class RootSide final : public Side {
   rendezvous::Membership self_;
   int size_;
   std::string where_;
+  Deadline setup_;  ///< whose clock members' patience is measured by
   Reactor reactor_;
   std::unique_ptr<rendezvous::Acceptor> acceptor_;
   std::map<int, Member> members_;

@@ -17,7 +17,7 @@ namespace {
 // of set-up. What is left is for the others to hear that one has not come, and to go on without.
 Deadline until_decision(Deadline deadline) {
   const auto left = deadline.remaining();
-  return Deadline::after(left - left / 8);
+  return deadline.within(left - left / 8);
 }
 // Who connects and says nothing is no member, or slow. The oldest is dropped for a newer one; a
 // member comes again.
@@ -145,7 +145,7 @@ ArenaSetup::Outcome ArenaSetup::lead(const rendezvous::Peers& peers, Deadline li
 /// Empty where the first rank does not listen, which after a loss it may do later.
 Descriptor ArenaSetup::reach_leader(Deadline deadline, const Cancelled& cancelled) const {
   // Shorter than the first rank waits: who comes after it has closed must not wait long for it.
-  const auto limit = Deadline::after(deadline.remaining() / 2);
+  const auto limit = deadline.within(deadline.remaining() / 2);
   while (!deadline.expired() && !cancelled()) {
     try {
       if (auto connection = connect_for_notes(key_, local_.front())) return connection;

@@ -91,7 +91,7 @@ OutgoingHalf& TcpLinks::outgoing(int peer) {
     if (settings_.faults != nullptr) {
       found->second.limit_writes(settings_.faults->most_written_bytes());
     }
-    plane_.request_data_connection(peer, Deadline::after(settings_.connect_timeout));
+    plane_.request_data_connection(peer, plane_.deadline(settings_.connect_timeout));
   }
   return found->second;
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <set>
 #include <thread>
 
@@ -18,6 +19,12 @@ constexpr auto verdict_time = 1500ms;
 
 const Report& report_of(const std::vector<Report>& reports, int rank) {
   return reports.at(static_cast<std::size_t>(rank));
+}
+
+void stop_all(const Job& job, Clock::duration time) {
+  for (int rank = 0; rank < job.size(); ++rank) job.signal(rank, SIGSTOP);
+  std::this_thread::sleep_for(time);
+  for (int rank = 0; rank < job.size(); ++rank) job.signal(rank, SIGCONT);
 }
 
 }  // namespace
@@ -82,6 +89,72 @@ TEST_CASE("a rank that is stopped for longer is the one that the others name at 
       }
       CHECK(speakers == 1);
     }
+  }
+}
+
+TEST_CASE("a time in which all ranks are stopped is nobody's lateness") {
+  for (const bool shared_memory : {true, false}) {
+    CAPTURE(shared_memory);
+    ::setenv("TUTTI_SHARED_MEMORY", shared_memory ? "1" : "0", 1);
+    Job job(3, [](Rank& rank) -> std::string {
+      auto& communicator = rank.communicator({.timeout = 2s});
+      reduce_until_told(rank, communicator, 1000);
+      communicator.finalize();
+      return "done";
+    });
+    ::unsetenv("TUTTI_SHARED_MEMORY");
+    job.await_marks_of_all(3);
+    stop_all(job, 4s);
+    const auto before = job.marks(0);
+    job.await_marks(0, before + 3);
+    job.tell_go();
+    CHECK(trouble(job.finish()) == "");
+  }
+}
+
+TEST_CASE("a time in which all ranks are stopped in set-up is nobody's lateness") {
+  // Before the secret, the cards and the barrier, and while the links are made: all others wait for
+  // the last rank.
+  for (const int exchange : {1, 2, 3, 4}) {
+    CAPTURE(exchange);
+    Job job(3, [exchange](Rank& rank) -> std::string {
+      const auto dawdle = [&rank, exchange](int number) {
+        if (number != exchange || rank.rank() != 2) return;
+        rank.mark();
+        std::this_thread::sleep_for(500ms);
+      };
+      rank.bootstrap().before = dawdle;
+      rank.bootstrap().after = [dawdle](int number) {
+        if (number == 3) dawdle(4);
+      };
+      auto& communicator = rank.communicator({.timeout = 2s});
+      std::vector<float> data(1000);
+      reduce_and_check(rank, communicator, data);
+      communicator.finalize();
+      return "done";
+    });
+    job.await_marks(2, 1);
+    stop_all(job, 4s);
+    CHECK(trouble(job.finish()) == "");
+  }
+}
+
+TEST_CASE("a rank that is stopped beside the others' stop is still named") {
+  Job job(3, [](Rank& rank) -> std::string { reduce_forever(rank, 1000, {.timeout = 2s}); });
+  job.await_marks_of_all(3);
+  for (int rank = 0; rank < 3; ++rank) job.signal(rank, SIGSTOP);
+  std::this_thread::sleep_for(4s);
+  for (const int rank : {0, 2}) job.signal(rank, SIGCONT);
+  for (const int rank : {0, 2}) job.await_end(rank);
+  job.signal(1, SIGCONT);
+  const auto reports = job.finish();
+  INFO(describe(reports));
+  for (int rank = 0; rank < 3; ++rank) {
+    CAPTURE(rank);
+    const auto& failure = report_of(reports, rank).failure;
+    REQUIRE(failure);
+    CHECK(failure->code == ErrorCode::timeout);
+    CHECK(failure->culprits == std::vector{1});
   }
 }
 

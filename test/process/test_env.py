@@ -6,6 +6,7 @@
 import os
 import re
 import secrets
+import signal
 import socket
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from support import tap  # noqa: E402
-from support.cluster import REPO  # noqa: E402
+from support.cluster import REPO, eventually  # noqa: E402
 
 BUILD = Path(os.environ.get("TUTTI_BUILD", REPO / "build"))
 TUTTI = BUILD / "apps" / "tutti"
@@ -73,6 +74,15 @@ def job(size, *words, port=None, ranks=None, env=None, timeout=60, **settings):
     started = [Process(TUTTI, *words, env={**variables(rank, size, port, **settings), **(env or {})})
                for rank in (range(size) if ranks is None else ranks)]
     return [process.finish(timeout) for process in started]
+
+
+def waits_for_events(pid):
+    """Whether it sleeps in epoll_wait, as a rank does that waits for others in set-up."""
+    try:
+        sockets = [os.readlink(path) for path in Path(f"/proc/{pid}/fd").iterdir()]
+        return any("eventpoll" in name for name in sockets) and Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+    except OSError:
+        return False
 
 
 class Checks(unittest.TestCase):
@@ -339,6 +349,25 @@ class Meets(Checks):
                 self.fails(done, "rank 0")
                 self.assertTrue(all(process.seconds < 8 for process in done), [process.seconds for process in done])
                 server.shutdown(socket.SHUT_RDWR)
+
+    def test_a_time_in_which_all_are_stopped_is_nobodys_lateness(self):
+        """Longer than their deadline: where they wait for the last rank, and at some moment of set-up."""
+        for missing in (2, 0, None):
+            with self.subTest(missing=missing):
+                port = free_port()
+                start = {rank: variables(rank, 3, port) for rank in range(3)}
+                ranks = {rank: Process(TUTTI, "all-reduce", "--quiet", "--timeout", "2s", env=start[rank])
+                         for rank in range(3) if rank != missing}
+                if missing is not None:
+                    self.assertTrue(eventually(lambda: all(waits_for_events(rank.child.pid) for rank in ranks.values()), 20))
+                for rank in ranks.values():
+                    rank.child.send_signal(signal.SIGSTOP)
+                time.sleep(4)
+                for rank in ranks.values():
+                    rank.child.send_signal(signal.SIGCONT)
+                if missing is not None:
+                    ranks[missing] = Process(TUTTI, "all-reduce", "--quiet", "--timeout", "20s", env=start[missing])
+                self.good([rank.finish() for rank in ranks.values()])
 
     def test_strangers_block_nobody(self):
         port = free_port()

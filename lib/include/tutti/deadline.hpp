@@ -2,40 +2,76 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
+#include <utility>
+
+#include "tutti/running_clock.hpp"
 
 namespace tutti {
 
 /// A point in time by which something must have happened. Measured on the steady clock, so that a
-/// jump of the wall clock neither shortens nor lengthens it.
+/// jump of the wall clock neither shortens nor lengthens it; or on a RunningClock, so that time in
+/// which this process was stopped does not count.
 class Deadline {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `timeout` from now; a timeout too large for the clock means never.
-  static Deadline after(std::chrono::nanoseconds timeout) {
-    const auto now = Clock::now();
-    if (timeout >= Clock::time_point::max() - now) return never();
-    return Deadline(now + timeout);
+  /// `timeout` from now; a timeout too large for the clock means never. Without a clock, the steady
+  /// one.
+  static Deadline after(std::chrono::nanoseconds timeout,
+                        std::shared_ptr<RunningClock> clock = nullptr) {
+    const auto now = now_of(clock.get());
+    if (timeout >= Clock::time_point::max() - now) {
+      return {Clock::time_point::max(), std::move(clock)};
+    }
+    return {now + timeout, std::move(clock)};
   }
-  static Deadline never() { return Deadline(Clock::time_point::max()); }
+  /// `timeout` from now, of the time in which this process runs. For who looks at the deadline
+  /// again and again, at the latest after until_next_look(): no other thread reads its clock.
+  static Deadline after_running(std::chrono::nanoseconds timeout) {
+    return after(timeout, std::make_shared<RunningClock>());
+  }
+  static Deadline never() { return {Clock::time_point::max(), nullptr}; }
 
   [[nodiscard]] bool is_never() const { return at_ == Clock::time_point::max(); }
-  [[nodiscard]] bool expired() const { return !is_never() && Clock::now() >= at_; }
+  [[nodiscard]] bool expired() const { return !is_never() && now_of(clock_.get()) >= at_; }
 
   /// Time left, never negative; an hour where there is no deadline.
   [[nodiscard]] std::chrono::nanoseconds remaining() const {
     if (is_never()) return std::chrono::hours(1);
-    return std::max<std::chrono::nanoseconds>(at_ - Clock::now(), std::chrono::nanoseconds(0));
+    return std::max<std::chrono::nanoseconds>(at_ - now_of(clock_.get()),
+                                              std::chrono::nanoseconds(0));
+  }
+
+  /// How long to sleep at most before the next look: the time left, or less, so that the clock
+  /// learns whether this process runs.
+  [[nodiscard]] std::chrono::nanoseconds until_next_look() const {
+    constexpr std::chrono::nanoseconds most = std::chrono::milliseconds(200);
+    return clock_ ? std::min(remaining(), most) : remaining();
   }
 
   /// The earlier of this and `timeout` from now.
   [[nodiscard]] Deadline within(std::chrono::nanoseconds timeout) const {
-    return Deadline(std::min(at_, after(timeout).at_));
+    return {std::min(at_, anew(timeout).at_), clock_};
   }
 
+  /// `timeout` from now, by the same clock.
+  [[nodiscard]] Deadline anew(std::chrono::nanoseconds timeout) const {
+    return after(timeout, clock_);
+  }
+
+  /// Null where it is the steady one.
+  [[nodiscard]] const std::shared_ptr<RunningClock>& clock() const { return clock_; }
+
  private:
-  explicit Deadline(Clock::time_point at) : at_(at) {}
+  Deadline(Clock::time_point at, std::shared_ptr<RunningClock> clock)
+      : at_(at), clock_(std::move(clock)) {}
+  static Clock::time_point now_of(RunningClock* clock) {
+    return clock != nullptr ? clock->now() : Clock::now();
+  }
+
   Clock::time_point at_;
+  std::shared_ptr<RunningClock> clock_;
 };
 
 }  // namespace tutti

@@ -241,7 +241,7 @@ inline void drive_mpi(MPI_Comm of_session) {
 /// the communicator or its end, but for those that `options.mpi_progress` asks for; without
 /// MPI_Init these are made on `communicator`, which then must outlast the result. Throws Error.
 [[nodiscard]] inline Communicator from_mpi(MPI_Comm communicator, const Options& options = {}) {
-  MpiBootstrap bootstrap(communicator, Deadline::after(setup_timeout(options)));
+  MpiBootstrap bootstrap(communicator, Deadline::after_running(setup_timeout(options)));
   if (!options.mpi_progress) return Communicator::create(bootstrap, options);
   auto driving = options;
   driving.while_waiting = [of_session = MpiBootstrap::is_of_session(), communicator,
