@@ -50,48 +50,63 @@ missing_packages() {
   if ! has_header catch2/catch.hpp && ! has_header catch2/catch_all.hpp; then echo catch2; fi
 }
 
-install_packages() {
-  local missing as_root=()
-  missing=$(missing_packages "${1:-}" | tr '\n' ' ')
+# install_named STEP PACKAGE…
+install_named() {
+  local name=$1 missing="${*:2}" as_root=()
   [ -n "${missing// /}" ] || return 0
   has_command apt-get || fail "these are missing and there is no apt-get to install them: $missing" 2
   if [ "$(id -u)" -ne 0 ]; then
     has_command sudo || fail "these are missing, and installing them needs root or sudo: $missing" 2
     as_root=(sudo)
   fi
-  # shellcheck disable=SC2086  # a list of words
-  step "install packages" "${as_root[@]}" sh -c \
+  step "$name" "${as_root[@]+"${as_root[@]}"}" sh -c \
     "apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing"
 }
 
-# optional_packages [few]: what some tests need besides, a line for what belongs together. Without it they are skipped, with
-# the reason. few: without the large ones.
+install_packages() { install_named "install packages" "$(missing_packages "${1:-}" | tr '\n' ' ')"; }
+
+# optional_packages: what some tests need besides, a line for what belongs together. Without it they are skipped, with the
+# reason.
 optional_packages() {
   has_command ip || echo iproute2
   has_command cmake || echo cmake
-  [ "${1:-}" != few ] || return 0
   has_command nft || echo nftables
+  # For the virtual environments of scripts/peers.
+  python3 -c 'import ensurepip' 2>/dev/null || echo python3-venv
   # Launchers that tests start: torchrun, and srun of a Slurm of their own.
   python3 -c 'import torch' 2>/dev/null || /usr/bin/python3 -c 'import torch' 2>/dev/null || echo python3-torch
   if ! has_command slurmctld || ! has_command munged; then echo slurm-wlm munge; fi
 }
 
-# install_optional_packages [few]: as far as it goes. What one of them lacks must not keep the others away.
+# install_optional_packages: as far as it goes. What one of them lacks must not keep the others away.
 install_optional_packages() {
-  local wanted as_root=()
-  wanted=$(optional_packages "${1:-}")
+  local wanted packages log status as_root=()
+  wanted=$(optional_packages)
   [ -n "$wanted" ] || return 0
   [ "$(id -u)" -eq 0 ] || ! has_command sudo || as_root=(sudo -n)
   if has_command apt-get; then
-    # shellcheck disable=SC2016  # for the inner shell
-    "${as_root[@]}" timeout 240 sh -c '
-      apt-get update -qq
-      while read -r packages; do
-        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages </dev/null
-      done' <<<"$wanted" >/dev/null 2>&1 || true
+    log=$(mktemp)
+    "${as_root[@]+"${as_root[@]}"}" timeout 120 apt-get update -qq >"$log" 2>&1 </dev/null || true
+    while read -r packages; do
+      status=0
+      # shellcheck disable=SC2086  # a list of words
+      "${as_root[@]+"${as_root[@]}"}" timeout 600 env DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y -qq --no-install-recommends $packages >>"$log" 2>&1 </dev/null || status=$?
+      [ "$status" -eq 0 ] || printf 'apt-get install %s failed (exit %s): %s\n' "$packages" "$status" "$(tail -n 1 "$log")"
+    done <<<"$wanted"
+    rm -f "$log"
   fi
-  wanted=$(optional_packages "${1:-}")
+  wanted=$(optional_packages)
   [ -z "$wanted" ] || printf 'not installed, so tests that need it are skipped: %s\n' "$(paste -sd ' ' <<<"$wanted")"
+}
+
+# install_peers: other MPIs with their launchers, likewise.
+install_peers() {
+  local name
+  for name in openmpi mpich impi; do
+    timeout 240 "$root/scripts/peers" "$name" ||
+      printf 'not installed, so tests that need it are skipped: %s (the reason is above, or it took more than 240 s)\n' "$name"
+  done
 }
 
 # configure [OPTION…]: makes the build folder; a folder that was made before gets options that differ.

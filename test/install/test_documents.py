@@ -6,6 +6,7 @@ import unittest
 from prefix import ROOT, RUN, need, prefix, run
 
 import tap
+from ports import free_port
 
 GUIDE = ROOT / "docs" / "guide.md"
 ENVIRONMENT = ROOT / "docs" / "environment.md"
@@ -36,8 +37,8 @@ class GuideProgram(unittest.TestCase):
         run("sh", "-ec", "c++ -std=c++20 alone.cpp $(pkg-config --cflags --libs tutti) "
             "-Wl,-rpath,$(pkg-config --variable=libdir tutti) -o alone", cwd=project, env=prefix().pkg_config_environment())
         self.assertEqual(run(project / "alone"), "1 ranks, sum 1\n")
-        loop = ("for r in 0 1 2; do RANK=$r WORLD_SIZE=3 LOCAL_RANK=$r MASTER_ADDR=127.0.0.1 MASTER_PORT=29619 ./alone & done; "
-                "wait")
+        loop = (f"for r in 0 1 2; do RANK=$r WORLD_SIZE=3 LOCAL_RANK=$r MASTER_ADDR=127.0.0.1 MASTER_PORT={free_port()} ./alone & "
+                "done; wait")
         self.assertEqual(run("sh", "-c", loop, cwd=project), "3 ranks, sum 6\n")
 
     def test_built_by_pkg_config(self):

@@ -18,6 +18,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from support import slurm, tap  # noqa: E402
 from support.cluster import REPO, command  # noqa: E402
+from support.ports import free_port  # noqa: E402
 from support.torchrun import torchrun, unprefixed, why_no_torchrun  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
@@ -96,7 +97,7 @@ class OpenMpi4(Checks):
 
     def test_program_without_mpi(self):
         """What mpirun says of the ranks serves, MPI or not; the place to meet is given."""
-        self.hello(self.mpirun("-x", "MASTER_ADDR=127.0.0.1", "-x", "MASTER_PORT=29731", build("hello_env", "c++")), 4)
+        self.hello(self.mpirun("-x", "MASTER_ADDR=127.0.0.1", "-x", f"MASTER_PORT={free_port()}", build("hello_env", "c++")), 4)
 
     def test_world_size_by_hand(self):
         result = self.mpirun("-x", "WORLD_SIZE=1", TUTTI, "fan-out")
@@ -127,7 +128,7 @@ class OpenMpi5(Checks):
         self.session(self.mpirun(build("session", peer("openmpi", "mpicxx"))), 4, "Open MPI v5")
 
     def test_command_without_mpi(self):
-        result = self.mpirun("-x", "MASTER_ADDR=localhost", "-x", "MASTER_PORT=29732", TUTTI, "info", "--init", "env://")
+        result = self.mpirun("-x", "MASTER_ADDR=localhost", "-x", f"MASTER_PORT={free_port()}", TUTTI, "info", "--init", "env://")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("Open MPI (OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=4", self.sources(result)[2])
 
@@ -150,7 +151,7 @@ class Mpich(Checks):
         self.assertIn("there is 1 rank", result.stdout + result.stderr)
 
     def test_command_without_mpi(self):
-        result = self.mpiexec(TUTTI, "fan-out", "--init", "tcp://127.0.0.1:29733")
+        result = self.mpiexec(TUTTI, "fan-out", "--init", f"tcp://127.0.0.1:{free_port()}")
         self.verified(result, 4)
 
 
@@ -167,7 +168,7 @@ class IntelMpi(Checks):
         self.hello(result, 2, "Intel")
 
     def test_command_without_mpi(self):
-        self.verified(command(peer("impi", "mpiexec"), "-n", 4, TUTTI, "fan-out", "--init", "tcp://127.0.0.1:29734"), 4)
+        self.verified(command(peer("impi", "mpiexec"), "-n", 4, TUTTI, "fan-out", "--init", f"tcp://127.0.0.1:{free_port()}"), 4)
 
 
 class Torchrun(Checks):
@@ -177,43 +178,44 @@ class Torchrun(Checks):
 
     def test_command(self):
         """The agent holds MASTER_PORT itself."""
-        self.verified(torchrun("--nproc_per_node", 4, "--master_port", 29735, "--no_python", TUTTI, "fan-out"), 4)
+        self.verified(torchrun("--nproc_per_node", 4, "--master_port", free_port(), "--no_python", TUTTI, "fan-out"), 4)
 
     def test_standalone(self):
         self.verified(torchrun("--standalone", "--nproc_per_node", 3, "--no_python", TUTTI, "fan-out"), 3)
 
     def test_info(self):
-        result = torchrun("--nproc_per_node", 2, "--master_port", 29736, "--no_python", TUTTI, "info")
+        result = torchrun("--nproc_per_node", 2, "--master_port", free_port(), "--no_python", TUTTI, "info")
         self.assertEqual(self.sources(result)[1], "torchrun (RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2)")
 
     def test_doctor(self):
         """Each rank ends with the job's status, and rank 0 prints."""
-        lines = [unprefixed(line) for line in torchrun("--nproc_per_node", 2, "--master_port", 29742, "--no_python", TUTTI,
+        lines = [unprefixed(line) for line in torchrun("--nproc_per_node", 2, "--master_port", free_port(), "--no_python", TUTTI,
                                                        "doctor").stdout.splitlines()]
         self.assertFalse([line for line in lines if line.startswith(("stops: ", "slows: "))])
         self.assertTrue(any(line.startswith("2 ranks on 1 host: ") for line in lines), lines)
-        ill = torchrun("--nproc_per_node", 2, "--master_port", 29743, "--no_python", "sh", "-c",
+        ill = torchrun("--nproc_per_node", 2, "--master_port", free_port(), "--no_python", "sh", "-c",
                        f"if [ $RANK = 1 ]; then export TUTTI_CHUNK=4KiB; fi; exec {TUTTI} doctor")
         self.assertNotEqual(ill.returncode, 0)
         self.assertIn("stops: TUTTI_CHUNK is ", ill.stdout)
 
     def test_program(self):
-        self.hello(torchrun("--nproc_per_node", 3, "--master_port", 29737, "--no_python", build("hello_env", "c++")), 3)
+        self.hello(torchrun("--nproc_per_node", 3, "--master_port", free_port(), "--no_python", build("hello_env", "c++")), 3)
 
     def test_launch(self):
-        self.verified(torchrun("--use_env", "--nproc_per_node", 2, "--master_port", 29738, "--no_python", TUTTI, "fan-out",
+        self.verified(torchrun("--use_env", "--nproc_per_node", 2, "--master_port", free_port(), "--no_python", TUTTI, "fan-out",
                                module="torch.distributed.launch"), 2)
 
 
 class PlainShell(Checks):
     def test_the_loop_of_the_guide(self):
-        script = (f'for r in 0 1 2 3; do RANK=$r WORLD_SIZE=4 LOCAL_RANK=$r MASTER_ADDR=127.0.0.1 MASTER_PORT=29739 {TUTTI} fan-out & '
+        script = (f'for r in 0 1 2 3; do RANK=$r WORLD_SIZE=4 LOCAL_RANK=$r MASTER_ADDR=127.0.0.1 MASTER_PORT={free_port()} {TUTTI} fan-out & '
                   'done; wait')
         result = command("sh", "-c", script)
         self.verified(result, 4)
 
     def test_program(self):
-        script = ('for r in 0 1 2; do RANK=$r WORLD_SIZE=3 LOCAL_RANK=$r MASTER_ADDR=localhost MASTER_PORT=29740 '
+        script = ('for r in 0 1 2; do RANK=$r WORLD_SIZE=3 LOCAL_RANK=$r MASTER_ADDR=localhost '
+                  f'MASTER_PORT={free_port()} '
                   f'{build("hello_env", "c++")} & done; wait')
         self.hello(command("sh", "-c", script), 3)
 
@@ -254,7 +256,7 @@ class Srun(Checks):
         self.assertIn("srun --mpi=pmix", result.stderr)
 
     def test_without_mpi(self):
-        result = self.srun("-n", 4, "--mpi=none", TUTTI, "info", env={"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29741"})
+        result = self.srun("-n", 4, "--mpi=none", TUTTI, "info", env={"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())})
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("Slurm (SLURM_PROCID=3 SLURM_STEP_NUM_TASKS=4 SLURM_LOCALID=3)", self.sources(result)[3])
 

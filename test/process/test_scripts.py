@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""The scripts beside stand-ins: scripts/test on a machine that gets no packages, what scripts/bench hands on to the peers.
+"""scripts/test where packages are missing and can't be had, and where it repeats; how CI adds up its parts; what scripts/bench
+hands on to the peers.
 
     python3 test/process/test_scripts.py [Class.test…]
 """
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -31,7 +34,7 @@ class Offline(unittest.TestCase):
         self.tools = Path(folder.name) / "tools"
         self.tools.mkdir()
         # Stand for the package manager that reaches nothing, and for a build and its tests.
-        for name, lines in (("apt-get", f'echo "$*" >>{self.asked}; exit 100'), ("sudo", "exit 1"), ("ninja", "exit 0"),
+        for name, lines in (("apt-get", f'echo "$*" >>{self.asked}; echo no network >&2; exit 100'), ("sudo", "exit 1"), ("ninja", "exit 0"),
                             ("meson", f"[ $1 = setup ] || exit 0; mkdir -p {logs}; echo '{LOG}' >{logs}/testlog.junit.xml")):
             tool = self.tools / name
             tool.write_text(f"#!/bin/sh\n{lines}\n")
@@ -48,11 +51,12 @@ class Offline(unittest.TestCase):
         return subprocess.run([REPO / "scripts" / "test", "--suite", "cluster"], capture_output=True, text=True, timeout=60, env=env)
 
     def test_without_what_only_some_tests_need(self):
-        for variables in ({}, {"CI": "1"}):
+        for variables in ({}, {"CI": "true"}):
             with self.subTest(**variables):
                 done = self.run_without("ip", "cmake", **variables)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                 lines = done.stdout.splitlines()
+                self.assertIn("apt-get install iproute2 failed (exit 100): no network", lines)
                 told = [line for line in lines if line.startswith("not installed, so tests that need it are skipped: ")]
                 self.assertEqual(len(told), 1, done.stdout)
                 self.assertIn("iproute2 cmake", told[0])
@@ -64,6 +68,91 @@ class Offline(unittest.TestCase):
         done = self.run_without("mpicxx")
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         self.assertIn("install packages failed", done.stderr)
+
+
+def count(*arguments):
+    return subprocess.run([sys.executable, REPO / "scripts" / "lib" / "count_tests.py", *arguments], capture_output=True, text=True,
+                          timeout=60)
+
+
+class Counts(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def log(self, name, cases, *programs):
+        """A run as meson records it: of `env`, tests in the Test Anything Protocol."""
+        suite = "tutti.tutti:process / env"
+        (self.folder / f"{name}.junit.xml").write_text(
+            f'<testsuites><testsuite name="{suite}">' + "".join(
+                f'<testcase name="{number} - Meets.test_{letter} (0.{number} s)" classname="{suite}">{verdict}</testcase>'
+                for number, (letter, verdict) in enumerate(cases, 1)) + "</testsuite></testsuites>")
+        (self.folder / f"{name}.json").write_text("".join(
+            json.dumps({"name": program, "result": result, "duration": 1.5}) + "\n" for program, result in programs))
+        return str(self.folder / f"{name}.junit.xml")
+
+    def test_a_program_that_ends_badly_after_its_tests_passed(self):
+        done = count(self.log("testlog", [("a", "")], ("tutti:process / env", "TIMEOUT")))
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stdout.splitlines(), [
+            "suite process               1.5 s", "FAILED  tutti:process / env: the program ended with TIMEOUT",
+            "1 passed, 1 failed, 0 skipped"])
+
+    def test_how_often_each_fails(self):
+        logs = [self.log("repeat-1", [("a", ""), ("b", "")], ("tutti:process / env", "OK")),
+                self.log("repeat-2", [("a", ""), ("b", "<failure/>")], ("tutti:process / env", "FAIL")),
+                self.log("repeat-3", [("b", "<failure/>"), ("a", "")], ("tutti:process / env", "FAIL"))]
+        done = count("--repeat", *logs)
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stdout.splitlines(), [
+            "suite process               4.5 s", "failed    2 of    3  tutti:process / env",
+            "failed    2 of    3  tutti:process / env Meets.test_b", "4 passed, 2 failed, 0 skipped"])
+
+
+class Ci(unittest.TestCase):
+    """.ci/run beside stand-ins for its parts."""
+
+    def run_parts(self, **scripts):
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            (root / "scripts" / "lib").mkdir(parents=True)
+            (root / ".ci").mkdir()
+            shutil.copy(REPO / ".ci" / "run", root / ".ci")
+            shutil.copy(REPO / "scripts" / "lib" / "setup.sh", root / "scripts" / "lib")
+            tools = root / "tools"
+            tools.mkdir()
+            for tool in [*(root / "scripts" / name for name in ("test", "lint", "sanitize")),
+                         *(tools / name for name in ("clang-format", "clang-tidy"))]:
+                tool.write_text("#!/bin/sh\n" + scripts.get(tool.name, "echo '2 passed, 0 failed, 1 skipped'") + "\n")
+                tool.chmod(0o755)
+            return subprocess.run([root / ".ci" / "run"], capture_output=True, text=True, timeout=60,
+                                  env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "TUTTI_CI_SECONDS": "10"})
+
+    def check(self, done, last, status, *lines):
+        printed = done.stdout.splitlines()
+        self.assertEqual(printed[-1], last, done.stdout + done.stderr)
+        self.assertEqual(done.returncode, status)
+        summary = [re.sub(r" +\d+ s  ", ": ", line) for line in printed[printed.index("== all") + 1:-2]]
+        self.assertEqual(summary, list(lines))
+
+    def test_all_parts(self):
+        self.check(self.run_parts(lint="true", sanitize="echo \"$*\"; echo '5 passed, 0 failed, 0 skipped'"),
+                   "13 passed, 0 failed, 1 skipped", 0, "test: 2 passed, 0 failed, 1 skipped", "lint: 1 passed, 0 failed, 0 skipped",
+                   "address: 5 passed, 0 failed, 0 skipped", "thread: 5 passed, 0 failed, 0 skipped")
+
+    def test_a_failure_hides_no_other_part(self):
+        # One fails by itself, one although it counts no failure, one has failed tests.
+        done = self.run_parts(test="echo '7 passed, 2 failed, 0 skipped'; exit 1", lint="echo no; exit 3",
+                              sanitize="echo '5 passed, 0 failed, 0 skipped'; [ $1 = address ]")
+        self.check(done, "17 passed, 4 failed, 0 skipped", 1, "test: 7 passed, 2 failed, 0 skipped (exit 1)",
+                   "lint: 0 passed, 1 failed, 0 skipped (exit 3)", "address: 5 passed, 0 failed, 0 skipped",
+                   "thread: 5 passed, 1 failed, 0 skipped (exit 1)")
+
+    def test_a_part_without_an_end(self):
+        done = self.run_parts(sanitize="exec sleep 300")
+        self.assertEqual(done.stdout.splitlines()[-1], "4 passed, 2 failed, 2 skipped", done.stdout)
+        self.assertIn("no time is left of 10 s", done.stdout)
 
 
 # Stands for mpirun: what its ranks would see of the environment, and a report as tutti bench writes it.

@@ -6,13 +6,13 @@
 import os
 import secrets
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
 from pathlib import Path
 
 from support.cluster import command
+from support.ports import free_port
 
 TOOLS = ("munged", "slurmctld", "slurmd", "srun", "sinfo")
 SEARCH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
@@ -46,11 +46,6 @@ def why_not():
     if missing:
         return f"no {', '.join(missing)} (scripts/peers --system installs slurm-wlm and munge)"
     return None if os.geteuid() == 0 else "slurmd needs root"
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return probe.getsockname()[1]
 
 
 class Slurm:
