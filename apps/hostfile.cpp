@@ -23,6 +23,7 @@
 #include "base/quiet_thread.hpp"
 #include "launch/placement.hpp"
 #include "output.hpp"
+#include "read_file.hpp"
 #include "text.hpp"
 #include "tutti/error.hpp"
 
@@ -114,23 +115,6 @@ struct Lookups {
   }
 };
 
-std::string read_file(const std::string& path) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(
-      std::fopen(path == "-" ? "/dev/stdin" : path.c_str(), "rb"), &std::fclose);
-  std::string text;
-  std::array<char, 1 << 16> part{};
-  std::size_t got = 1;
-  while (file && got > 0) {
-    got = std::fread(part.data(), 1, part.size(), file.get());
-    text.append(part.data(), got);
-  }
-  if (!file || std::ferror(file.get()) != 0) {
-    throw Error(ErrorCode::usage,
-                fmt::format("can't read the hostfile {}: {}", path, std::strerror(errno)));
-  }
-  return text;
-}
-
 nlohmann::json as_json(const launch::Placement& placement, const std::string& map_by) {
   nlohmann::json hosts = nlohmann::json::array();
   for (const auto& host : placement.hosts) {
@@ -170,7 +154,7 @@ std::string as_table(const launch::Placement& placement, const std::string& map_
 int hostfile(const HostfileOptions& options) {
   const auto name = options.file == "-" ? std::string("standard input") : options.file;
   std::vector<std::string> notes;
-  const auto hosts = launch::parse_hostfile(read_file(options.file), name, &notes);
+  const auto hosts = launch::parse_hostfile(read_file(options.file, "the hostfile"), name, &notes);
   std::vector<std::string> names;
   names.reserve(hosts.size());
   for (const auto& host : hosts) names.push_back(host.name);

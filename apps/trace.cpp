@@ -4,15 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "output.hpp"
+#include "read_file.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti::app {
@@ -69,16 +66,6 @@ std::uint64_t sequence_of(const Record& record) {
     if (communicator == 0) return sequence;
   }
   return 0;
-}
-
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (file) text << file.rdbuf();
-  if (!file) {
-    throw Error(ErrorCode::usage, fmt::format("can't read {}: {}", path, std::strerror(errno)));
-  }
-  return text.str();
 }
 
 }  // namespace
@@ -183,7 +170,8 @@ std::string chrome_timeline(const std::vector<Record>& records) {
 
 int trace(const TraceOptions& options) {
   std::vector<Record> records;
-  for (const auto& file : options.files) records.push_back(parse_record(read_file(file), file));
+  for (const auto& file : options.files)
+    records.push_back(parse_record(read_file(file, "the record"), file));
   if (!options.chrome.empty()) {
     std::ofstream out(options.chrome, std::ios::binary);
     out << chrome_timeline(records) << std::flush;

@@ -25,8 +25,7 @@ std::optional<double> units_copied(const Problem& problem) {
     case Operation::reduce:
       // Of a reduction: in all slices but the own, and the own one's result.
       return 1;
-    case Operation::send_recv:
-      return 2;
+    case Operation::send_recv:  // out and in
     case Operation::all_reduce:
       // In: all slices but the own. Its result: to its own place, and for the others. Out: theirs.
       return 2;

@@ -75,7 +75,7 @@ void check_limits(const Patient& patient, Findings& findings) {
     const auto links =
         static_cast<std::int64_t>(control::neighbours(static_cast<int>(rank), size).size());
     const auto least = own_descriptors + 3 * links;
-    const auto most = own_descriptors + links + 2 * (size - 1);
+    const auto most = own_descriptors + links + std::int64_t{2} * (size - 1);
     const auto free = static_cast<std::int64_t>(card.open_files_limit) -
                       static_cast<std::int64_t>(card.open_files);
     if (free >= most) continue;

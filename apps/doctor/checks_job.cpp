@@ -36,6 +36,7 @@ template <class Read>
 void compare(const Patient& patient, Findings& findings, Severity severity, const char* check,
              const char* what, const Read& read, const std::string& remedy) {
   std::vector<std::string> values;
+  values.reserve(patient.facts.size());
   for (const auto& facts : patient.facts) values.push_back(read(facts));
   const auto different = by_value(patient, values);
   if (different.size() < 2) return;

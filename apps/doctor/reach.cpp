@@ -179,6 +179,7 @@ void Door::answer() {
 std::vector<ReachFact> try_targets(const std::vector<Target>& targets,
                                    std::chrono::milliseconds patience) {
   std::vector<ReachFact> results;
+  results.reserve(targets.size());
   for (const auto& target : targets) {
     results.push_back({.host = target.host, .address = target.address.text()});
   }

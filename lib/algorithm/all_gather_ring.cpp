@@ -22,9 +22,10 @@ namespace tutti::algorithm {
 
 namespace {
 
-class Ring {
+class AllGatherRing {
  public:
-  explicit Ring(const Problem& problem) : problem_(problem), blocks_(problem), order_(problem, 0) {}
+  explicit AllGatherRing(const Problem& problem)
+      : problem_(problem), blocks_(problem), order_(problem, 0) {}
 
   Schedule run() {
     const int own = order_.position();
@@ -70,7 +71,7 @@ class Ring {
 }  // namespace
 
 Schedule all_gather_ring(const Problem& problem) {
-  return problem.size == 1 ? alone("ring", problem) : Ring(problem).run();
+  return problem.size == 1 ? alone("ring", problem) : AllGatherRing(problem).run();
 }
 
 }  // namespace tutti::algorithm

@@ -42,7 +42,7 @@ class Hierarchy {
         leaders_(groups_.fewest()) {
     const std::int64_t steps = std::int64_t{4} * (groups_.most() - 1 + hosts_ - 1);
     chunks_ = std::max<std::int64_t>(1, steps_a_pass / std::max<std::int64_t>(1, steps));
-    const std::int64_t parts = leaders_ * hosts_ * chunks_;
+    const std::int64_t parts = std::int64_t{leaders_} * hosts_ * chunks_;
     schedule_.passes = divide_up(problem.count, parts * problem.chunk);
     chunk_ = divide_up(problem.count, schedule_.passes * parts);
   }

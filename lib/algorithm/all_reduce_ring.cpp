@@ -37,9 +37,10 @@ struct Slices {
   [[nodiscard]] std::int64_t length() const { return chunks * chunk; }
 };
 
-class Ring {
+class AllReduceRing {
  public:
-  explicit Ring(const Problem& problem) : problem_(problem), slices_(problem), order_(problem, 0) {}
+  explicit AllReduceRing(const Problem& problem)
+      : problem_(problem), slices_(problem), order_(problem, 0) {}
 
   Schedule run() {
     const std::int64_t rounds = problem_.size - 1;
@@ -90,7 +91,7 @@ class Ring {
 }  // namespace
 
 Schedule all_reduce_ring(const Problem& problem) {
-  if (problem.size > 1 && problem.count > 0) return Ring(problem).run();
+  if (problem.size > 1 && problem.count > 0) return AllReduceRing(problem).run();
   Schedule schedule{.algorithm = "ring", .loops = {}, .scratch_elements = 0};
   if (!problem.in_place && problem.count > 0)
     schedule.loops.push_back(

@@ -25,18 +25,19 @@ std::uint64_t bit(int index) {
 
 }  // namespace
 
-CheckedRank::CheckedRank(int rank, int size, const Schedule& schedule, Layout layout, int window)
+CheckedRank::CheckedRank(int rank, int size, const Schedule& schedule, CheckedMemory memory,
+                         int window)
     : rank_(rank),
       size_(size),
       schedule_(schedule),
-      in_place_(layout.in_place),
+      in_place_(memory.in_place),
       window_(schedule.window == 0 ? window : std::min(window, schedule.window)),
       cursor_(schedule),
-      memory_{std::move(layout.input), std::move(layout.output), {}},
-      wanted_(std::move(layout.wanted)) {
+      memory_{std::move(memory.input), std::move(memory.output), {}},
+      wanted_(std::move(memory.wanted)) {
   auto& scratch = memory_[static_cast<std::size_t>(Buffer::scratch)];
   scratch.resize(static_cast<std::size_t>(schedule.scratch_elements));
-  if (!scratch.empty()) scratch[0] = layout.first_of_scratch;
+  if (!scratch.empty()) scratch[0] = memory.first_of_scratch;
 }
 
 void CheckedRank::admit(std::vector<int>& ready) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "algorithm/check_layout.hpp"
+#include "algorithm/check_memory.hpp"
 #include "algorithm/check_sets.hpp"
 #include "algorithm/checker.hpp"
 #include "algorithm/schedule.hpp"
@@ -43,7 +43,7 @@ class CheckedRank {
     int stream = -1;
   };
 
-  CheckedRank(int rank, int size, const Schedule& schedule, Layout layout, int window);
+  CheckedRank(int rank, int size, const Schedule& schedule, CheckedMemory memory, int window);
 
   /// Takes steps into the window as long as there is room. Adds the slots of those that wait for
   /// nothing to `ready`.

@@ -39,7 +39,7 @@ class Run {
     ranks_.reserve(schedules.size());
     for (int rank = 0; rank < size_; ++rank)
       ranks_.emplace_back(rank, size_, schedules[static_cast<std::size_t>(rank)],
-                          layout_of(expectation, rank, sets_), options.window);
+                          checked_memory(expectation, rank, sets_), options.window);
   }
 
   void to_the_end() {

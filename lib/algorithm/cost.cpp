@@ -238,9 +238,9 @@ std::int64_t rounds_of(const CostQuestion& question) {
   if (is("chain") || is("scatter_ring")) return p - 2 + pieces(question.bytes, question.chunk);
   if (is("hierarchical"))
     return std::int64_t{2} * (question.layout.hosts - 1 + question.layout.most_on_a_host - 1);
-  if (is("ring")) return reduces_all ? 2 * (p - 1) : p - 1;
+  if (is("ring")) return reduces_all ? std::int64_t{2} * (p - 1) : p - 1;
   if (is("rabenseifner")) return 2 * log;
-  if (is("slices")) return 2 * (p - 1);
+  if (is("slices")) return std::int64_t{2} * (p - 1);
   if (is("pairwise")) return question.operation == Operation::all_to_all && p % 2 != 0 ? p : p - 1;
   if (is("direct")) return 1;
   if (is("recursive_doubling"))

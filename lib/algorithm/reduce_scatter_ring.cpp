@@ -30,9 +30,9 @@ namespace {
 // Enough for a chunk to be added up while others are on their way.
 constexpr std::int64_t chunks_a_segment = 8;
 
-class Ring {
+class ReduceScatterRing {
  public:
-  explicit Ring(const Problem& problem)
+  explicit ReduceScatterRing(const Problem& problem)
       : problem_(problem),
         blocks_(problem),
         order_(problem, 0),
@@ -104,7 +104,7 @@ class Ring {
 }  // namespace
 
 Schedule reduce_scatter_ring(const Problem& problem) {
-  return problem.size == 1 ? alone("ring", problem) : Ring(problem).run();
+  return problem.size == 1 ? alone("ring", problem) : ReduceScatterRing(problem).run();
 }
 
 }  // namespace tutti::algorithm

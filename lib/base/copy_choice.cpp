@@ -9,9 +9,9 @@ namespace {
 
 // A kind is tried twice in a row: the second call finds the data where the first has left it. So
 // often at first, and then once in so many calls.
-constexpr std::uint32_t tries = 2;
-constexpr std::uint32_t first_rounds = 2;
-constexpr std::uint32_t try_each = 100;
+constexpr std::size_t tries = 2;
+constexpr std::size_t first_rounds = 2;
+constexpr std::size_t try_each = 100;
 
 }  // namespace
 

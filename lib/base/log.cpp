@@ -8,7 +8,8 @@ namespace tutti {
 
 void Log::write(LogLevel level, const std::string& text) {
   if (!enabled(level)) return;
-  // What the sink itself calls (abort(), say) may have something to say, too: it goes past the sink.
+  // What the sink itself calls (abort(), say) may have something to say, too: it goes past the
+  // sink.
   const bool is_in_sink = in_sink_.load() == std::this_thread::get_id();
   if (sink_ && !is_in_sink) {
     const std::lock_guard lock(mutex_);

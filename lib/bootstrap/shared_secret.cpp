@@ -24,13 +24,13 @@ namespace {
 
 constexpr std::string_view variable = "TUTTI_SECRET=";
 
-struct Block {
+struct EnvironmentBlock {
   std::uintptr_t begin = 0;
   std::uintptr_t end = 0;
 };
 
 /// Where the kernel put the environment when the process started: what /proc/PID/environ shows.
-Block initial_environment() {
+EnvironmentBlock initial_environment() {
   std::ifstream file("/proc/self/stat");
   std::string line;
   std::getline(file, line);
@@ -41,9 +41,9 @@ Block initial_environment() {
   std::string skipped;
   constexpr int fields_before_it = 47;  // state (field 3) to arg_end (field 49), proc(5)
   for (int i = 0; i < fields_before_it; ++i) fields >> skipped;
-  Block block;
+  EnvironmentBlock block;
   fields >> block.begin >> block.end;
-  return fields ? block : Block{};
+  return fields ? block : EnvironmentBlock{};
 }
 
 bool is_blank(std::byte value) {

@@ -16,6 +16,11 @@ using CudaStream = void*;
 using CudaEvent = void*;
 using DeviceAddress = unsigned long long;  ///< CUdeviceptr
 
+/// CUDA's driver takes device memory by number, its runtime and our users by pointer.
+[[nodiscard]] inline DeviceAddress device_address(const void* memory) {
+  return reinterpret_cast<DeviceAddress>(memory);
+}
+
 inline constexpr CudaResult cuda_success = 0;
 inline constexpr CudaResult cuda_not_ready = 600;
 

@@ -6,14 +6,6 @@
 #include "tutti/error.hpp"
 
 namespace tutti::device {
-namespace {
-
-DeviceAddress number(const void* address) {
-  return reinterpret_cast<DeviceAddress>(address);
-}
-
-}  // namespace
-
 DeviceMemory::DeviceMemory(int device_index) : cuda_(load_cuda()) {
   const auto& calls = cuda_.calls;
   if (!cuda_.usable()) throw Error(ErrorCode::system, "no CUDA driver: " + cuda_.missing);
@@ -38,16 +30,17 @@ void* DeviceMemory::allocate(std::size_t bytes) {
 }
 
 void DeviceMemory::free(void* address) noexcept {
-  cuda_.calls.free(number(address));
+  cuda_.calls.free(device_address(address));
 }
 
 void DeviceMemory::copy_to_device(void* to, const void* from, std::size_t bytes) {
-  check(cuda_.calls.copy_to_device(number(to), from, bytes, stream_), "copying to the device");
+  check(cuda_.calls.copy_to_device(device_address(to), from, bytes, stream_),
+        "copying to the device");
   check(cuda_.calls.synchronize_stream(stream_), "copying to the device");
 }
 
 void DeviceMemory::copy_to_host(void* to, const void* from, std::size_t bytes) {
-  check(cuda_.calls.copy_to_host(to, number(from), bytes, stream_), "copying to the host");
+  check(cuda_.calls.copy_to_host(to, device_address(from), bytes, stream_), "copying to the host");
   check(cuda_.calls.synchronize_stream(stream_), "copying to the host");
 }
 

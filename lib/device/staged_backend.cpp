@@ -12,12 +12,6 @@
 namespace tutti::device {
 namespace {
 
-constexpr std::chrono::seconds leave_limit{1};
-
-DeviceAddress number(const void* address) {
-  return reinterpret_cast<DeviceAddress>(address);
-}
-
 const std::byte* at(const void* memory, std::size_t bytes) {
   return static_cast<const std::byte*>(memory) + bytes;
 }
@@ -125,14 +119,15 @@ void StagedBackend::reserve(Slot& slot, std::size_t send_bytes, std::size_t recv
 
 void StagedBackend::read(Slot& slot, const void* from, const StagedPiece& piece) {
   if (piece.bytes == 0) return;
-  faults_.check(cuda().copy_to_host(slot.send.data() + piece.in_area,
-                                    number(at(from, piece.in_buffer)), piece.bytes, copies_),
-                "copying from the device");
+  faults_.check(
+      cuda().copy_to_host(slot.send.data() + piece.in_area,
+                          device_address(at(from, piece.in_buffer)), piece.bytes, copies_),
+      "copying from the device");
 }
 
 void StagedBackend::write(const Slot& slot, void* to, const StagedPiece& piece) {
   if (piece.bytes == 0) return;
-  faults_.check(cuda().copy_to_device(number(at(to, piece.in_buffer)),
+  faults_.check(cuda().copy_to_device(device_address(at(to, piece.in_buffer)),
                                       slot.recv.data() + piece.in_area, piece.bytes, copies_),
                 "copying to the device");
 }

@@ -6,15 +6,6 @@
 #include "device/signature.hpp"
 
 namespace tutti::device {
-namespace {
-
-constexpr std::chrono::seconds leave_limit{1};
-
-DeviceAddress number(const void* address) {
-  return reinterpret_cast<DeviceAddress>(address);
-}
-
-}  // namespace
 
 std::shared_ptr<StagedBackend::Call> StagedBackend::new_call(const CallSettings& settings,
                                                              std::size_t rounds,
@@ -35,7 +26,7 @@ void StagedBackend::read_into(const Call& call, const void* from, const StagedPi
                               std::size_t round) const {
   if (piece.bytes == 0) return;
   faults_.check(cuda().copy_to_host(call.send_area(round) + piece.in_area,
-                                    number(from) + piece.in_buffer, piece.bytes, copies_),
+                                    device_address(from) + piece.in_buffer, piece.bytes, copies_),
                 "copying from the device");
 }
 
@@ -122,7 +113,7 @@ bool StagedBackend::advance(Call& call, std::chrono::nanoseconds limit) {
     }
     const Context::Current current(*parts_.context, faults_);
     for (const auto& piece : call.results) {
-      faults_.check(cuda().copy_to_device(number(call.output) + piece.in_buffer,
+      faults_.check(cuda().copy_to_device(device_address(call.output) + piece.in_buffer,
                                           call.recv.data() + piece.in_area, piece.bytes, copies_),
                     "copying to the device");
     }

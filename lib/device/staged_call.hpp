@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <exception>
 #include <memory>
 #include <vector>
@@ -7,6 +8,9 @@
 #include "device/staged_backend.hpp"
 
 namespace tutti::device {
+
+/// How long a call that has failed waits for copies under way before it leaves them their memory.
+inline constexpr std::chrono::seconds leave_limit{1};
 
 /// A call that was started: page-locked memory for all its rounds, and how far it has come. Its
 /// rounds are those of a call that was not started, since other ranks may have made it so.

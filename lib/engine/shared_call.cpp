@@ -6,7 +6,6 @@
 namespace tutti::engine {
 namespace {
 
-constexpr std::size_t line = 64;
 // Up to here each rank combines everything by itself: one meeting of the ranks instead of two, for
 // more bytes that each of them reads.
 constexpr std::size_t combined_by_all_bytes = std::size_t{16} << 10;
@@ -123,7 +122,7 @@ SharedCall::Plan SharedCall::plan(const transport::Room& room, const SharedProbl
   const auto bytes = plan.stride * contributions;
   // Results lie in the ring, beside the data, and a cell says where.
   const bool has_results = plan.combine == Combine::slice;
-  if (plan.rounds <= 1 && bytes < transport::page_bytes && !has_results) {
+  if (plan.rounds <= 1 && bytes < page_bytes && !has_results) {
     plan.where = bytes <= transport::inline_bytes ? Where::cell : Where::page;
   }
   return plan;

@@ -13,6 +13,9 @@
 
 namespace tutti::engine {
 
+/// Bytes of a cache line: parts of a buffer that different ranks write begin on one of their own.
+inline constexpr std::size_t line = 64;
+
 /// What a call through shared memory does on one rank; `input` and `output` as in
 /// CheckedCollective.
 struct SharedProblem {

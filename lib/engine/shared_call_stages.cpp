@@ -10,8 +10,6 @@ namespace {
 
 using transport::cells_in_flight;
 
-constexpr std::size_t line = 64;
-
 /// What a cell says of where a rank's data is: in the rank's ring, or where the others read it as
 /// it lies: the place in the rank's heap, plus 1.
 struct Whereabouts {
@@ -46,8 +44,7 @@ transport::Cell& SharedCall::cell(int member, std::uint64_t round) const {
 /// Where a member's data of a round is, unless it is long.
 std::byte* SharedCall::short_place(int member, std::uint64_t round) const {
   if (plan_.where == Where::cell) return cell(member, round).content;
-  return room_->member(member).pages +
-         (first_ + round) % transport::pages_in_flight * transport::page_bytes;
+  return room_->member(member).pages + (first_ + round) % transport::pages_in_flight * page_bytes;
 }
 
 SharedCall::Contribution SharedCall::contribution(int member, std::uint64_t round) const {

@@ -14,7 +14,7 @@
 namespace tutti::rendezvous {
 namespace {
 
-constexpr std::uint32_t magic = 0x44524354;  // "TCRD"
+constexpr std::uint32_t card_magic = 0x44524354;  // "TCRD"
 constexpr std::size_t most_settings = 64;
 constexpr std::size_t most_addresses = 128;
 constexpr std::size_t most_devices = 64;
@@ -35,7 +35,7 @@ void find_usable_cores(Card& card) {
 
 Bytes Card::encode() const {
   ByteWriter writer;
-  writer.put(magic).put_string(version);
+  writer.put(card_magic).put_string(version);
   writer.put(static_cast<std::uint16_t>(settings.size()));
   for (const auto& [key, value] : settings) writer.put_string(key).put_string(value);
   writer.put_string(host.identity).put_string(host.name).put_string(host.pid_namespace);
@@ -65,7 +65,7 @@ Bytes Card::encode() const {
 std::optional<Card> Card::decode(const Bytes& bytes) {
   ByteReader reader(bytes);
   Card card;
-  if (reader.get<std::uint32_t>() != magic) return std::nullopt;
+  if (reader.get<std::uint32_t>() != card_magic) return std::nullopt;
   card.version = reader.get_string();
   if (!reader.ok()) return std::nullopt;
   if (card.version != version_string) return card;

@@ -12,7 +12,7 @@
 namespace tutti::rendezvous {
 namespace {
 
-constexpr std::uint32_t magic = 0x49545554;  // "TUTI"
+constexpr std::uint32_t hello_magic = 0x49545554;  // "TUTI"
 constexpr std::uint16_t version = 1;
 constexpr std::size_t key_bytes = 32;
 using bootstrap::equal_in_constant_time;
@@ -71,7 +71,7 @@ Mac responder_mac(const LinkKeys& keys, const Hello& hello, const Proof& proof) 
 
 Hello make_hello(const Nonce& nonce) {
   ByteWriter writer;
-  writer.put(magic).put(version).put(std::uint16_t{0}).put(std::span(nonce));
+  writer.put(hello_magic).put(version).put(std::uint16_t{0}).put(std::span(nonce));
   Hello hello{};
   std::copy(writer.bytes().begin(), writer.bytes().end(), hello.begin());
   return hello;
@@ -80,12 +80,12 @@ Hello make_hello(const Nonce& nonce) {
 std::variant<Proof, Refused> make_proof(const Membership& self, int to, LinkKind kind,
                                         const Hello& hello, const Nonce& nonce) {
   ByteReader reader(hello);
-  if (reader.get<std::uint32_t>() != magic) return Refused{"it does not speak tutti"};
+  if (reader.get<std::uint32_t>() != hello_magic) return Refused{"it does not speak tutti"};
   if (reader.get<std::uint16_t>() != version) return Refused{"it speaks another version of tutti"};
   if (reader.get<std::uint16_t>() != 0) return Refused{"its hello is malformed"};
 
   ByteWriter writer;
-  writer.put(magic)
+  writer.put(hello_magic)
       .put(version)
       .put(static_cast<std::uint8_t>(kind))
       .put(std::uint8_t{0})
@@ -104,7 +104,7 @@ std::variant<Proof, Refused> make_proof(const Membership& self, int to, LinkKind
 std::variant<Introduced, Refused> check_proof(const Membership& self, const Hello& hello,
                                               const Proof& proof) {
   ByteReader reader(proof);
-  if (reader.get<std::uint32_t>() != magic) return Refused{"it does not speak tutti"};
+  if (reader.get<std::uint32_t>() != hello_magic) return Refused{"it does not speak tutti"};
   if (reader.get<std::uint16_t>() != version) return Refused{"it speaks another version of tutti"};
   const auto kind = reader.get<std::uint8_t>();
   const auto zero = reader.get<std::uint8_t>();

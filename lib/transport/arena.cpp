@@ -29,10 +29,6 @@ constexpr std::size_t other_room_round_bytes = std::size_t{64} << 10;
 constexpr std::size_t most_long_rounds = 8;
 constexpr std::size_t all_rings_bytes = std::size_t{64} << 20;
 
-constexpr std::size_t up_to_a_page(std::size_t bytes) {
-  return (bytes + page_bytes - 1) / page_bytes * page_bytes;
-}
-
 // In front of the ring.
 constexpr std::size_t front_bytes = up_to_a_page(sizeof(Part)) + pages_in_flight * page_bytes;
 

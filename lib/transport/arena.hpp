@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/descriptor.hpp"
+#include "base/page.hpp"
 #include "transport/heap.hpp"
 
 /// Memory that the ranks of one host share: one sealed segment a host, mapped by all of them.
@@ -32,7 +33,6 @@ inline constexpr std::size_t cells_in_flight = 32;
 /// Of those whose data is shorter than a page: they stay in the first-level cache. Each has a page
 /// of its own, since a core that reads fetches ahead to its end, and must not disturb who writes.
 inline constexpr std::size_t pages_in_flight = 8;
-inline constexpr std::size_t page_bytes = 4096;
 inline constexpr std::size_t room_count = 8;
 /// Two lines: processors fetch lines in pairs, and a writer must not disturb those who wait for the
 /// cell before.

@@ -22,7 +22,6 @@ Deadline until_decision(Deadline deadline) {
 // Who connects and says nothing is no member, or slow. The oldest is dropped for a newer one; a
 // member comes again.
 constexpr std::size_t max_silent = 256;
-constexpr std::chrono::milliseconds look_around{5};
 
 bool says_yes(Received received, const Note& note) {
   return received == Received::note && note.kind == NoteKind::yes;

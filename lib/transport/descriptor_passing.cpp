@@ -18,8 +18,6 @@
 namespace tutti::transport {
 namespace {
 
-constexpr std::chrono::milliseconds look_around{5};
-
 using Mac = bootstrap::Hash;
 
 Mac mac_of(const NoteKey& key, std::string_view purpose, int from, int to) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -14,6 +15,9 @@
 /// Short messages between two ranks of a host, some with an open file, over a socket in the
 /// abstract name space, which ends with its user.
 namespace tutti::transport {
+
+/// How often who waits for a note looks whether anything else has come: connections, the deadline.
+inline constexpr std::chrono::milliseconds look_around{5};
 
 enum class NoteKind : std::uint8_t { request = 1, yes, no };
 

@@ -23,6 +23,9 @@ enum class FrameKind : std::uint8_t {
 inline constexpr std::size_t frame_header_bytes = 56;
 /// A longer piece is cut, so that streams share a link fairly.
 inline constexpr std::size_t most_payload_bytes = std::size_t{256} << 10;
+/// Streams without a request pile up at both ends: grants come before their calls, and so do calls
+/// of a peer that is ahead. More of them is no honest peer.
+inline constexpr std::size_t most_streams = std::size_t{1} << 16;
 
 struct Frame {
   FrameKind kind = FrameKind::data;

@@ -9,18 +9,10 @@
 #include <cerrno>
 #include <iterator>
 
+#include "base/page.hpp"
 #include "base/system_error.hpp"
 
 namespace tutti::transport {
-namespace {
-
-constexpr std::size_t page_bytes = 4096;
-
-std::size_t up_to_a_page(std::size_t bytes) {
-  return (bytes + page_bytes - 1) / page_bytes * page_bytes;
-}
-
-}  // namespace
 
 Heap::Heap(int file, std::size_t begin, std::size_t zone_bytes, int local_rank, int ranks)
     : file_(file),

@@ -15,8 +15,6 @@ namespace {
 constexpr std::size_t staging_bytes = std::size_t{64} << 10;
 // Of a ring so much is read, or reduced, before the sender gets the room back.
 constexpr std::size_t ring_piece_bytes = std::size_t{16} << 10;
-// No honest peer has so many calls ahead of this rank.
-constexpr std::size_t most_streams = std::size_t{1} << 16;
 // After so much from one peer the others get their turn.
 constexpr std::size_t fair_share = std::size_t{2} << 20;
 

@@ -14,9 +14,6 @@ namespace {
 // Longer messages take turns with their receiver, so all their time counts; of a shorter one that
 // would be the wait for a grant.
 constexpr std::size_t least_interleaved_bytes = std::size_t{256} << 10;
-// Grants come before their calls, so streams without requests pile up; more than this is no honest
-// peer.
-constexpr std::size_t most_streams = std::size_t{1} << 16;
 
 }  // namespace
 

@@ -19,7 +19,7 @@ struct Symbol {
 };
 
 /// One rank's memory at the start, and what its output shall hold in the end.
-struct Layout {
+struct CheckedMemory {
   bool in_place = false;
   std::vector<Symbol> input;
   std::vector<Symbol> output;
@@ -27,7 +27,7 @@ struct Layout {
   Symbol first_of_scratch;     // the barrier's token
 };
 
-[[nodiscard]] Layout layout_of(const Expectation& expectation, int rank,
-                               const ContributorSets& sets);
+[[nodiscard]] CheckedMemory checked_memory(const Expectation& expectation, int rank,
+                                           const ContributorSets& sets);
 
 }  // namespace tutti::algorithm

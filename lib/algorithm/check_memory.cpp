@@ -1,4 +1,4 @@
-#include "algorithm/check_layout.hpp"
+#include "algorithm/check_memory.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -34,7 +34,7 @@ class LayoutOfRank {
                       ? expectation.in_place
                       : expectation.in_place_of.at(static_cast<std::size_t>(rank))) {}
 
-  Layout run() const {
+  CheckedMemory run() const {
     switch (expectation_.operation) {
       case Operation::broadcast:
       case Operation::fan_out:
@@ -72,38 +72,39 @@ class LayoutOfRank {
   }
 
   // `place` is where `own` stands in output in place.
-  static Layout arranged(bool in_place, Symbols own, Symbols wanted, std::int64_t place = 0) {
-    Layout layout;
-    layout.in_place = in_place;
-    layout.output.resize(wanted.size());
-    layout.wanted = std::move(wanted);
+  static CheckedMemory arranged(bool in_place, Symbols own, Symbols wanted,
+                                std::int64_t place = 0) {
+    CheckedMemory memory;
+    memory.in_place = in_place;
+    memory.output.resize(wanted.size());
+    memory.wanted = std::move(wanted);
     if (in_place)
-      std::copy(own.begin(), own.end(), layout.output.begin() + place);
+      std::copy(own.begin(), own.end(), memory.output.begin() + place);
     else
-      layout.input = std::move(own);
-    return layout;
+      memory.input = std::move(own);
+    return memory;
   }
 
-  [[nodiscard]] Layout barrier() const {
-    Layout layout;
-    layout.in_place = true;
-    layout.first_of_scratch.set = self();
-    return layout;
+  [[nodiscard]] CheckedMemory barrier() const {
+    CheckedMemory memory;
+    memory.in_place = true;
+    memory.first_of_scratch.set = self();
+    return memory;
   }
 
-  [[nodiscard]] Layout broadcast() const {
+  [[nodiscard]] CheckedMemory broadcast() const {
     Symbols own;
     if (at_root_) append(own, whole(), root());
     return arranged(true, std::move(own), symbols_of(whole(), root()));
   }
 
-  [[nodiscard]] Layout reduced(bool gets_it) const {
+  [[nodiscard]] CheckedMemory reduced(bool gets_it) const {
     Symbols own = symbols_of(whole(), self());
     if (!gets_it) return arranged(false, std::move(own), {});
     return arranged(in_place_, std::move(own), symbols_of(whole(), sets_.everyone()));
   }
 
-  [[nodiscard]] Layout gathered(bool gets_it) const {
+  [[nodiscard]] CheckedMemory gathered(bool gets_it) const {
     const Region block = blocks().at(rank_);
     Symbols own = symbols_of(block, self());
     if (!gets_it) return arranged(false, std::move(own), {});
@@ -113,14 +114,14 @@ class LayoutOfRank {
     return arranged(in_place_, std::move(own), std::move(wanted), block.begin);
   }
 
-  [[nodiscard]] Layout scattered() const {
+  [[nodiscard]] CheckedMemory scattered() const {
     const Region all{0, blocks().total()};
     if (!at_root_) return arranged(false, {}, symbols_of(blocks().at(rank_), root()));
     return arranged(in_place_, symbols_of(all, root()),
                     symbols_of(in_place_ ? all : blocks().at(rank_), root()));
   }
 
-  [[nodiscard]] Layout reduced_and_scattered() const {
+  [[nodiscard]] CheckedMemory reduced_and_scattered() const {
     const Region all{0, blocks().total()};
     const Region block = blocks().at(rank_);
     Symbols own = symbols_of(all, self());
@@ -137,7 +138,7 @@ class LayoutOfRank {
     return {sets_.ranks(), 0, expectation_.sent.at(static_cast<std::size_t>(from))};
   }
 
-  [[nodiscard]] Layout exchanged() const {
+  [[nodiscard]] CheckedMemory exchanged() const {
     Symbols wanted;
     for (int rank = 0; rank < sets_.ranks(); ++rank)
       append(wanted, blocks_of(rank).at(rank_), sets_.single(rank));
@@ -154,7 +155,8 @@ class LayoutOfRank {
 
 }  // namespace
 
-Layout layout_of(const Expectation& expectation, int rank, const ContributorSets& sets) {
+CheckedMemory checked_memory(const Expectation& expectation, int rank,
+                             const ContributorSets& sets) {
   return LayoutOfRank(expectation, rank, sets).run();
 }
 

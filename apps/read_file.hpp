@@ -1,0 +1,12 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace tutti::app {
+
+/// All of a file; "-" is standard input. Throws Error{usage} that names `what` it is ("the
+/// hostfile"), the path and the reason.
+[[nodiscard]] std::string read_file(const std::string& path, std::string_view what);
+
+}  // namespace tutti::app
