@@ -26,7 +26,7 @@ std::optional<Finding> Finding::decode(ByteReader& reader, int size) {
   for (std::uint32_t i = 0; i < count && reader.ok(); ++i) {
     const auto rank = reader.get<std::uint32_t>();
     const auto reason = reader.get<std::uint8_t>();
-    if (rank >= ranks || reason > static_cast<std::uint8_t>(LossReason::has_left)) {
+    if (rank >= ranks || reason > static_cast<std::uint8_t>(LossReason::ports_closed)) {
       return std::nullopt;
     }
     finding.lost[static_cast<int>(rank)] = static_cast<LossReason>(reason);

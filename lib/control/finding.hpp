@@ -17,6 +17,7 @@ enum class LossReason : std::uint8_t {
   connection_closed,  ///< its end of a control link was closed without a goodbye
   host_silent,        ///< nothing from its host for the keep-alive time
   has_left,           ///< it said goodbye instead of coming along to the survivors' job
+  ports_closed,       ///< its host refuses connections at all its ports, before there was a link
 };
 
 /// A longer sentence is cut where it is found, so that all ranks decide on the same.

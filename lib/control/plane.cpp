@@ -309,7 +309,9 @@ std::string describe_losses(const rendezvous::Peers& peers, const std::map<int, 
     const auto* how = reason == LossReason::process_ended ? "its process ended without a goodbye"
                       : reason == LossReason::host_silent ? "its host is silent"
                       : reason == LossReason::has_left    ? "it has left the job"
-                                                          : "it closed its links without a goodbye";
+                      : reason == LossReason::ports_closed
+                          ? "nobody listens at its ports any more"
+                          : "it closed its links without a goodbye";
     each.push_back(fmt::format("{}: {}", peers.describe(rank), how));
   }
   return fmt::format("{} lost: {}", each.size() == 1 ? "a rank is" : "ranks are",

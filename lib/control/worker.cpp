@@ -18,6 +18,8 @@ constexpr std::chrono::milliseconds gather_time{10};
 constexpr std::chrono::milliseconds patience{50};
 // How long a call may last before its rank tells its neighbours which call it is in.
 constexpr std::chrono::milliseconds tick_time{50};
+// Links take milliseconds. A neighbour that has none after so long may have ended before.
+constexpr std::chrono::milliseconds link_patience{1000};
 constexpr std::size_t calls_told = 16;
 
 Bytes encode_finding(const Finding& finding) {
@@ -122,6 +124,7 @@ void Plane::Worker::run(Deadline setup) {
   try {
     watch_processes();
     link_neighbours(setup);
+    reactor_.after(link_patience, [this] { probe_unlinked(); });
     tick();
     reactor_.run();
   } catch (const std::exception& error) {
@@ -178,6 +181,7 @@ void Plane::Worker::on_connection(rendezvous::Connection connection) {
 
 void Plane::Worker::add_link(rendezvous::Connection connection) {
   const int peer = connection.peer;
+  probes_.erase(peer);
   links_[peer] = std::make_unique<ControlLink>(
       reactor_, std::move(connection.socket), keepalive_,
       ControlLink::Events{.message =

@@ -13,6 +13,7 @@
 #include "control/router.hpp"
 #include "rendezvous/acceptor.hpp"
 #include "rendezvous/dialer.hpp"
+#include "rendezvous/refusal_probe.hpp"
 
 namespace tutti::control {
 
@@ -50,6 +51,7 @@ class Plane::Worker {
   [[nodiscard]] bool is_past_setup() const;
   void be_patient();
   void link_neighbours(Deadline setup);
+  void probe_unlinked();
   void on_connection(rendezvous::Connection connection);
   void add_link(rendezvous::Connection connection);
   void on_link_closed(int peer, int number);
@@ -81,7 +83,8 @@ class Plane::Worker {
   Consensus consensus_;
   std::vector<int> neighbours_;
   std::map<int, std::unique_ptr<ControlLink>> links_;
-  std::map<int, Descriptor> processes_;  ///< pidfds of the host's other ranks
+  std::map<int, rendezvous::RefusalProbe> probes_;  ///< of neighbours without a link
+  std::map<int, Descriptor> processes_;             ///< pidfds of the host's other ranks
   /// What peers said of their latest calls in a communicator.
   std::map<std::pair<int, std::uint32_t>, std::vector<PastCall>> claims_;
   std::set<int> departed_;

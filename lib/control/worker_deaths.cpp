@@ -60,6 +60,18 @@ void Plane::Worker::on_process_ended(int peer) {
   reactor_.after(goodbye_grace, [this, peer] { lost(peer, LossReason::process_ended); });
 }
 
+/// A rank that ends before it has a link closes none. Where no kernel tells of its process, the end
+/// of its ports does.
+void Plane::Worker::probe_unlinked() {
+  for (const int peer : neighbours_) {
+    if (links_.contains(peer) || processes_.contains(peer)) continue;
+    probes_.try_emplace(peer, reactor_, peers_.candidates(peer), [this, peer] {
+      probes_.erase(peer);
+      lost(peer, LossReason::ports_closed);
+    });
+  }
+}
+
 void Plane::Worker::on_link_closed(int peer, int number) {
   if (number == EBADMSG) return on_link_corrupted(peer);
   const bool silent = number == ETIMEDOUT || number == EHOSTUNREACH || number == ENETUNREACH;

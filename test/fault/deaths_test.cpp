@@ -352,6 +352,34 @@ TEST_CASE("a death during set-up, after the cards are known, is told before the 
   print("death in set-up", worst);
 }
 
+TEST_CASE("a death before there are links is told by hosts whose kernel can't tell it") {
+  if (const auto reason = why_no_own_kernel(); !reason.empty()) {
+    WARN("skipped: " + reason);
+    return;
+  }
+  // Rank 0 dials, so that the others only wait for it; the last rank is dialed.
+  for (const int victim : {0, 2}) {
+    CAPTURE(victim);
+    Job job(3, [victim](Rank& rank) -> std::string {
+      expect(pretend_own_kernel(rank.rank()) == 0, "no boot id of its own");
+      rank.bootstrap().after = [&rank, victim](int exchange) {
+        if (exchange == 3 && rank.rank() == victim) ::_exit(3);
+      };
+      rank.communicator({.timeout = 60s});
+      return "set up without the dead";
+    });
+    const auto reports = job.finish();
+    INFO(describe(reports));
+    for (int rank = 0; rank < 3; ++rank) {
+      if (rank == victim) continue;
+      const auto& failure = reports[static_cast<std::size_t>(rank)].failure;
+      REQUIRE(failure);
+      CHECK(failure->code == ErrorCode::peer_lost);
+      CHECK(failure->culprits == std::vector{victim});
+    }
+  }
+}
+
 TEST_CASE("a death during set-up is told to a rank that opens its control links only later") {
   // What the others agreed on before its links stood must reach it, or be agreed on again.
   for (const int size : {3, 4, 5}) {

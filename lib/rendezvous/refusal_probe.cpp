@@ -1,0 +1,84 @@
+#include "rendezvous/refusal_probe.hpp"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+
+#include "rendezvous/tcp_socket.hpp"
+
+namespace tutti::rendezvous {
+namespace {
+
+constexpr std::chrono::milliseconds round_time{500};
+constexpr int rounds_wanted = 4;
+
+}  // namespace
+
+RefusalProbe::RefusalProbe(Reactor& reactor, std::vector<SocketAddress> candidates,
+                           std::function<void()> on_refused)
+    : reactor_(reactor),
+      candidates_(std::move(candidates)),
+      on_refused_(std::move(on_refused)),
+      sockets_(candidates_.size()) {
+  begin_round();
+}
+
+RefusalProbe::~RefusalProbe() {
+  reactor_.cancel(timer_);
+  close_sockets();
+}
+
+void RefusalProbe::begin_round() {
+  refused_ = 0;
+  for (std::size_t i = 0; i < candidates_.size(); ++i) {
+    if (dial(i)) ++refused_;
+  }
+  timer_ = reactor_.after(round_time, [this] { end_round(); });
+}
+
+bool RefusalProbe::dial(std::size_t candidate) {
+  const auto& address = candidates_[candidate];
+  auto& socket = sockets_[candidate];
+  socket = make_dialing_socket(address.family());
+  if (!socket) return false;
+  if (::connect(socket.get(), address.get(), address.length()) == 0) {
+    // Nobody listens where the kernel connects a dial to itself.
+    const bool refused = is_connected_to_itself(socket.get());
+    reset(socket);
+    return refused;
+  }
+  if (errno != EINPROGRESS) {
+    const bool refused = errno == ECONNREFUSED;
+    socket.reset();
+    return refused;
+  }
+  reactor_.add(socket.get(), EPOLLOUT, [this, candidate](std::uint32_t) {
+    auto& done = sockets_[candidate];
+    int error = 0;
+    socklen_t length = sizeof error;
+    ::getsockopt(done.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+    if (error == ECONNREFUSED || (error == 0 && is_connected_to_itself(done.get()))) ++refused_;
+    reactor_.remove(done.get());
+    done.reset();
+  });
+  return false;
+}
+
+void RefusalProbe::end_round() {
+  close_sockets();
+  rounds_ = !candidates_.empty() && refused_ == candidates_.size() ? rounds_ + 1 : 0;
+  if (rounds_ < rounds_wanted) return begin_round();
+  const auto on_refused = std::move(on_refused_);
+  on_refused();  // may end this
+}
+
+void RefusalProbe::close_sockets() {
+  for (auto& socket : sockets_) {
+    if (!socket) continue;
+    reactor_.remove(socket.get());
+    socket.reset();
+  }
+}
+
+}  // namespace tutti::rendezvous

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "base/reactor.hpp"
+#include "rendezvous/address.hpp"
+
+namespace tutti::rendezvous {
+
+/// Finds out whether a rank of another host has ended before it had a link with this one: its ports
+/// stay open as long as it lives, so that a host which refuses connections at every one of them,
+/// again and again, has nobody there any more. A host that doesn't answer says nothing.
+class RefusalProbe {
+ public:
+  /// Connects to all of `candidates`, each half a second, and closes what it gets. Calls
+  /// `on_refused`, once, when all have refused in every round of two seconds.
+  RefusalProbe(Reactor& reactor, std::vector<SocketAddress> candidates,
+               std::function<void()> on_refused);
+  RefusalProbe(const RefusalProbe&) = delete;
+  RefusalProbe& operator=(const RefusalProbe&) = delete;
+  ~RefusalProbe();
+
+ private:
+  void begin_round();
+  void end_round();
+  /// True if the kernel has refused it at once.
+  bool dial(std::size_t candidate);
+  void close_sockets();
+
+  Reactor& reactor_;
+  std::vector<SocketAddress> candidates_;
+  std::function<void()> on_refused_;
+  std::vector<Descriptor> sockets_;  ///< of the round in progress
+  std::size_t refused_ = 0;          ///< of its candidates
+  int rounds_ = 0;                   ///< in a row, in which all were refused
+  Reactor::TimerId timer_ = 0;
+};
+
+}  // namespace tutti::rendezvous
