@@ -4,17 +4,19 @@
 
 #include <array>
 #include <sstream>
+#include <utility>
 
 namespace tutti::app {
 
 std::string size_text(std::size_t bytes) {
-  constexpr std::array<const char*, 4> units{"B", "KiB", "MiB", "GiB"};
-  for (std::size_t i = units.size(); i-- > 1;) {
-    const std::size_t unit = std::size_t{1} << (10 * i);
+  constexpr std::array<std::pair<std::size_t, const char*>, 3> units{
+      {{std::size_t{1} << 30, "GiB"},
+       {std::size_t{1} << 20, "MiB"},
+       {std::size_t{1} << 10, "KiB"}}};
+  for (const auto& [unit, name] : units) {
     // Only a size that three decimals give exactly: what is printed is the true size.
     if (bytes >= unit && (bytes % unit) * 1000 % unit == 0) {
-      return fmt::format("{:g} {}", static_cast<double>(bytes) / static_cast<double>(unit),
-                         units[i]);
+      return fmt::format("{:g} {}", static_cast<double>(bytes) / static_cast<double>(unit), name);
     }
   }
   return fmt::format("{} B", bytes);

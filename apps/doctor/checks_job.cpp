@@ -41,6 +41,7 @@ void compare(const Patient& patient, Findings& findings, Severity severity, cons
   const auto different = by_value(patient, values);
   if (different.size() < 2) return;
   std::vector<std::string> parts;
+  parts.reserve(different.size());
   for (const auto& [value, rank] : different) {
     parts.push_back(fmt::format("{} on {}", value.empty() ? "none" : value, patient.rank(rank)));
   }
