@@ -81,7 +81,8 @@ TEST_CASE("a finding with a value out of range is none") {
   CHECK(!with(lost_at, 8));
   CHECK(with(lost_at + 4, 2));
   CHECK(with(lost_at + 4, 3));
-  CHECK(!with(lost_at + 4, 4));
+  CHECK(with(lost_at + 4, 4));
+  CHECK(!with(lost_at + 4, 5));
   CHECK(!with(culprit_count_at, 9));
   CHECK(!with(culprit_count_at + 2, 1));
   CHECK(with(culprits_at, 7));
