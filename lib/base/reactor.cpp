@@ -10,6 +10,13 @@
 
 #include "base/system_error.hpp"
 
+// Of glibc, from 2.35 on; not every C library can be asked.
+#if defined(__GLIBC__) && defined(__GLIBC_PREREQ)
+#if __GLIBC_PREREQ(2, 35)
+#define TUTTI_HAS_EPOLL_PWAIT2 1
+#endif
+#endif
+
 namespace tutti {
 namespace {
 
@@ -17,7 +24,7 @@ namespace {
 /// whole ones, and some containers refuse the newer call.
 int wait_for_events(int epoll, std::span<epoll_event> events, Reactor::Clock::duration wait) {
   const auto room = static_cast<int>(events.size());
-#if __GLIBC_PREREQ(2, 35)
+#ifdef TUTTI_HAS_EPOLL_PWAIT2
   const auto seconds = std::chrono::floor<std::chrono::seconds>(wait);
   const timespec limit{
       .tv_sec = static_cast<time_t>(seconds.count()),

@@ -56,12 +56,22 @@ const rendezvous::Peers& Plane::peers() const {
 template <class Holds>
 bool Plane::wait_for(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds limit,
                      Holds holds) {
+  // The control thread may be what hangs: then nobody else reads the clock, and a single wait of
+  // `limit` would look like a stop to it.
+  constexpr std::chrono::milliseconds longest_wait{100};
+  static_assert(longest_wait < RunningClock::longest_gap / 2);
   while (true) {
     clock_->now();
-    const auto stopped = clock_->stopped();
-    if (changed_.wait_for(lock, limit, holds)) return true;
-    clock_->now();
-    if (clock_->stopped() == stopped) return false;
+    const auto stopped = clock_->time_stopped();
+    const auto end = RunningClock::Steady::now() + limit;
+    for (auto now = RunningClock::Steady::now(); now < end; now = RunningClock::Steady::now()) {
+      if (changed_.wait_for(lock, std::min<RunningClock::Steady::duration>(end - now, longest_wait),
+                            holds)) {
+        return true;
+      }
+      clock_->now();
+    }
+    if (clock_->time_stopped() == stopped) return holds();
   }
 }
 
@@ -142,7 +152,13 @@ std::optional<Finding> Plane::verdict() const {
 rendezvous::Meeting Plane::meet_survivors(const std::set<int>& gone) {
   auto taken = std::make_shared<std::promise<std::vector<rendezvous::Listener>>>();
   auto listeners = taken->get_future();
-  worker_->post([this, taken] { taken->set_value(worker_->take_listeners()); });
+  const auto take = [this, taken] { taken->set_value(worker_->take_listeners()); };
+  // A rank that got no thread has its ports to itself.
+  if (thread_) {
+    worker_->post(take);
+  } else {
+    take();
+  }
   if (listeners.wait_for(std::chrono::seconds(1)) != std::future_status::ready) {
     throw Error(ErrorCode::system, "the control thread of this rank does not answer");
   }
@@ -303,16 +319,34 @@ Finding mismatch(const rendezvous::Peers& peers, const Group& group, std::uint64
   return finding;
 }
 
+namespace {
+
+std::string describe_loss(const rendezvous::Peers& peers, int rank, LossReason reason) {
+  switch (reason) {
+    case LossReason::process_ended:
+      return "its process ended without a goodbye";
+    case LossReason::host_silent:
+      return "its host is silent";
+    case LossReason::has_left:
+      return "it has left the job";
+    case LossReason::connection_closed:
+      return "it closed its links without a goodbye";
+    case LossReason::ports_closed:
+      break;
+  }
+  std::vector<std::string> addresses;
+  for (const auto& address : peers.card(rank).addresses) addresses.push_back(address.text());
+  return fmt::format(
+      "its ports refuse connections ({}): its process has ended, or these addresses lead elsewhere",
+      fmt::join(addresses, ", "));
+}
+
+}  // namespace
+
 std::string describe_losses(const rendezvous::Peers& peers, const std::map<int, LossReason>& lost) {
   std::vector<std::string> each;
   for (const auto& [rank, reason] : lost) {
-    const auto* how = reason == LossReason::process_ended ? "its process ended without a goodbye"
-                      : reason == LossReason::host_silent ? "its host is silent"
-                      : reason == LossReason::has_left    ? "it has left the job"
-                      : reason == LossReason::ports_closed
-                          ? "nobody listens at its ports any more"
-                          : "it closed its links without a goodbye";
-    each.push_back(fmt::format("{}: {}", peers.describe(rank), how));
+    each.push_back(fmt::format("{}: {}", peers.describe(rank), describe_loss(peers, rank, reason)));
   }
   return fmt::format("{} lost: {}", each.size() == 1 ? "a rank is" : "ranks are",
                      fmt::join(each, "; "));

@@ -47,11 +47,11 @@ class Plane {
   /// Returns when all control links stand. Throws Error{timeout} that names whom it waits for, or
   /// the verdict.
   void wait_until_linked(Deadline deadline);
+  /// As wait_until_linked(), but returns false where there is nothing to say after `limit`.
+  bool is_linked_within(std::chrono::nanoseconds limit);
   /// For a rank that can start no thread: brings `finding` before the others from the caller's own
   /// thread, and returns the verdict as an error; without one, the finding itself at the deadline.
   [[nodiscard]] Error end_without_thread(const Finding& finding, Deadline deadline);
-  /// The same, but returns false where there is nothing to say after `limit`.
-  bool is_linked_within(std::chrono::nanoseconds limit);
 
   [[nodiscard]] const rendezvous::Peers& peers() const;
   /// The set-up's, read by the control thread, so that any thread may wait for a time of it.

@@ -293,6 +293,10 @@ void Plane::Worker::tick() {
   for (const auto& [claimant, calls] : claims_) claimants.push_back(claimant);
   for (const auto& [peer, communicator] : claimants) compare_with(peer, communicator);
   consensus_.remind();
+  const bool is_over = leaving_ || consensus_.verdict();
+  std::erase_if(probes_, [&](const auto& probe) {
+    return is_over || departed_.contains(probe.first) || consensus_.is_lost(probe.first);
+  });
   if (const auto requests = record_requests(); requests != records_written_) {
     records_written_ = requests;
     plane_.write_record("asked for by SIGUSR1");

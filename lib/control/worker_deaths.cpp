@@ -65,7 +65,8 @@ void Plane::Worker::on_process_ended(int peer) {
 void Plane::Worker::probe_unlinked() {
   for (const int peer : neighbours_) {
     if (links_.contains(peer) || processes_.contains(peer)) continue;
-    probes_.try_emplace(peer, reactor_, peers_.candidates(peer), [this, peer] {
+    if (spare_descriptors(peers_) <= 0) return;
+    probes_.try_emplace(peer, reactor_, peers_.candidates_elsewhere(peer), [this, peer] {
       probes_.erase(peer);
       lost(peer, LossReason::ports_closed);
     });

@@ -113,7 +113,7 @@ void Driver::wait_for_all(const control::Group& group) {
 }
 
 void Driver::leave(const control::Group& group, std::chrono::nanoseconds limit) {
-  const auto deadline = Deadline::after(limit);
+  const auto deadline = plane_.deadline(limit);
   bool reported = false;
   while (true) {
     const auto task = find(group);

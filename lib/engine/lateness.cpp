@@ -257,7 +257,16 @@ control::Finding Judgement::find_lag() const {
 
 control::Finding Judgement::find() const {
   if (auto circle = find_circle()) return *std::move(circle);
-  if (auto lost = find_lost_data()) return *std::move(lost);
+  // A rank that is behind, is in no call and has none of the lost data is late by itself.
+  const auto& world = late_.group->world;
+  const bool stays_away = std::any_of(world.begin(), world.end(), [this](int peer) {
+    return peer != peers_.rank() && !answers_.departed.contains(peer) && concerns(peer) &&
+           lag_of(peer).blame == Blame::outside_any_call &&
+           std::none_of(lost_.begin(), lost_.end(), [peer](const LostOnTheWay& it) {
+             return it.from == peer || it.lost.peer == peer;
+           });
+  });
+  if (auto lost = stays_away ? std::nullopt : find_lost_data()) return *std::move(lost);
   return find_lag();
 }
 

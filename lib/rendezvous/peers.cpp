@@ -119,6 +119,16 @@ std::vector<SocketAddress> Peers::candidates(int peer) const {
   return result;
 }
 
+std::vector<SocketAddress> Peers::candidates_elsewhere(int peer) const {
+  const auto all = candidates(peer);
+  auto result = all;
+  std::erase_if(result, [this](const SocketAddress& address) {
+    return std::any_of(own_interfaces_.begin(), own_interfaces_.end(),
+                       [&](const Interface& own) { return own.address.is_same_host(address); });
+  });
+  return result.empty() ? all : result;
+}
+
 void Peers::require_ways() const {
   std::vector<std::vector<SocketAddress>> addresses;
   std::vector<std::string> hosts;

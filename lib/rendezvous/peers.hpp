@@ -43,6 +43,9 @@ class Peers {
   /// Where to try to reach `peer`, best first: loopback inside a host, networks that both are in
   /// before others, what means this rank's own host last.
   [[nodiscard]] std::vector<SocketAddress> candidates(int peer) const;
+  /// Those of them that are no addresses of this host, too: a bridge may have the same one on every
+  /// host. All where there are no others.
+  [[nodiscard]] std::vector<SocketAddress> candidates_elsewhere(int peer) const;
   /// "rank 2 (node1, pid 4711)"; after a shrink "rank 1 (node1, pid 4711, once rank 2)"
   [[nodiscard]] std::string describe(int peer) const;
 

@@ -3,6 +3,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "rendezvous/tcp_socket.hpp"
@@ -11,6 +12,7 @@ namespace tutti::rendezvous {
 namespace {
 
 constexpr std::chrono::milliseconds round_time{500};
+constexpr std::chrono::milliseconds longest_pause{30000};
 constexpr int rounds_wanted = 4;
 
 }  // namespace
@@ -20,7 +22,8 @@ RefusalProbe::RefusalProbe(Reactor& reactor, std::vector<SocketAddress> candidat
     : reactor_(reactor),
       candidates_(std::move(candidates)),
       on_refused_(std::move(on_refused)),
-      sockets_(candidates_.size()) {
+      sockets_(candidates_.size()),
+      pause_(round_time) {
   begin_round();
 }
 
@@ -31,10 +34,11 @@ RefusalProbe::~RefusalProbe() {
 
 void RefusalProbe::begin_round() {
   refused_ = 0;
+  accepted_ = false;
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
     if (dial(i)) ++refused_;
   }
-  timer_ = reactor_.after(round_time, [this] { end_round(); });
+  timer_ = reactor_.after(pause_, [this] { end_round(); });
 }
 
 bool RefusalProbe::dial(std::size_t candidate) {
@@ -45,6 +49,7 @@ bool RefusalProbe::dial(std::size_t candidate) {
   if (::connect(socket.get(), address.get(), address.length()) == 0) {
     // Nobody listens where the kernel connects a dial to itself.
     const bool refused = is_connected_to_itself(socket.get());
+    accepted_ = accepted_ || !refused;
     reset(socket);
     return refused;
   }
@@ -58,7 +63,9 @@ bool RefusalProbe::dial(std::size_t candidate) {
     int error = 0;
     socklen_t length = sizeof error;
     ::getsockopt(done.get(), SOL_SOCKET, SO_ERROR, &error, &length);
-    if (error == ECONNREFUSED || (error == 0 && is_connected_to_itself(done.get()))) ++refused_;
+    const bool nobody = error == 0 && is_connected_to_itself(done.get());
+    if (error == ECONNREFUSED || nobody) ++refused_;
+    accepted_ = accepted_ || (error == 0 && !nobody);
     reactor_.remove(done.get());
     done.reset();
   });
@@ -68,6 +75,7 @@ bool RefusalProbe::dial(std::size_t candidate) {
 void RefusalProbe::end_round() {
   close_sockets();
   rounds_ = !candidates_.empty() && refused_ == candidates_.size() ? rounds_ + 1 : 0;
+  pause_ = accepted_ ? std::min(2 * pause_, longest_pause) : round_time;
   if (rounds_ < rounds_wanted) return begin_round();
   const auto on_refused = std::move(on_refused_);
   on_refused();  // may end this

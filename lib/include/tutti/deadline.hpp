@@ -36,7 +36,8 @@ class Deadline {
   [[nodiscard]] bool is_never() const { return at_ == Clock::time_point::max(); }
   [[nodiscard]] bool expired() const { return !is_never() && now_of(clock_.get()) >= at_; }
 
-  /// Time left, never negative; an hour where there is no deadline.
+  /// Time left, never negative; an hour where there is no deadline. Where there is a clock() that
+  /// no other thread reads, sleep until_next_look() at most: a longer sleep would count as a stop.
   [[nodiscard]] std::chrono::nanoseconds remaining() const {
     if (is_never()) return std::chrono::hours(1);
     return std::max<std::chrono::nanoseconds>(at_ - now_of(clock_.get()),

@@ -27,11 +27,11 @@ class RunningClock {
   /// The reading at the time `now` of the steady clock.
   Steady::time_point at(Steady::time_point now) {
     if (now - latest() > resolution) note(now);
-    return now - stopped();
+    return now - time_stopped();
   }
 
   /// How long the process did not run since this clock was made, as far as the readings tell.
-  [[nodiscard]] Steady::duration stopped() const {
+  [[nodiscard]] Steady::duration time_stopped() const {
     return Steady::duration(stopped_.load(std::memory_order_acquire));
   }
 

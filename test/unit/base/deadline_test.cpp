@@ -42,14 +42,14 @@ TEST_CASE("time without a reading is time in which the process was stopped") {
   RunningClock clock(start);
   CHECK(clock.at(start + 300ms) == start + 300ms);
   CHECK(clock.at(start + 800ms) == start + 800ms);  // a thread may wait so long for its turn
-  CHECK(clock.stopped() == 0ns);
+  CHECK(clock.time_stopped() == 0ns);
   CHECK(clock.at(start + 12800ms) == start + 1300ms);
-  CHECK(clock.stopped() == 11500ms);
+  CHECK(clock.time_stopped() == 11500ms);
   CHECK(clock.at(start + 13s) == start + 1500ms);
   // Taken before the latest reading, and come to it later.
   CHECK(clock.at(start + 12s) == start + 500ms);
   CHECK(clock.at(start + 13400ms) == start + 1900ms);
-  CHECK(clock.stopped() == 11500ms);
+  CHECK(clock.time_stopped() == 11500ms);
 }
 
 TEST_CASE("a deadline by a running clock stands still with it") {
@@ -63,11 +63,11 @@ TEST_CASE("a deadline by a running clock stands still with it") {
   CHECK(deadline.until_next_look() <= 200ms);
   CHECK(sooner.remaining() <= 1s);
   clock->at(now - 20s);  // nothing
-  CHECK(clock->stopped() == 0ns);
+  CHECK(clock->time_stopped() == 0ns);
   // As though 20 s had passed without a reading: what is left stays, but for the longest gap.
   const auto stopped = std::make_shared<RunningClock>(now - 20s);
   CHECK(Deadline::after(1s, stopped).remaining() > 500ms);
-  CHECK(stopped->stopped() >= 19s);
+  CHECK(stopped->time_stopped() >= 19s);
 }
 
 TEST_CASE("a deadline by a running clock may be never") {

@@ -112,6 +112,21 @@ TEST_CASE("lost data is blamed before those who wait for it in other calls") {
   CHECK(has(finding, "rank 0 (n1, pid 100) has sent to rank 3 (n4, pid 100)"));
 }
 
+TEST_CASE("a rank that stays away is blamed before data that gets lost between others") {
+  Scene scene;
+  scene.rank = 2;
+  scene.size = 4;
+  scene.awaited = {{1, true}};
+  scene.answers.statuses[0] = in_call(broadcast, 3);
+  scene.answers.statuses[0].lost = {lost_to(1)};
+  scene.answers.statuses[1] = in_call(broadcast, 3);
+  scene.answers.statuses[3].activity.sequence = 2;
+  const auto finding = scene.judge();
+  INFO(finding.sentence);
+  CHECK(finding.culprits == Ranks{3});
+  CHECK(has(finding, "outside any call"));
+}
+
 TEST_CASE("small packets that get lost are no matter of the MTU") {
   Scene scene;
   scene.answers.statuses[0] = in_call(broadcast);
