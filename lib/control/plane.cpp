@@ -345,6 +345,7 @@ std::string describe_loss(const rendezvous::Peers& peers, int rank, LossReason r
 
 std::string describe_losses(const rendezvous::Peers& peers, const std::map<int, LossReason>& lost) {
   std::vector<std::string> each;
+  each.reserve(lost.size());
   for (const auto& [rank, reason] : lost) {
     each.push_back(fmt::format("{}: {}", peers.describe(rank), describe_loss(peers, rank, reason)));
   }
