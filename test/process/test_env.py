@@ -20,24 +20,13 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from support import tap  # noqa: E402
 from support.cluster import REPO, eventually  # noqa: E402
+from support.ports import free_port  # noqa: E402
 
 BUILD = Path(os.environ.get("TUTTI_BUILD", REPO / "build"))
 TUTTI = BUILD / "apps" / "tutti"
 LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 CLEAN = {name: value for name, value in os.environ.items()
          if name not in LAUNCHERS and not name.startswith(("OMPI_COMM", "PMI", "SLURM_", "TORCHELASTIC"))}
-
-
-def free_port(family=socket.AF_INET, address="127.0.0.1"):
-    """Below the range that the kernel gives to outgoing connections, so that nobody takes it meanwhile."""
-    while True:
-        port = 20000 + secrets.randbelow(10000)
-        with socket.socket(family) as probe:
-            try:
-                probe.bind((address, port))
-                return port
-            except OSError:
-                continue
 
 
 def variables(rank, size, port, address="127.0.0.1", **more):
