@@ -11,19 +11,19 @@
 namespace tutti::rendezvous {
 namespace {
 
-constexpr std::chrono::milliseconds round_time{500};
 constexpr std::chrono::milliseconds longest_pause{30000};
 constexpr int rounds_wanted = 4;
 
 }  // namespace
 
 RefusalProbe::RefusalProbe(Reactor& reactor, std::vector<SocketAddress> candidates,
-                           std::function<void()> on_refused)
+                           std::function<void()> on_refused, std::chrono::milliseconds round)
     : reactor_(reactor),
       candidates_(std::move(candidates)),
       on_refused_(std::move(on_refused)),
       sockets_(candidates_.size()),
-      pause_(round_time) {
+      round_(round),
+      pause_(round) {
   begin_round();
 }
 
@@ -75,7 +75,7 @@ bool RefusalProbe::dial(std::size_t candidate) {
 void RefusalProbe::end_round() {
   close_sockets();
   rounds_ = !candidates_.empty() && refused_ == candidates_.size() ? rounds_ + 1 : 0;
-  pause_ = accepted_ ? std::min(2 * pause_, longest_pause) : round_time;
+  pause_ = accepted_ ? std::min(2 * pause_, longest_pause) : round_;
   if (rounds_ < rounds_wanted) return begin_round();
   const auto on_refused = std::move(on_refused_);
   on_refused();  // may end this

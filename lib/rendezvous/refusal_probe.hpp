@@ -14,11 +14,13 @@ namespace tutti::rendezvous {
 /// doesn't answer says nothing, and keeps the others from saying it.
 class RefusalProbe {
  public:
-  /// Dials all `candidates` every half second and closes what it gets. Calls `on_refused`, once,
+  static constexpr std::chrono::milliseconds usual_round{500};
+
+  /// Dials all `candidates` once a `round` and closes what it gets. Calls `on_refused`, once,
   /// when all have refused in four rounds in a row. A rank that accepts lives, and is asked less
   /// and less often: its queue of connections is for others.
   RefusalProbe(Reactor& reactor, std::vector<SocketAddress> candidates,
-               std::function<void()> on_refused);
+               std::function<void()> on_refused, std::chrono::milliseconds round = usual_round);
   RefusalProbe(const RefusalProbe&) = delete;
   RefusalProbe& operator=(const RefusalProbe&) = delete;
   ~RefusalProbe();
@@ -36,6 +38,7 @@ class RefusalProbe {
   std::vector<Descriptor> sockets_;  ///< of the round in progress
   std::size_t refused_ = 0;          ///< of its candidates
   bool accepted_ = false;            ///< by one of them
+  std::chrono::milliseconds round_;
   std::chrono::milliseconds pause_;  ///< from one round to the next
   int rounds_ = 0;                   ///< in a row, in which all were refused
   Reactor::TimerId timer_ = 0;
