@@ -1,0 +1,72 @@
+"""Checks the links of the built site, and that every document that the repository's files name exists.
+
+    check_links.py ROOT SITE
+
+Links to other servers are not followed.
+"""
+
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+MENTION = re.compile(r"\bdocs/[\w./-]*\w\.(?:md|png|svg|yaml|sbatch)\b|\bdocs/decisions/\d{4}\b")
+
+
+class Page(HTMLParser):
+    """The anchors and the links of one page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.anchors, self.links = set(), []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        for name, value in attrs:
+            if name == "id" or (name == "name" and tag == "a"):
+                self.anchors.add(value)
+            elif name in ("href", "src") and value:
+                self.links.append(value)
+
+
+def broken_links(site):
+    pages = {path: Page(path.read_text(encoding="utf-8", errors="replace")) for path in sorted(site.rglob("*.html"))}
+    for path, page in pages.items():
+        if path == site / "404.html":  # its links begin at the server's root
+            continue
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            anchors = pages[target].anchors if target in pages else None
+            if not target.exists():
+                yield f"{path.relative_to(site)}: {link} leads nowhere"
+            elif parts.fragment and anchors is not None and unquote(parts.fragment) not in anchors:
+                yield f"{path.relative_to(site)}: {link} names a heading that {target.relative_to(site)} does not have"
+
+
+def missing_documents(root):
+    listed = subprocess.run(["git", "-C", root, "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True, check=True)
+    for name in listed.stdout.splitlines():
+        path = root / name
+        if path.suffix in (".png", ".svg") or not path.is_file():
+            continue
+        for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+            for mention in MENTION.findall(line):
+                if not (root / mention).exists() and not list(root.glob(mention + "-*.md")):
+                    yield f"{name}:{number}: {mention} does not exist"
+
+
+def main():
+    root, site = (Path(argument).resolve() for argument in sys.argv[1:])
+    faults = [*broken_links(site), *missing_documents(root)]
+    for fault in faults:
+        print(fault, file=sys.stderr)
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
