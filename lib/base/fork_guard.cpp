@@ -18,7 +18,7 @@ struct List {
   Generation generation = 0;
 };
 
-// The process's own (docs/decisions/0021-closed-in-forked-children.md). Never destroyed: a fork may
+// The process's own (docs/decisions/0021-close-on-fork.md). Never destroyed: a fork may
 // come while the process ends.
 List& list() {
   static auto* const one = new List;

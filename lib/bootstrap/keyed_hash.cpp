@@ -1,5 +1,5 @@
 // The first hash by EVP reads OpenSSL's configuration and sorts the names of all its algorithms, 2
-// ms of a processor (docs/decisions/0019-hashes-without-evp.md). SHA256_Init needs none of that.
+// ms of a processor (docs/decisions/0019-sha256-without-evp.md). SHA256_Init needs none of that.
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "bootstrap/keyed_hash.hpp"
 
