@@ -36,7 +36,7 @@ class Opponent:
 
     def conditions(self):
         words = [f"{name}={value}" for name, value in self.environment.items()] + self.options + self.bench
-        return " ".join(words) or "as it comes"
+        return " ".join(words) or "default settings"
 
 
 def open_mpi(component=None):
@@ -160,7 +160,7 @@ def table(rows, runs):
     lines = []
     for ranks in dict.fromkeys(row["ranks"] for row in rows):
         names = list(dict.fromkeys(entry["opponent"] for entry in runs if entry["ranks"] == ranks))
-        lines += ["", f"{ranks} ranks: the opponent's time over tutti's (quartiles); above 1 tutti is faster", "",
+        lines += ["", f"{ranks} ranks: speed-up of tutti, the opponent's time over tutti's (quartiles); above 1 tutti is faster", "",
                   "| operation | bytes | " + " | ".join(names) + " |", "|---" * (len(names) + 2) + "|"]
         for row in (row for row in rows if row["ranks"] == ranks):
             cells = []
