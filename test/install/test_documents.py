@@ -1,4 +1,4 @@
-"""What docs/guide.md and docs/environment.md show is true: programs build and run, every name exists."""
+"""What docs/guide.md, docs/from-pytorch.md and docs/environment.md show is true: programs build and run, every name exists."""
 
 import re
 import unittest
@@ -9,6 +9,7 @@ import tap
 from ports import free_port
 
 GUIDE = ROOT / "docs" / "guide.md"
+FROM_PYTORCH = ROOT / "docs" / "from-pytorch.md"
 ENVIRONMENT = ROOT / "docs" / "environment.md"
 
 
@@ -57,6 +58,30 @@ class GuideProgram(unittest.TestCase):
         self.check(prefix().cmake_build(project) / "solver")
 
 
+class FromPyTorch(unittest.TestCase):
+    """The program that has every C++ line of the tables."""
+
+    def test_builds_and_runs_without_mpi(self):
+        need("pkg-config", "c++")
+        project = prefix().project("from-pytorch")
+        (program,) = blocks(FROM_PYTORCH, "cpp")
+        (command,) = blocks(FROM_PYTORCH, "sh")
+        (project / "tutorial.cpp").write_text(program)
+        run("sh", "-ec", command, cwd=project, env=prefix().pkg_config_environment())
+        loop = re.search("`(for r in [^`]*; wait)`", FROM_PYTORCH.read_text()).group(1).replace("29500", str(free_port()))
+        promised = re.search("in any order:\n\n(.*)\\Z", FROM_PYTORCH.read_text(), re.DOTALL).group(1)
+        self.assertEqual(sorted(run("sh", "-c", loop, cwd=project).splitlines()), sorted(line.strip() for line in promised.splitlines()))
+
+    def test_tables_show_lines_of_the_program(self):
+        text = FROM_PYTORCH.read_text()
+        (program,) = blocks(FROM_PYTORCH, "cpp")
+        lines = re.findall(r"\| `([^`]*[;{>])` \|$", text[:text.index("## Launching")], re.MULTILINE)
+        self.assertGreater(len(lines), 20)
+        for line in lines:
+            with self.subTest(line):
+                self.assertIn(line, program)
+
+
 class Names(unittest.TestCase):
     def test_every_variable_of_ours_that_is_described_exists(self):
         sources = [*ROOT.glob("lib/**/*.cpp"), *ROOT.glob("scripts/**/*")]
@@ -75,7 +100,7 @@ class Names(unittest.TestCase):
                 self.assertIn(f"`{code}`", GUIDE.read_text())
 
     def test_every_link_leads_somewhere(self):
-        for document in (GUIDE, ENVIRONMENT):
+        for document in (GUIDE, FROM_PYTORCH, ENVIRONMENT):
             for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text()):
                 with self.subTest(f"{target} in {document.name}"):
                     self.assertTrue((document.parent / target).exists())
