@@ -5,6 +5,7 @@ here each one is mapped to the site. A link to a file that is no page, such as a
 """
 
 import logging
+import os
 import posixpath
 import re
 from pathlib import Path
@@ -64,6 +65,9 @@ def on_files(files, config):
 
 def on_page_markdown(markdown, page, config, files):
     here = page.file.src_uri
+    if here == "reference.md" and (generated := os.environ.get("TUTTI_REFERENCE")):
+        # In HTML, since mkdocs does not know the file: scripts/docs copies it later.
+        markdown += f'\n<p><a href="{generated}">All classes and functions</a>, generated from these headers.</p>\n'
     paths = dict(targets(here, markdown))
 
     def rewrite(match):
