@@ -1,4 +1,5 @@
-"""Checks the links of the built site, and that every document that the repository's files name exists.
+"""Checks the links of the built site, and that every document that the repository's files name and every source file that its
+documents name exist.
 
     check_links.py ROOT SITE
 
@@ -13,6 +14,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 MENTION = re.compile(r"\bdocs/[\w./-]*\w\.(?:md|png|svg|yaml|sbatch)\b|\bdocs/decisions/\d{4}\b")
+SOURCE = re.compile(r"`((?:[\w.-]+/)+[\w.-]+\.(?:cpp|hpp|py|md|sbatch|yaml|txt))`")
 
 
 class Page(HTMLParser):
@@ -49,11 +51,15 @@ def broken_links(site):
                 yield f"{path.relative_to(site)}: {link} names a heading that {target.relative_to(site)} does not have"
 
 
-def missing_documents(root):
+def files_of(root):
     listed = subprocess.run(["git", "-C", root, "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True, check=True)
-    for name in listed.stdout.splitlines():
+    return [name for name in listed.stdout.splitlines() if (root / name).is_file()]
+
+
+def missing_documents(root, names):
+    for name in names:
         path = root / name
-        if path.suffix in (".png", ".svg") or not path.is_file():
+        if path.suffix in (".png", ".svg"):
             continue
         for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
             for mention in MENTION.findall(line):
@@ -61,9 +67,21 @@ def missing_documents(root):
                     yield f"{name}:{number}: {mention} does not exist"
 
 
+def missing_sources(root, names):
+    """Names in Markdown such as `engine/reduce.hpp` or `test/fuzz/parsers.txt`, from the root or any folder; OPERATION_NAME.cpp stands
+    for many. A changelog may name what is gone."""
+    for page in (name for name in names if name.endswith(".md") and name != "CHANGELOG.md"):
+        for number, line in enumerate((root / page).read_text(encoding="utf-8").splitlines(), 1):
+            for source in SOURCE.findall(line):
+                stem = Path(source).stem
+                if not (stem.isupper() and "_" in stem) and not any(name == source or name.endswith("/" + source) for name in names):
+                    yield f"{page}:{number}: {source} does not exist"
+
+
 def main():
     root, site = (Path(argument).resolve() for argument in sys.argv[1:])
-    faults = [*broken_links(site), *missing_documents(root)]
+    names = files_of(root)
+    faults = [*broken_links(site), *missing_documents(root, names), *missing_sources(root, names)]
     for fault in faults:
         print(fault, file=sys.stderr)
     return 1 if faults else 0
