@@ -156,6 +156,42 @@ class Ci(unittest.TestCase):
         self.assertIn("thread is skipped (not begun: ", done.stdout)
 
 
+class Links(unittest.TestCase):
+    """What scripts/docs checks when the site is built. It checks this file too, so names of missing documents are put together."""
+
+    DOCS = "docs"
+
+    def check(self, page, document, source=""):
+        with tempfile.TemporaryDirectory() as folder:
+            root, site = Path(folder) / "root", Path(folder) / "site"
+            (root / "docs" / "decisions").mkdir(parents=True)
+            (root / "docs" / "guide.md").write_text(document)
+            (root / "docs" / "decisions" / "0001-one.md").write_text("One.\n")
+            (root / "lib" / "base").mkdir(parents=True)
+            (root / "lib" / "base" / "log.hpp").write_text(source)
+            subprocess.run(["git", "init", "-q", root], check=True)
+            site.mkdir()
+            (site / "index.html").write_text(page)
+            (site / "guide.html").write_text('<h1 id="start">Start</h1>')
+            done = subprocess.run([sys.executable, REPO / "scripts" / "lib" / "check_links.py", root, site], capture_output=True,
+                                  text=True, timeout=60)
+        self.assertEqual(done.returncode, 1 if done.stderr else 0)
+        return done.stderr.splitlines()
+
+    def test_all_is_there(self):
+        self.assertEqual(self.check('<a href="guide.html#start">x</a> <a href="https://elsewhere.example/">y</a>',
+                                    "`base/log.hpp`\n", f"// {self.DOCS}/decisions/0001, {self.DOCS}/decisions/0001-one.md\n"), [])
+
+    def test_what_is_missing_is_named(self):
+        self.assertEqual(self.check('<a href="gone.html">x</a> <img src="guide.png"> <a href="guide.html#end">y</a>',
+                                    "\n`base/gone.hpp`\n", f"// {self.DOCS}/gone.md\n// {self.DOCS}/decisions/0002\n"),
+                         ["index.html: gone.html leads nowhere", "index.html: guide.png leads nowhere",
+                          "index.html: guide.html#end names a heading that guide.html does not have",
+                          f"lib/base/log.hpp:1: {self.DOCS}/gone.md does not exist",
+                          f"lib/base/log.hpp:2: {self.DOCS}/decisions/0002 does not exist",
+                          "docs/guide.md:2: base/gone.hpp does not exist"])
+
+
 # Stands for mpirun: what its ranks would see of the environment, and a report as tutti bench writes it.
 MPIRUN = """#!{python}
 import json, os, sys
