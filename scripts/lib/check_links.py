@@ -29,7 +29,7 @@ class Page(HTMLParser):
         for name, value in attrs:
             if name == "id" or (name == "name" and tag == "a"):
                 self.anchors.add(value)
-            elif name in ("href", "src") and value:
+            elif name in ("href", "src") and value and tag not in ("script", "link"):  # these are the theme's
                 self.links.append(value)
 
 
