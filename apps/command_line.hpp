@@ -1,11 +1,14 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
 #include "catalogue.hpp"
 #include "options.hpp"
+
+namespace CLI {
+class App;
+}
 
 /// The options of the subcommands: what they are called, what they accept, and what --help says.
 namespace tutti::app {

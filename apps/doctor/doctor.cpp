@@ -197,8 +197,7 @@ void examine_job(Bootstrap& bootstrap, const DoctorOptions& options, Diagnosis& 
 
 void print(const Diagnosis& diagnosis, const DoctorOptions& options) {
   if (diagnosis.rank != 0 || !diagnosis.patient) return;
-  const auto json =
-      as_json(*diagnosis.patient, diagnosis.findings, diagnosis.matrix).dump(1) + "\n";
+  const auto json = json_text(*diagnosis.patient, diagnosis.findings, diagnosis.matrix);
   if (options.json == "-") {
     app::print(json);
     return;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 
 #include "text.hpp"
 
@@ -71,7 +72,7 @@ std::string as_text(const Patient& patient, const Findings& findings, const Matr
                             counts[2]);
 }
 
-nlohmann::json as_json(const Patient& patient, const Findings& findings, const Matrix& matrix) {
+std::string json_text(const Patient& patient, const Findings& findings, const Matrix& matrix) {
   auto found = nlohmann::json::array();
   for (const auto& finding : findings) {
     found.push_back({{"severity", name_of(finding.severity)},
@@ -102,7 +103,7 @@ nlohmann::json as_json(const Patient& patient, const Findings& findings, const M
     result["latency_us"] = matrix.latency_us;
     result["bandwidth_gbit"] = matrix.bandwidth_gbit;
   }
-  return result;
+  return result.dump(1) + "\n";
 }
 
 int exit_status(const Findings& findings) {

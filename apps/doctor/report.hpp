@@ -1,6 +1,5 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -18,8 +17,8 @@ struct Matrix {
 /// For people: one finding with its remedy after the other, then which networks are used.
 [[nodiscard]] std::string as_text(const Patient& patient, const Findings& findings,
                                   const Matrix& matrix);
-[[nodiscard]] nlohmann::json as_json(const Patient& patient, const Findings& findings,
-                                     const Matrix& matrix);
+[[nodiscard]] std::string json_text(const Patient& patient, const Findings& findings,
+                                    const Matrix& matrix);
 
 /// 3 where a finding stops the job, else 0.
 [[nodiscard]] int exit_status(const Findings& findings);

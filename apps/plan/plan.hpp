@@ -1,7 +1,5 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,6 +8,10 @@
 #include "model/prediction.hpp"
 #include "tutti/operation.hpp"
 #include "tutti/types.hpp"
+
+namespace CLI {
+class App;
+}
 
 /// `tutti plan`: what a call would do and take on a machine that need not be here. No ranks, no
 /// MPI.
@@ -53,7 +55,7 @@ void add_options(CLI::App& command, Options& options);
 /// Throws Error{usage}.
 [[nodiscard]] Plan make(const Options& options);
 [[nodiscard]] std::string text_of(const Plan& plan);
-[[nodiscard]] nlohmann::json json_of(const Plan& plan);
+[[nodiscard]] std::string json_text(const Plan& plan);
 /// The subcommand's body; returns the exit status.
 int run(const Options& options);
 

@@ -147,7 +147,7 @@ std::string text_of(const Plan& plan) {
   return text + notes(plan);
 }
 
-nlohmann::json json_of(const Plan& plan) {
+std::string json_text(const Plan& plan) {
   const auto& o = plan.options;
   const double element = element_bytes(plan);
   const auto bytes = [&](std::int64_t elements) {
@@ -199,7 +199,7 @@ nlohmann::json json_of(const Plan& plan) {
        {"chosen", plan.chosen},
        {"runner_up", other == nullptr ? nlohmann::json() : nlohmann::json(other->algorithm)},
        {"algorithms", algorithms}});
-  return json;
+  return json.dump(1) + "\n";
 }
 
 }  // namespace tutti::app::plan

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "job.hpp"
 #include "output.hpp"
@@ -31,7 +30,7 @@ int run(const Options& options) {
   // Under a launcher all ranks come here: one speaks.
   if (launched_rank() != 0) return 0;
   const Plan made = make(options);
-  if (!options.json.empty()) write("--json", options.json, json_of(made).dump(1) + "\n");
+  if (!options.json.empty()) write("--json", options.json, json_text(made));
   if (!options.write_model.empty())
     write("--write-model", options.write_model, algorithm::text_of(made.costs) + "\n");
   if (options.json != "-") print(text_of(made));

@@ -2,6 +2,7 @@
 #include "doctor/checks.hpp"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "doctor/reach.hpp"
@@ -108,7 +109,7 @@ TEST_CASE("ten faults at once are ten findings, the worst first") {
   const auto text = as_text(patient, findings, {});
   CHECK(text.find("4 ranks on 2 hosts: can't run (4 in the way, 3 that cost speed, 3 to know)") !=
         std::string::npos);
-  const auto json = as_json(patient, findings, {});
+  const auto json = nlohmann::json::parse(json_text(patient, findings, {}));
   CHECK(json["findings"].size() == 10);
   CHECK(json["fit"] == false);
 }
