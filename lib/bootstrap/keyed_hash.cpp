@@ -1,6 +1,5 @@
 // The first hash by EVP reads OpenSSL's configuration and sorts the names of all its algorithms, 2
 // ms of a processor (docs/decisions/0019-sha256-without-evp.md). SHA256_Init needs none of that.
-#define OPENSSL_SUPPRESS_DEPRECATED
 #include "bootstrap/keyed_hash.hpp"
 
 #include <openssl/crypto.h>
@@ -19,6 +18,10 @@ static_assert(hash_bytes == SHA256_DIGEST_LENGTH);
 using Parts = std::initializer_list<std::span<const std::byte>>;
 using Block = std::array<std::byte, SHA256_CBLOCK>;
 
+// OPENSSL_SUPPRESS_DEPRECATED would have to come before anyone's OpenSSL header: not so in a unity
+// build.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 Hash sha256_of(Parts parts) {
   SHA256_CTX context;
   SHA256_Init(&context);
@@ -28,6 +31,7 @@ Hash sha256_of(Parts parts) {
   OPENSSL_cleanse(&context, sizeof context);
   return hash;
 }
+#pragma GCC diagnostic pop
 
 void flip(Block& block, std::byte bits) {
   for (auto& byte : block) byte ^= bits;

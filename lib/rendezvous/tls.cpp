@@ -37,6 +37,9 @@ Error unusable() {
                       reason_of_latest_error())};
 }
 
+}  // namespace
+
+// Not in the unnamed namespace: types with linkage have members of it.
 template <auto Free>
 struct Freeing {
   template <class T>
@@ -44,8 +47,6 @@ struct Freeing {
     Free(pointer);
   }
 };
-
-}  // namespace
 
 bool has_tls() {
   return true;
