@@ -78,10 +78,17 @@ def missing_sources(root, names):
                     yield f"{page}:{number}: {source} does not exist"
 
 
+def unlisted_decisions(root):
+    overview = root / "docs" / "decisions" / "README.md"
+    for path in sorted(overview.parent.glob("0*.md")):
+        if path.name not in overview.read_text(encoding="utf-8"):
+            yield f"{overview.relative_to(root)} does not list {path.name}"
+
+
 def main():
     root, site = (Path(argument).resolve() for argument in sys.argv[1:])
     names = files_of(root)
-    faults = [*broken_links(site), *missing_documents(root, names), *missing_sources(root, names)]
+    faults = [*broken_links(site), *missing_documents(root, names), *missing_sources(root, names), *unlisted_decisions(root)]
     for fault in faults:
         print(fault, file=sys.stderr)
     return 1 if faults else 0

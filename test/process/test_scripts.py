@@ -167,6 +167,7 @@ class Links(unittest.TestCase):
             (root / "docs" / "decisions").mkdir(parents=True)
             (root / "docs" / "guide.md").write_text(document)
             (root / "docs" / "decisions" / "0001-one.md").write_text("One.\n")
+            (root / "docs" / "decisions" / "README.md").write_text("(0001-one.md)\n")
             (root / "lib" / "base").mkdir(parents=True)
             (root / "lib" / "base" / "log.hpp").write_text(source)
             subprocess.run(["git", "init", "-q", root], check=True)
