@@ -6,7 +6,7 @@
 #include "catalogue.hpp"
 #include "options.hpp"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): as CLI11 has it
 class App;
 }
 

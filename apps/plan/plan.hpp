@@ -9,7 +9,7 @@
 #include "tutti/operation.hpp"
 #include "tutti/types.hpp"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): as CLI11 has it
 class App;
 }
 
