@@ -35,20 +35,22 @@ class Offline(unittest.TestCase):
         self.tools.mkdir()
         # Stand for the package manager that reaches nothing, and for a build and its tests.
         for name, lines in (("apt-get", f'echo "$*" >>{self.asked}; echo no network >&2; exit 100'), ("sudo", "exit 1"), ("ninja", "exit 0"),
-                            ("meson", f"[ $1 = setup ] || exit 0; mkdir -p {logs}; echo '{LOG}' >{logs}/testlog.junit.xml")):
+                            ("mpirun", "exit 0"),
+                            ("meson", f"[ $1 = setup ] || exit 0; echo meson $* >>{self.asked}; mkdir -p {logs}; touch {self.build}/build.ninja; "
+                                      f"echo '{LOG}' >{logs}/testlog.junit.xml")):
             tool = self.tools / name
             tool.write_text(f"#!/bin/sh\n{lines}\n")
             tool.chmod(0o755)
 
-    def run_without(self, *hidden, **variables):
-        """scripts/test where these commands are not to be found."""
+    def run_without(self, *hidden, script=("test", "--suite", "cluster"), **variables):
+        """The script where these commands are not to be found."""
         pattern = "|".join(hidden)
         env = {key: value for key, value in os.environ.items() if key != "CI"}
         env |= {"PATH": f"{self.tools}:{os.environ['PATH']}", "TUTTI_BUILD": str(self.build),
                 # The shell asks `command -v`.
                 "BASH_FUNC_command%%": f'() {{ case "${{2:-}}" in {pattern}) return 1 ;; *) builtin command "$@" ;; esac\n}}',
                 **variables}
-        return subprocess.run([REPO / "scripts" / "test", "--suite", "cluster"], capture_output=True, text=True, timeout=60, env=env)
+        return subprocess.run([REPO / "scripts" / script[0], *script[1:]], capture_output=True, text=True, timeout=60, env=env)
 
     def test_without_what_only_some_tests_need(self):
         for variables in ({}, {"CI": "true"}):
@@ -68,6 +70,16 @@ class Offline(unittest.TestCase):
         done = self.run_without("mpicxx")
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         self.assertIn("install packages failed", done.stderr)
+
+    def test_unity_is_for_quickstart_alone(self):
+        for script in (("quickstart",), ("quickstart",), ("test", "--suite", "cluster"), ("test", "--suite", "cluster"), ("quickstart",)):
+            done = self.run_without(script=script)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        told = [line.split() for line in self.asked.read_text().splitlines() if line.startswith("meson setup")]
+        self.assertEqual(len(told), 3, told)
+        self.assertIn("--unity", told[0])
+        self.assertIn("-Dunity=off", told[1])
+        self.assertNotIn("-Dunity=off", told[2])
 
 
 def count(*arguments):
