@@ -13,7 +13,7 @@
 namespace tutti::app {
 namespace {
 
-constexpr int most_ranks = 1 << 24;
+constexpr int max_ranks = 1 << 24;
 
 /// The value, or the usage error that says what to give instead.
 template <class T>
@@ -91,7 +91,7 @@ void add_operator(CLI::App& command, DataOptions& options) {
 
 void add_root(CLI::App& command, DataOptions& options, const std::string& help) {
   command.add_option("--root", options.root, help + " (default 0)")
-      ->check(CLI::Range(0, most_ranks).description(""))
+      ->check(CLI::Range(0, max_ranks).description(""))
       ->type_name("RANK");
 }
 

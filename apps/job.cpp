@@ -74,10 +74,11 @@ void take_a_second_to_end() {
 /// Whether this rank prints an error that came before the job ran. Most of them all ranks have; but
 /// for a rank that never came, which may be rank 0, and for what only one process can have wrong.
 bool speaks_of_setup(const JobOptions& options, const Error& error, bool started) {
-  const auto& culprits = error.culprits();
+  const auto& failed_ranks = error.failed_ranks();
   // Whoever is only told to have set something else lives.
-  const bool lacks_rank_0 = error.code() == ErrorCode::peer_lost &&
-                            std::find(culprits.begin(), culprits.end(), 0) != culprits.end();
+  const bool lacks_rank_0 =
+      error.code() == ErrorCode::peer_lost &&
+      std::find(failed_ranks.begin(), failed_ranks.end(), 0) != failed_ranks.end();
   if (error.rank() >= 0 || error.code() == ErrorCode::timeout || lacks_rank_0) {
     return error.speaks_for_job();
   }
@@ -237,7 +238,7 @@ int run_job(const JobOptions& options, const std::function<int(Job&)>& body) {
   bool speaks = error->speaks_for_job();
   if (error->code() == ErrorCode::usage || !job.started()) {
     speaks = speaks_of_setup(options, *error, job.started());
-  } else if (error->code() == ErrorCode::system && error->culprits().empty()) {
+  } else if (error->code() == ErrorCode::system && error->failed_ranks().empty()) {
     // Met by this rank alone: the others must hear of it.
     const auto agreed = job.give_up(*error);
     speaks = agreed.speaks_for_job();

@@ -12,7 +12,7 @@
 #include "device/library.hpp"
 #include "device/nccl_numbers.hpp"
 #include "doctor/doctor.hpp"
-#include "hostfile.hpp"
+#include "hostfile/subcommand.hpp"
 #include "output.hpp"
 #include "plan/plan.hpp"
 #include "rendezvous/tls.hpp"

@@ -10,8 +10,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t least_rounds = 20;
-constexpr std::size_t most_rounds = 2000;
+constexpr std::size_t min_rounds = 20;
+constexpr std::size_t max_rounds = 2000;
 constexpr std::size_t trial_rounds = 3;
 constexpr std::size_t back_to_back_rounds = 5;
 /// In a CUDA graph, so that the launch of the graph itself counts little.
@@ -126,7 +126,7 @@ std::size_t Measurement::choose_rounds() {
   double seconds = seconds_since(start) / trial_rounds;
   job_.communicator().all_reduce(in_place, std::span(&seconds, 1), max);
   const double wanted = std::chrono::duration<double>(options_.min_time).count() / seconds;
-  return std::clamp(static_cast<std::size_t>(std::min(wanted, 1e9)), least_rounds, most_rounds);
+  return std::clamp(static_cast<std::size_t>(std::min(wanted, 1e9)), min_rounds, max_rounds);
 }
 
 void Measurement::run_back_to_back(std::size_t calls) {

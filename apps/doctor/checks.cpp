@@ -12,7 +12,7 @@ namespace tutti::app::doctor {
 Patient::Patient(std::vector<Facts> all) : facts(std::move(all)) {
   std::vector<std::string> identities;
   identities.reserve(facts.size());
-  for (const auto& it : facts) identities.push_back(it.card.host.identity);
+  for (const auto& it : facts) identities.push_back(it.info.host.identity);
   places = launch::find_places(identities);
   for (std::size_t rank = 0; rank < places.size(); ++rank) {
     const auto host = static_cast<std::size_t>(places[rank].host_index);
@@ -25,7 +25,7 @@ Patient::Patient(std::vector<Facts> all) : facts(std::move(all)) {
 }
 
 std::string Patient::rank(std::size_t rank) const {
-  return fmt::format("rank {} ({})", rank, facts[rank].card.host.name);
+  return fmt::format("rank {} ({})", rank, facts[rank].info.host.name);
 }
 
 std::string list_some(const std::vector<std::string>& names, std::size_t most) {

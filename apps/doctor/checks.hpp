@@ -33,7 +33,7 @@ struct Patient {
 
   [[nodiscard]] const Facts& of_host(std::size_t host) const { return facts[leaders[host]]; }
   [[nodiscard]] const std::string& host_name(std::size_t host) const {
-    return of_host(host).card.host.name;
+    return of_host(host).info.host.name;
   }
   [[nodiscard]] std::size_t hosts() const { return leaders.size(); }
   /// The job's, in which remedies are told.

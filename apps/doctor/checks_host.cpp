@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t own_descriptors = 8;
 constexpr std::uint64_t enough_locked = std::uint64_t{64} << 20;
-constexpr std::int64_t least_shared = std::int64_t{8} << 20;  // a rank
+constexpr std::int64_t min_shared = std::int64_t{8} << 20;  // a rank
 
 /// "0-3,8"
 std::string list_cpus(const std::vector<int>& cpus) {
@@ -33,7 +33,7 @@ std::string list_cpus(const std::vector<int>& cpus) {
 
 bool has_devices(const Patient& patient, std::size_t host) {
   return std::any_of(patient.ranks_of[host].begin(), patient.ranks_of[host].end(),
-                     [&](std::size_t rank) { return !patient.facts[rank].card.devices.empty(); });
+                     [&](std::size_t rank) { return !patient.facts[rank].info.devices.empty(); });
 }
 
 std::vector<std::string> rank_numbers(const std::vector<std::size_t>& ranks) {
@@ -52,11 +52,11 @@ struct SharedQuota {
 SharedQuota tightest_quota(const Patient& patient, std::size_t host) {
   SharedQuota tightest;
   for (const auto rank : patient.ranks_of[host]) {
-    for (const auto& quota : patient.facts[rank].card.cpu_quotas) {
+    for (const auto& quota : patient.facts[rank].info.cpu_quotas) {
       std::vector<std::size_t> ranks;
       std::copy_if(
           patient.ranks_of[host].begin(), patient.ranks_of[host].end(), std::back_inserter(ranks),
-          [&](std::size_t other) { return is_under(patient.facts[other].card.cpu_quotas, quota); });
+          [&](std::size_t other) { return is_under(patient.facts[other].info.cpu_quotas, quota); });
       if (tightest.ranks.empty() ||
           quota.millicores * tightest.ranks.size() < tightest.quota.millicores * ranks.size()) {
         tightest = {quota, std::move(ranks)};
@@ -71,19 +71,19 @@ SharedQuota tightest_quota(const Patient& patient, std::size_t host) {
 void check_limits(const Patient& patient, Findings& findings) {
   const auto size = static_cast<int>(patient.facts.size());
   for (std::size_t rank = 0; rank < patient.facts.size(); ++rank) {
-    const auto& card = patient.facts[rank].card;
+    const auto& info = patient.facts[rank].info;
     const auto links =
         static_cast<std::int64_t>(control::neighbours(static_cast<int>(rank), size).size());
     const auto least = own_descriptors + 3 * links;
     const auto most = own_descriptors + links + std::int64_t{2} * (size - 1);
-    const auto free = static_cast<std::int64_t>(card.open_files_limit) -
-                      static_cast<std::int64_t>(card.open_files);
+    const auto free = static_cast<std::int64_t>(info.open_files_limit) -
+                      static_cast<std::int64_t>(info.open_files);
     if (free >= most) continue;
-    const auto need = static_cast<std::int64_t>(card.open_files) + most;
+    const auto need = static_cast<std::int64_t>(info.open_files) + most;
     findings.push_back(
         {free < least ? Severity::stops : Severity::note, "descriptors",
          fmt::format("{} may open {} files and has {} open, but {} needs up to {} more",
-                     patient.rank(rank), card.open_files_limit, card.open_files,
+                     patient.rank(rank), info.open_files_limit, info.open_files,
                      free < least ? "the job" : "an all-to-all", most),
          fmt::format("raise the limit there: ulimit -n {} or more", need)});
     break;  // the others of its host are alike, and one remedy serves all
@@ -114,7 +114,7 @@ void check_memory(const Patient& patient, Findings& findings) {
   for (std::size_t host = 0; host < patient.hosts(); ++host) {
     const auto& it = patient.of_host(host);
     const auto ranks = static_cast<std::int64_t>(patient.ranks_of[host].size());
-    if (ranks < 2 || it.shared_memory >= least_shared * ranks) continue;
+    if (ranks < 2 || it.shared_memory >= min_shared * ranks) continue;
     const bool devices = has_devices(patient, host);
     findings.push_back(
         {devices ? Severity::stops : Severity::note, "shared memory",
@@ -218,7 +218,7 @@ void check_quotas(const Patient& patient, Findings& findings) {
 }
 
 void check_clocks(const Patient& patient, Findings& findings) {
-  constexpr double most_seconds = 1;
+  constexpr double max_seconds = 1;
   std::size_t first = 0;
   std::size_t last = 0;
   for (std::size_t host = 1; host < patient.hosts(); ++host) {
@@ -227,7 +227,7 @@ void check_clocks(const Patient& patient, Findings& findings) {
   }
   const auto apart =
       static_cast<double>(patient.of_host(last).clock_ns - patient.of_host(first).clock_ns) / 1e9;
-  if (apart <= most_seconds) return;
+  if (apart <= max_seconds) return;
   findings.push_back({Severity::note, "clock",
                       fmt::format("the clock of {} is {:.1f} s ahead of that of {}: log lines of "
                                   "different hosts can't be put in order, and tickets may expire",

@@ -56,7 +56,7 @@ void check_settings(const Patient& patient, Findings& findings) {
   std::set<std::string> must_agree;
   for (const auto& facts : patient.facts) {
     for (const auto& [variable, value] : facts.settings) variables.insert(variable);
-    for (const auto& [variable, value] : facts.card.settings) must_agree.insert(variable);
+    for (const auto& [variable, value] : facts.info.settings) must_agree.insert(variable);
   }
   for (const auto& variable : variables) {
     std::vector<std::string> values;
@@ -74,9 +74,9 @@ void check_settings(const Patient& patient, Findings& findings) {
     // Unset may still mean the same as the value that others set.
     bool disagree = false;
     for (const auto& facts : patient.facts) {
-      const auto mine = facts.card.settings.find(variable);
-      const auto first = patient.facts[0].card.settings.find(variable);
-      if (mine == facts.card.settings.end() || first == patient.facts[0].card.settings.end())
+      const auto mine = facts.info.settings.find(variable);
+      const auto first = patient.facts[0].info.settings.find(variable);
+      if (mine == facts.info.settings.end() || first == patient.facts[0].info.settings.end())
         continue;
       disagree |= mine->second != first->second;
     }
@@ -104,19 +104,19 @@ void check_settings(const Patient& patient, Findings& findings) {
 void check_versions(const Patient& patient, Findings& findings) {
   compare(
       patient, findings, Severity::stops, "version", "the version of tutti",
-      [](const Facts& facts) { return facts.card.version; }, "install one version on all hosts");
+      [](const Facts& facts) { return facts.info.version; }, "install one version on all hosts");
   compare(
       patient, findings, Severity::note, "driver", "the CUDA version of the driver",
       [](const Facts& facts) { return facts.driver_version; },
       "install one driver on all hosts; unlike ones are a common cause of odd failures");
   const bool some_devices =
       std::any_of(patient.facts.begin(), patient.facts.end(),
-                  [](const Facts& facts) { return !facts.card.devices.empty(); });
+                  [](const Facts& facts) { return !facts.info.devices.empty(); });
   if (!some_devices) return;
   compare(
       patient, findings, Severity::slows, "nccl", "the version of NCCL",
       [](const Facts& facts) {
-        const auto version = static_cast<int>(facts.card.nccl_version);
+        const auto version = static_cast<int>(facts.info.nccl_version);
         return version == 0 ? std::string() : device::nccl_version_text(version);
       },
       "install one NCCL on all hosts, or set LD_LIBRARY_PATH: " +
@@ -147,18 +147,18 @@ void check_peer_access(const Patient& patient, Findings& findings) {
 
 void check_devices(const Patient& patient, Findings& findings) {
   const auto with = std::count_if(patient.facts.begin(), patient.facts.end(),
-                                  [](const Facts& facts) { return !facts.card.devices.empty(); });
+                                  [](const Facts& facts) { return !facts.info.devices.empty(); });
   if (with == 0) return;
-  std::vector<rendezvous::Card> cards;
+  std::vector<rendezvous::PeerInfo> infos;
   for (const auto& facts : patient.facts) {
-    auto card = facts.card;
-    // What differs here has its own finding, and would keep the cards from being looked at.
-    card.settings.clear();
-    card.version = patient.facts[0].card.version;
-    card.nccl_version = patient.facts[0].card.nccl_version;
-    cards.push_back(std::move(card));
+    auto info = facts.info;
+    // What differs here has its own finding, and would keep the infos from being looked at.
+    info.settings.clear();
+    info.version = patient.facts[0].info.version;
+    info.nccl_version = patient.facts[0].info.nccl_version;
+    infos.push_back(std::move(info));
   }
-  const rendezvous::Peers peers(0, std::move(cards), {});
+  const rendezvous::Peers peers(0, std::move(infos), {});
   const auto agreement = device::agree(peers);
   if (agreement.path != device::Path::nccl) {
     findings.push_back({Severity::slows, "devices",
@@ -172,7 +172,7 @@ void check_devices(const Patient& patient, Findings& findings) {
   check_peer_access(patient, findings);
   for (std::size_t rank = 0; rank < patient.facts.size(); ++rank) {
     const auto& facts = patient.facts[rank];
-    const auto count = facts.card.devices.size();
+    const auto count = facts.info.devices.size();
     if (count == 0) continue;
     const auto mine = count == 1
                           ? std::size_t{0}
@@ -180,7 +180,7 @@ void check_devices(const Patient& patient, Findings& findings) {
     if (mine >= facts.device_is_far.size() || !facts.device_is_far[mine]) continue;
     findings.push_back({Severity::slows, "locality",
                         fmt::format("{} runs on cores that are far from its device {} ({})",
-                                    patient.rank(rank), mine, facts.card.devices[mine].bus_id),
+                                    patient.rank(rank), mine, facts.info.devices[mine].bus_id),
                         unbind(patient.launcher(), "--map-by numa")});
   }
 }

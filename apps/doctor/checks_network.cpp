@@ -74,7 +74,7 @@ Finding large_packets_lost(const Patient& patient, std::size_t from, std::size_t
 }  // namespace
 
 void check_reach(const Patient& patient, Findings& findings) {
-  constexpr std::size_t most_pairs = 8;
+  constexpr std::size_t max_pairs = 8;
   std::size_t pairs = 0;
   for (std::size_t from = 0; from < patient.hosts(); ++from) {
     std::map<int, std::vector<ReachFact>> tries;
@@ -82,17 +82,17 @@ void check_reach(const Patient& patient, Findings& findings) {
     for (const auto& [host, reached] : tries) {
       const auto to = static_cast<std::size_t>(host);
       const auto* const used = used_of(reached);
-      if (used == nullptr && ++pairs <= most_pairs) {
+      if (used == nullptr && ++pairs <= max_pairs) {
         findings.push_back(unreachable(patient, from, to, reached));
       }
       if (used == nullptr) continue;
       for (const auto& it : reached) {
-        if (it.lost_packet_bytes > 0 && ++pairs <= most_pairs) {
+        if (it.lost_packet_bytes > 0 && ++pairs <= max_pairs) {
           const auto severity = &it == used ? Severity::stops : Severity::note;
           findings.push_back(large_packets_lost(patient, from, to, it, severity));
         }
         // Other networks of the host may well lead nowhere; one that both are in should not.
-        if (it.failure.empty() || !it.beside || ++pairs > most_pairs) continue;
+        if (it.failure.empty() || !it.beside || ++pairs > max_pairs) continue;
         findings.push_back(
             {Severity::note, "reachability",
              fmt::format("{} can't reach {} at {} ({}), although both are in that network; it "
@@ -102,9 +102,9 @@ void check_reach(const Patient& patient, Findings& findings) {
       }
     }
   }
-  if (pairs > most_pairs) {
+  if (pairs > max_pairs) {
     findings.push_back({Severity::stops, "reachability",
-                        fmt::format("{} more ways between hosts fail", pairs - most_pairs),
+                        fmt::format("{} more ways between hosts fail", pairs - max_pairs),
                         "mend those above first"});
   }
 }
@@ -114,16 +114,16 @@ void check_networks(const Patient& patient, Findings& findings) {
   std::vector<std::string> hosts;
   std::vector<std::string> identities;
   for (std::size_t rank = 0; rank < patient.facts.size(); ++rank) {
-    const auto& card = patient.facts[rank].card;
-    if (!card.failure.empty()) {
+    const auto& info = patient.facts[rank].info;
+    if (!info.failure.empty()) {
       findings.push_back({Severity::stops, "network",
-                          fmt::format("{} can't listen: {}", patient.rank(rank), card.failure),
+                          fmt::format("{} can't listen: {}", patient.rank(rank), info.failure),
                           "set the variable to what this host has"});
       return;
     }
-    addresses.push_back(card.addresses);
-    hosts.push_back(card.host.name);
-    identities.push_back(card.host.identity);
+    addresses.push_back(info.addresses);
+    hosts.push_back(info.host.name);
+    identities.push_back(info.host.identity);
   }
   if (patient.hosts() < 2) return;
   try {

@@ -28,7 +28,7 @@ using namespace doctor;
 constexpr std::chrono::milliseconds reach_patience{2000};
 constexpr std::size_t token_bytes = 16;
 // So that a large job does not try every host from every other.
-constexpr std::size_t most_targets = 32;
+constexpr std::size_t max_targets = 32;
 
 std::string draw_token() {
   std::array<std::byte, token_bytes / 2> random{};
@@ -80,10 +80,10 @@ std::vector<Facts> exchange(Bootstrap& bootstrap, const Facts& mine, Deadline de
 std::vector<Target> targets_of(const Patient& patient, std::size_t own) {
   std::vector<Target> targets;
   const auto others = patient.hosts() - 1;
-  for (std::size_t step = 1; step <= std::min(others, most_targets); ++step) {
+  for (std::size_t step = 1; step <= std::min(others, max_targets); ++step) {
     const auto host = (own + step) % patient.hosts();
     const auto& facts = patient.of_host(host);
-    for (const auto& address : facts.card.addresses) {
+    for (const auto& address : facts.info.addresses) {
       if (address.is_loopback()) continue;
       targets.push_back({.host = static_cast<int>(host), .address = address, .token = facts.token});
     }
@@ -113,8 +113,8 @@ void explore(Facts& mine, const Patient& patient, std::size_t rank) {
   if (neighbours.size() > 1) {
     const auto at = static_cast<std::size_t>(patient.places[rank].local_rank);
     const auto& neighbour = patient.facts[neighbours[(at + 1) % neighbours.size()]];
-    if (neighbour.card.host.pid_namespace != mine.card.host.pid_namespace ||
-        mine.card.host.pid_namespace.empty()) {
+    if (neighbour.info.host.pid_namespace != mine.info.host.pid_namespace ||
+        mine.info.host.pid_namespace.empty()) {
       mine.single_copy_failure = "it has another pid namespace";
     } else {
       mine.single_copy_failure = try_single_copy(neighbour);
@@ -136,7 +136,7 @@ Facts look_here(const EnvironmentMap& map) {
   } catch (const Error& error) {
     // A setting that can't be used is a finding, and no end of the examination.
     auto facts = gather_facts(map, Environment());
-    facts.card.failure = error.sentence();
+    facts.info.failure = error.sentence();
     return facts;
   }
 }
@@ -158,16 +158,16 @@ void examine_job(Bootstrap& bootstrap, const DoctorOptions& options, Diagnosis& 
   mine.nonce_address = reinterpret_cast<std::uintptr_t>(token->data());
 
   std::unique_ptr<Door> door;
-  if (mine.card.failure.empty()) {
+  if (mine.info.failure.empty()) {
     try {
       const auto environment = Environment::from(map);
       auto listeners =
           rendezvous::listen_everywhere(rendezvous::usable_interfaces(environment),
                                         environment.socket_family, environment.port_range);
-      for (const auto& listener : listeners) mine.card.addresses.push_back(listener.address);
+      for (const auto& listener : listeners) mine.info.addresses.push_back(listener.address);
       door = std::make_unique<Door>(std::move(listeners), mine.token);
     } catch (const Error& error) {
-      mine.card.failure = error.sentence();
+      mine.info.failure = error.sentence();
     }
   }
   bootstrap.barrier(deadline);

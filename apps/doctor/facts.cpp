@@ -13,7 +13,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ReachFact, host, address, failure, beside, lo
 
 namespace {
 
-constexpr std::size_t head = sizeof(std::uint32_t);  // how long the card is
+constexpr std::size_t head = sizeof(std::uint32_t);  // how long the info is
 
 /// One place that names each field, for both directions.
 template <class F, class Visit>
@@ -48,26 +48,26 @@ Bytes encode(const Facts& facts) {
   visit(facts, [&](const char* name, const auto& value) { object[name] = value; });
   // Names of hosts and values of variables may be in any encoding.
   const auto text = object.dump(-1, ' ', false, json::error_handler_t::replace);
-  const auto card = facts.card.encode();
+  const auto info = facts.info.encode();
   ByteWriter writer;
-  writer.put(static_cast<std::uint32_t>(card.size()));
-  writer.put(std::span<const std::byte>(card));
+  writer.put(static_cast<std::uint32_t>(info.size()));
+  writer.put(std::span<const std::byte>(info));
   writer.put(std::as_bytes(std::span(text)));
   return std::move(writer).bytes();
 }
 
 std::optional<Facts> decode(const Bytes& bytes) {
   ByteReader reader(bytes);
-  const auto card_bytes = reader.get<std::uint32_t>();
-  if (!reader.ok() || card_bytes > bytes.size() - head) return std::nullopt;
-  const auto card_end = bytes.begin() + head + card_bytes;
-  auto card = rendezvous::Card::decode(Bytes(bytes.begin() + head, card_end));
-  if (!card) return std::nullopt;
+  const auto peer_info_bytes = reader.get<std::uint32_t>();
+  if (!reader.ok() || peer_info_bytes > bytes.size() - head) return std::nullopt;
+  const auto peer_info_end = bytes.begin() + head + peer_info_bytes;
+  auto info = rendezvous::PeerInfo::decode(Bytes(bytes.begin() + head, peer_info_end));
+  if (!info) return std::nullopt;
   Facts facts;
-  facts.card = std::move(*card);
+  facts.info = std::move(*info);
   try {
     const auto* const text = reinterpret_cast<const char*>(bytes.data());
-    const auto object = json::parse(text + head + card_bytes, text + bytes.size());
+    const auto object = json::parse(text + head + peer_info_bytes, text + bytes.size());
     visit(facts, [&](const char* name, auto& value) { object.at(name).get_to(value); });
   } catch (const json::exception&) {
     return std::nullopt;

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "rendezvous/card.hpp"
+#include "rendezvous/peer_info.hpp"
 
 /// What each rank knows of itself and its host, and what it found out about the way to others.
 namespace tutti::app::doctor {
@@ -36,7 +36,7 @@ struct ReachFact {
 constexpr std::uint64_t unlimited = ~std::uint64_t{0};
 
 struct Facts {
-  rendezvous::Card card;  ///< its addresses are those where the doctor listens
+  rendezvous::PeerInfo info;  ///< its addresses are those where the doctor listens
   std::vector<LinkFact> links;
   std::vector<std::string> own_name_addresses;  ///< what this host's own name leads to
   std::string own_name_failure;

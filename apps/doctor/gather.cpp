@@ -33,7 +33,7 @@ namespace tutti::app::doctor {
 namespace {
 
 constexpr std::chrono::seconds name_patience{2};
-constexpr std::size_t most_value = 200;  // characters of a variable that are told
+constexpr std::size_t max_value = 200;  // characters of a variable that are told
 
 int read_number(const std::filesystem::path& path, int otherwise) {
   std::ifstream file(path);
@@ -46,7 +46,7 @@ std::vector<LinkFact> find_links(const Environment& environment) {
     try {
       return rendezvous::usable_interfaces(environment);
     } catch (const Error&) {
-      return std::vector<rendezvous::Interface>();  // told by the card
+      return std::vector<rendezvous::Interface>();  // told by the info
     }
   }();
   std::vector<LinkFact> result;
@@ -110,7 +110,7 @@ std::map<std::string, std::string> find_settings(const EnvironmentMap& map) {
     const bool ours =
         name.starts_with("TUTTI_") || name.starts_with("NCCL_") || name.starts_with("GLOO_");
     const bool secret = name.find("SECRET") != std::string::npos || name == "TUTTI_BUILD";
-    if (ours && !secret && !value.empty()) result[name] = value.substr(0, most_value);
+    if (ours && !secret && !value.empty()) result[name] = value.substr(0, max_value);
   }
   return result;
 }
@@ -123,17 +123,17 @@ void look_at_devices(Facts& facts) {
     facts.driver_version = fmt::format("{}.{}", version / 1000, version % 1000 / 10);
   }
   auto inventory = device::take_inventory(cuda.calls, cuda.missing);
-  facts.card.devices = std::move(inventory.devices);
-  facts.card.no_device_because = inventory.none_because;
-  for (const auto& device : facts.card.devices) {
+  facts.info.devices = std::move(inventory.devices);
+  facts.info.no_device_because = inventory.none_because;
+  for (const auto& device : facts.info.devices) {
     facts.device_is_far.push_back(device::device_locality(device.bus_id).far_from_cpus);
   }
-  if (!facts.card.devices.empty()) facts.apart = device::pairs_without_peer_access(cuda.calls);
+  if (!facts.info.devices.empty()) facts.apart = device::pairs_without_peer_access(cuda.calls);
   const auto nccl = device::load_nccl();
-  facts.card.no_nccl_because = nccl.missing;
+  facts.info.no_nccl_because = nccl.missing;
   int nccl_version = 0;
   if (nccl.usable() && nccl.calls.get_version(&nccl_version) == device::nccl_success) {
-    facts.card.nccl_version = static_cast<std::uint32_t>(nccl_version);
+    facts.info.nccl_version = static_cast<std::uint32_t>(nccl_version);
   }
 }
 
@@ -162,7 +162,7 @@ std::string look_at_port(const EnvironmentMap& map) {
 
 Facts gather_facts(const EnvironmentMap& map, const Environment& environment) {
   Facts facts;
-  facts.card = rendezvous::make_card(environment);
+  facts.info = rendezvous::make_peer_info(environment);
   facts.links = find_links(environment);
   std::array<char, 256> name{};
   if (::gethostname(name.data(), name.size() - 1) == 0) {
@@ -207,7 +207,7 @@ std::string try_single_copy(const Facts& neighbour) {
   // NOLINTNEXTLINE(performance-no-int-to-ptr): an address in another process
   const iovec remote{reinterpret_cast<void*>(neighbour.nonce_address), read.size()};
   const auto got =
-      ::process_vm_readv(static_cast<pid_t>(neighbour.card.pid), &local, 1, &remote, 1, 0);
+      ::process_vm_readv(static_cast<pid_t>(neighbour.info.pid), &local, 1, &remote, 1, 0);
   if (got < 0) return errno_text(errno);
   const std::string_view found(read.data(), read.size());
   return found == neighbour.token ? "" : "its process id means another process here";

@@ -22,9 +22,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t most_at_once = 64;
+constexpr std::size_t max_at_once = 64;
 // More guests than a job's hosts may have at once are strangers.
-constexpr std::size_t most_guests = 256;
+constexpr std::size_t max_guests = 256;
 // How often it is looked whether large packets have arrived, of which no event tells.
 constexpr std::chrono::milliseconds look_time{5};
 
@@ -171,7 +171,7 @@ void Door::answer() {
       // A fresh socket takes 16 bytes at once; who is gone already misses nothing.
       (void)::send(guest.get(), token_.data(), token_.size(), MSG_NOSIGNAL);
       guests_.push_back(std::move(guest));
-      if (guests_.size() > most_guests) guests_.pop_front();
+      if (guests_.size() > max_guests) guests_.pop_front();
     }
   }
 }
@@ -183,9 +183,9 @@ std::vector<ReachFact> try_targets(const std::vector<Target>& targets,
   for (const auto& target : targets) {
     results.push_back({.host = target.host, .address = target.address.text()});
   }
-  for (std::size_t begin = 0; begin < targets.size(); begin += most_at_once) {
+  for (std::size_t begin = 0; begin < targets.size(); begin += max_at_once) {
     std::vector<Attempt> attempts;
-    for (auto i = begin; i < std::min(begin + most_at_once, targets.size()); ++i) {
+    for (auto i = begin; i < std::min(begin + max_at_once, targets.size()); ++i) {
       attempts.push_back({.target = &targets[i], .result = &results[i], .socket = Descriptor()});
     }
     run(attempts, patience);

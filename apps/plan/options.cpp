@@ -13,7 +13,7 @@
 namespace tutti::app::plan {
 namespace {
 
-constexpr int most_ranks = 1 << 20;
+constexpr int max_ranks = 1 << 20;
 
 [[noreturn]] void refuse(const char* option, const std::string& text, const std::string& remedy) {
   throw CLI::ValidationError(fmt::format("{} {} is unusable: {}", option, text, remedy));
@@ -73,7 +73,7 @@ void set_layout(Options& options, const std::string& text) {
     int ranks = 0;
     const auto result = std::from_chars(part.data(), part.data() + part.size(), ranks);
     if (result.ec != std::errc() || result.ptr != part.data() + part.size() || ranks < 1 ||
-        ranks > most_ranks)
+        ranks > max_ranks)
       refuse("--layout", text, "give the ranks of each host with commas between, such as 8,8,4");
     options.layout.push_back(ranks);
   }
@@ -81,12 +81,12 @@ void set_layout(Options& options, const std::string& text) {
 
 void add_machine(CLI::App& command, Options& options) {
   command.add_option("--ranks,--np", options.ranks, "ranks of the job")
-      ->check(CLI::Range(1, most_ranks).description(""))
+      ->check(CLI::Range(1, max_ranks).description(""))
       ->type_name("N");
   command
       .add_option("--hosts", options.hosts,
                   "hosts, with as many ranks on each as can be (default 1)")
-      ->check(CLI::Range(1, most_ranks).description(""))
+      ->check(CLI::Range(1, max_ranks).description(""))
       ->type_name("H");
   add(
       command, "--layout", "LIST",
@@ -120,7 +120,7 @@ void add_machine(CLI::App& command, Options& options) {
   command
       .add_option("--cores-per-host", options.cores_per_host,
                   "cores that a host's ranks share (default: one each)")
-      ->check(CLI::Range(1, most_ranks).description(""))
+      ->check(CLI::Range(1, max_ranks).description(""))
       ->type_name("N");
   command.add_option("--numa-nodes", options.numa_nodes, "NUMA nodes of a host (default 1)")
       ->check(CLI::Range(1, 1024).description(""))
@@ -156,7 +156,7 @@ void add_options(CLI::App& command, Options& options) {
       },
       "element type (default f32)");
   command.add_option("--root", options.root, "of operations that have one (default 0)")
-      ->check(CLI::Range(0, most_ranks).description(""))
+      ->check(CLI::Range(0, max_ranks).description(""))
       ->type_name("RANK");
   command.add_option("--algorithm", options.algorithm, "plan this one as if it were chosen")
       ->type_name("NAME");

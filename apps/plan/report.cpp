@@ -34,13 +34,13 @@ double element_bytes(const Plan& plan) {
   return plan.bytes == 0 ? 1 : static_cast<double>(size_of(plan.options.type));
 }
 
-std::int64_t most_of(const std::vector<std::int64_t>& values) {
+std::int64_t max_of(const std::vector<std::int64_t>& values) {
   return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
 }
 
 /// Elements through the busiest link, in the direction that has more.
 std::int64_t busiest(const model::Survey& survey) {
-  return std::max(most_of(survey.out), most_of(survey.in));
+  return std::max(max_of(survey.out), max_of(survey.in));
 }
 
 const char* name(How how) {
@@ -95,7 +95,7 @@ std::string row(const Plan& plan, const Prediction& p) {
                               name(p.how));
   return text + fmt::format("{:>12}{:>12}{:>10}{:>12}{:>9}   {}\n",
                             about(static_cast<double>(busiest(s)) * element),
-                            about(static_cast<double>(s.between_hosts) * element), s.most_messages,
+                            about(static_cast<double>(s.between_hosts) * element), s.max_messages,
                             about(static_cast<double>(s.scratch_elements) * element), s.sockets,
                             name(p.how));
 }
@@ -161,12 +161,12 @@ std::string json_text(const Plan& plan) {
     if (p.survey.steps == 0) return entry;
     const auto& s = p.survey;
     entry.update({{"link_bytes_most", bytes(busiest(s))},
-                  {"link_bytes_out_most", bytes(most_of(s.out))},
-                  {"link_bytes_in_most", bytes(most_of(s.in))},
+                  {"link_bytes_out_most", bytes(max_of(s.out))},
+                  {"link_bytes_in_most", bytes(max_of(s.in))},
                   {"link_bytes_total", bytes(s.between_hosts)},
                   {"host_bytes_total", bytes(s.within_hosts)},
                   {"messages", s.messages},
-                  {"messages_a_rank", s.most_messages},
+                  {"messages_a_rank", s.max_messages},
                   {"scratch_bytes", bytes(s.scratch_elements)},
                   {"sockets", s.sockets},
                   {"sockets_to_other_hosts", s.far_sockets}});

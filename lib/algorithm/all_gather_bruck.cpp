@@ -11,8 +11,8 @@
 // Distributed Systems 8(11), 1997. There, blocks are turned into place at the end, and distances
 // double; here each block goes to its place at once, cut in two where blocks wrap around.
 #include "algorithm/algorithms.hpp"
-#include "algorithm/circulant.hpp"
 #include "algorithm/rounds.hpp"
+#include "circulant.hpp"
 
 namespace tutti::algorithm {
 

@@ -8,8 +8,8 @@
 //
 // Paper: as all_gather_bruck.cpp.
 #include "algorithm/algorithms.hpp"
-#include "algorithm/circulant.hpp"
 #include "algorithm/rounds.hpp"
+#include "circulant.hpp"
 
 namespace tutti::algorithm {
 

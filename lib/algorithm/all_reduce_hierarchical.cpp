@@ -21,9 +21,9 @@
 #include <algorithm>
 
 #include "algorithm/algorithms.hpp"
-#include "algorithm/host_groups.hpp"
 #include "algorithm/patterns.hpp"
 #include "algorithm/rounds.hpp"
+#include "host_groups.hpp"
 
 namespace tutti::algorithm {
 

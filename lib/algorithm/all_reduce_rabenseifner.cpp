@@ -13,8 +13,8 @@
 // 2024, for any p: on a circulant graph nobody is left over, where there are whole buffers to move
 // before and after otherwise. Slices belong to positions of the order by host.
 #include "algorithm/algorithms.hpp"
-#include "algorithm/circulant.hpp"
 #include "algorithm/rounds.hpp"
+#include "circulant.hpp"
 
 namespace tutti::algorithm {
 

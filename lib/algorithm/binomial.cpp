@@ -1,4 +1,4 @@
-#include "algorithm/binomial.hpp"
+#include "binomial.hpp"
 
 #include "algorithm/patterns.hpp"
 #include "algorithm/rounds.hpp"

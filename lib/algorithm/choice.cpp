@@ -175,7 +175,7 @@ std::string_view choose_between_hosts(Operation operation, const Problem& proble
   std::string_view best;
   double least = 0;
   for (const Row& row : rows_of(operation, traits.in_rank_order)) {
-    if (row.name == "scatter_ring" || (row.name == "hierarchical" && layout.most_on_a_host == 1))
+    if (row.name == "scatter_ring" || (row.name == "hierarchical" && layout.max_on_a_host == 1))
       continue;
     // Sums in rank order round once where the others round often: they are for those who ask.
     if (row.in_rank_order && !traits.in_rank_order && shape_of(operation).reduces) continue;

@@ -1,4 +1,4 @@
-#include "algorithm/circulant.hpp"
+#include "circulant.hpp"
 
 #include <algorithm>
 

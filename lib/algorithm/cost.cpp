@@ -25,7 +25,7 @@ class Formula {
         n_(question.bytes),
         p_(question.layout.ranks),
         h_(question.layout.hosts),
-        m_(question.layout.most_on_a_host) {}
+        m_(question.layout.max_on_a_host) {}
 
   [[nodiscard]] double seconds() const {
     if (p_ == 1) return n_ / model_.copy_rate;
@@ -237,7 +237,7 @@ std::int64_t rounds_of(const CostQuestion& question) {
   if (p == 1) return 0;
   if (is("chain") || is("scatter_ring")) return p - 2 + pieces(question.bytes, question.chunk);
   if (is("hierarchical"))
-    return std::int64_t{2} * (question.layout.hosts - 1 + question.layout.most_on_a_host - 1);
+    return std::int64_t{2} * (question.layout.hosts - 1 + question.layout.max_on_a_host - 1);
   if (is("ring")) return reduces_all ? std::int64_t{2} * (p - 1) : p - 1;
   if (is("rabenseifner")) return 2 * log;
   if (is("slices")) return std::int64_t{2} * (p - 1);

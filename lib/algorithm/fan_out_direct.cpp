@@ -5,7 +5,7 @@
 //       └────► …             chosen        always for fan_out; for broadcast to a single peer
 //
 // Paper: none; the "flat tree" of every textbook. Starting beside the root, not at rank 0, keeps
-// several fan-outs with different roots from all meeting at one receiver.
+// several fan-outs with different roots from all exchanged at one receiver.
 #include "algorithm/algorithms.hpp"
 #include "algorithm/patterns.hpp"
 #include "algorithm/rounds.hpp"

@@ -10,9 +10,9 @@
 // by host. The root takes the blocks out of each message one by one where ranks that follow each
 // other are not neighbours.
 #include "algorithm/algorithms.hpp"
-#include "algorithm/binomial.hpp"
 #include "algorithm/patterns.hpp"
 #include "algorithm/rounds.hpp"
+#include "binomial.hpp"
 
 namespace tutti::algorithm {
 

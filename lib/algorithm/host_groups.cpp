@@ -1,4 +1,4 @@
-#include "algorithm/host_groups.hpp"
+#include "host_groups.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,4 @@
-#include "algorithm/raw_exchange.hpp"
+#include "raw_exchange.hpp"
 
 #include <utility>
 

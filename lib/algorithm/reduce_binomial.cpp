@@ -10,9 +10,9 @@
 // Operations in MPICH, International Journal of High Performance Computing Applications 19(1),
 // 2005. The tree stands on positions of the order by host, as the broadcast's.
 #include "algorithm/algorithms.hpp"
-#include "algorithm/binomial.hpp"
 #include "algorithm/patterns.hpp"
 #include "algorithm/rounds.hpp"
+#include "binomial.hpp"
 
 namespace tutti::algorithm {
 

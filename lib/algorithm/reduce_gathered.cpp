@@ -8,9 +8,9 @@
 //
 // Paper: as gather_binomial.cpp.
 #include "algorithm/algorithms.hpp"
-#include "algorithm/binomial.hpp"
 #include "algorithm/patterns.hpp"
 #include "algorithm/rounds.hpp"
+#include "binomial.hpp"
 
 namespace tutti::algorithm {
 

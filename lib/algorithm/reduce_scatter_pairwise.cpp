@@ -11,8 +11,8 @@
 // Operations in MPICH, International Journal of High Performance Computing Applications 19(1),
 // 2005, there with a sum after each round.
 #include "algorithm/algorithms.hpp"
-#include "algorithm/raw_exchange.hpp"
 #include "algorithm/rounds.hpp"
+#include "raw_exchange.hpp"
 
 namespace tutti::algorithm {
 

@@ -12,8 +12,8 @@
 // and Allreduce Algorithms, arXiv 2410.14234, 2024, for any p: partners are not r ± p/2, p/4, … but
 // r + ceil(p/2), r + ceil(p/4), …, so nobody is left over.
 #include "algorithm/algorithms.hpp"
-#include "algorithm/circulant.hpp"
 #include "algorithm/rounds.hpp"
+#include "circulant.hpp"
 
 namespace tutti::algorithm {
 

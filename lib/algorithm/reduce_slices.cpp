@@ -11,8 +11,8 @@
 // reduce-scatter, then gather. Both go directly from rank to rank here, so that nothing is added up
 // on the way, and each element is rounded once.
 #include "algorithm/algorithms.hpp"
-#include "algorithm/raw_exchange.hpp"
 #include "algorithm/rounds.hpp"
+#include "raw_exchange.hpp"
 
 namespace tutti::algorithm {
 

@@ -11,9 +11,9 @@
 // by host. The root puts the blocks into each message one by one where ranks that follow each other
 // are not neighbours.
 #include "algorithm/algorithms.hpp"
-#include "algorithm/binomial.hpp"
 #include "algorithm/patterns.hpp"
 #include "algorithm/rounds.hpp"
+#include "binomial.hpp"
 
 namespace tutti::algorithm {
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t line = 64;
 // From somewhere near here on memcpy takes the processor's own instruction for copying.
-constexpr std::size_t least_own_bytes = 2048;
+constexpr std::size_t min_own_bytes = 2048;
 
 /// AMD's Zen 3 and 4 copy many times as slowly by their own instruction where the destination lies,
 /// in its page of 4 KiB, up to a line behind the source (sourceware.org/bugzilla, glibc bug 30994).
@@ -48,7 +48,7 @@ std::size_t copy_lines(std::byte* to, const std::byte* from, std::size_t bytes, 
 
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (bytes == 0) return;
-  if (bytes >= least_own_bytes && is_slow_by_instruction(to, from)) {
+  if (bytes >= min_own_bytes && is_slow_by_instruction(to, from)) {
     const auto done = copy_lines(
         to, from, bytes, [](__m128i* target, __m128i value) { _mm_storeu_si128(target, value); });
     std::memcpy(to + done, from + done, bytes - done);

@@ -79,7 +79,7 @@ FileContent read_file(const std::string& file) {
   }
   check_file(file, descriptor.get());
   // One more than the most, so that too long a file is seen.
-  auto memory = std::make_unique<SecretMemory>(SharedSecret::most_characters + 1);
+  auto memory = std::make_unique<SecretMemory>(SharedSecret::max_characters + 1);
   auto room = memory->bytes();
   while (!room.empty()) {
     const auto got = ::read(descriptor.get(), room.data(), room.size());
@@ -131,8 +131,8 @@ std::optional<SharedSecret> SharedSecret::from(const std::string& file, const ch
     return SharedSecret(std::move(content.memory), content.characters, "TUTTI_SECRET_FILE=" + file);
   }
   if (text == nullptr || *text == '\0') return std::nullopt;
-  const auto length = std::min(std::strlen(text), most_characters + 1);
-  auto memory = std::make_unique<SecretMemory>(most_characters + 1);
+  const auto length = std::min(std::strlen(text), max_characters + 1);
+  auto memory = std::make_unique<SecretMemory>(max_characters + 1);
   std::memcpy(memory->bytes().data(), text, length);
   return SharedSecret(std::move(memory), length, "TUTTI_SECRET");
 }
@@ -143,10 +143,10 @@ SharedSecret::SharedSecret(std::unique_ptr<SecretMemory> memory, std::size_t cha
   const auto all = std::as_const(*memory_).bytes().first(characters);
   std::size_t end = all.size();
   while (end > 0 && all[end - 1] == std::byte{0}) --end;  // a file may end in them
-  if (end > most_characters) {
+  if (end > max_characters) {
     throw Error(ErrorCode::usage, fmt::format("{} holds more than {} characters: give a shorter "
                                               "secret, such as `openssl rand -hex 32` prints",
-                                              source, most_characters));
+                                              source, max_characters));
   }
   while (end > 0 && is_blank(all[end - 1])) --end;
   while (begin_ < end && is_blank(all[begin_])) ++begin_;
@@ -154,11 +154,11 @@ SharedSecret::SharedSecret(std::unique_ptr<SecretMemory> memory, std::size_t cha
   std::bitset<256> seen;
   for (const auto character : text()) seen.set(std::to_integer<std::size_t>(character));
   const auto different = seen.count();
-  if (length_ < least_characters || different < least_different_characters) {
+  if (length_ < min_characters || different < min_different_characters) {
     throw Error(ErrorCode::usage,
                 fmt::format("{} is too weak a secret ({} characters, {} different ones): give at "
                             "least {} random ones, such as `openssl rand -hex 32` prints",
-                            source, length_, different, least_characters));
+                            source, length_, different, min_characters));
   }
 }
 

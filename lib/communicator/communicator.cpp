@@ -25,7 +25,7 @@ Communicator::~Communicator() {
   if (!state_) return;
   const auto& peers = state_->job->plane->peers();
   // In a forked child: the threads that would say goodbye are the parent's, and so is the memory.
-  if (peers.card(peers.rank()).pid != static_cast<std::uint32_t>(::getpid())) {
+  if (peers.info(peers.rank()).pid != static_cast<std::uint32_t>(::getpid())) {
     static_cast<void>(state_.release());
   }
 }
@@ -113,11 +113,11 @@ Work Communicator::start(const Message& message, const Call& call) {
 }
 
 std::shared_ptr<void> Communicator::allocate_bytes(std::size_t bytes) {
-  if (const auto& arena = state_->job->arena) {
-    if (auto* const piece = arena->heap().take(bytes)) {
+  if (const auto& segment = state_->job->segment) {
+    if (auto* const piece = segment->heap().take(bytes)) {
       // In a forked child the memory is still the parent's.
-      return {piece, [arena, owner = ::getpid()](std::byte* memory) {
-                if (::getpid() == owner) arena->heap().give_back(memory);
+      return {piece, [segment, owner = ::getpid()](std::byte* memory) {
+                if (::getpid() == owner) segment->heap().give_back(memory);
               }};
     }
   }
@@ -158,7 +158,7 @@ void Communicator::abort(const std::string& reason) noexcept {
     const int self = peers.rank();
     const auto error = state_->job->plane->report_and_wait(
         {.code = ErrorCode::aborted,
-         .culprits = {self},
+         .failed_ranks = {self},
          .sentence = fmt::format("{} has ended the job: {}", peers.describe(self), reason),
          .origin = self});
     state_->job->log.info(error.sentence());

@@ -16,7 +16,7 @@ struct Ticket {
   std::int32_t color = 0;
   std::int32_t key = 0;
   std::uint32_t next_communicator = 0;
-  std::uint32_t free_rooms = 0;  ///< in the host's shared memory; bits
+  std::uint32_t free_channels = 0;  ///< in the host's shared memory; bits
 };
 
 /// What a member tells the first member of a group.
@@ -24,13 +24,13 @@ struct Application {
   std::uint64_t members = 0;
   std::uint64_t fingerprint = 0;  ///< of the list of members
   std::uint64_t next_communicator = 0;
-  std::uint64_t free_rooms = 0;
+  std::uint64_t free_channels = 0;
 };
 
 /// What the first member answers.
 struct Admission {
   std::uint64_t communicator = 0;
-  std::uint64_t free_rooms = 0;  ///< of all members
+  std::uint64_t free_channels = 0;  ///< of all members
 };
 
 std::uint64_t fingerprint_of(std::span<const int> world_ranks) {
@@ -75,7 +75,7 @@ class Agreement {
   }
 
   Admission run() {
-    Admission agreed{.communicator = own_.next_communicator, .free_rooms = own_.free_rooms};
+    Admission agreed{.communicator = own_.next_communicator, .free_channels = own_.free_channels};
     if (members_.front() != host_.group().rank) {
       auto application = own_;
       send(members_.front(), application);
@@ -87,7 +87,7 @@ class Agreement {
       receive(member, theirs);
       require_same(member, theirs);
       agreed.communicator = std::max(agreed.communicator, theirs.next_communicator);
-      agreed.free_rooms &= theirs.free_rooms;
+      agreed.free_channels &= theirs.free_channels;
     }
     for (const int member : members_.subspan(1)) send(member, agreed);
     return agreed;
@@ -103,7 +103,7 @@ class Agreement {
                             "all members pass the same list",
                             peers_.describe(peers_.rank()), peers_.describe(world), own_.members,
                             theirs.members))
-        .with_culprits({world});
+        .with_failed_ranks({world});
   }
 
   template <class T>
@@ -140,7 +140,7 @@ std::optional<Communicator> Communicator::split(std::optional<int> color, int ke
              .color = color.value_or(0),
              .key = key,
              .next_communicator = state_->job->next_communicator,
-             .free_rooms = state_->job->free_rooms()};
+             .free_channels = state_->job->free_channels()};
   std::vector<Ticket> tickets(static_cast<std::size_t>(size()));
   // One deadline for both. What is left may be next to nothing, which still is a time.
   settings.timeout =
@@ -153,17 +153,17 @@ std::optional<Communicator> Communicator::split(std::optional<int> color, int ke
   if (!color) return std::nullopt;
 
   std::vector<int> members;
-  auto free_rooms = own.free_rooms;
+  auto free_channels = own.free_channels;
   for (int rank = 0; rank < size(); ++rank) {
     const auto& ticket = tickets[static_cast<std::size_t>(rank)];
     if (ticket.has_color == 0 || ticket.color != *color) continue;
     members.push_back(rank);
-    free_rooms &= ticket.free_rooms;
+    free_channels &= ticket.free_channels;
   }
   std::stable_sort(members.begin(), members.end(), [&](int a, int b) {
     return tickets[static_cast<std::size_t>(a)].key < tickets[static_cast<std::size_t>(b)].key;
   });
-  state_->job->agreed_rooms = free_rooms;
+  state_->job->agreed_channels = free_channels;
   return make_group(id, members);
 }
 
@@ -178,12 +178,12 @@ Communicator Communicator::create_group(std::span<const int> members, const Call
   const Application own{.members = members.size(),
                         .fingerprint = fingerprint_of(world),
                         .next_communicator = state_->job->next_communicator,
-                        .free_rooms = state_->job->free_rooms()};
+                        .free_channels = state_->job->free_channels()};
   const auto agreed =
       Agreement(state_->job->plane->peers(), *state_->host, members, own, state_->settings_of(call))
           .run();
   state_->job->next_communicator = static_cast<std::uint32_t>(agreed.communicator + 1);
-  state_->job->agreed_rooms = static_cast<std::uint32_t>(agreed.free_rooms);
+  state_->job->agreed_channels = static_cast<std::uint32_t>(agreed.free_channels);
   return make_group(static_cast<std::uint32_t>(agreed.communicator), members);
 }
 

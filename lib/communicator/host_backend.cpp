@@ -9,9 +9,9 @@
 
 #include "algorithm/algorithms.hpp"
 #include "algorithm/choice.hpp"
-#include "communicator/host_pending.hpp"
-#include "communicator/signature.hpp"
 #include "engine/reduce.hpp"
+#include "host_pending.hpp"
+#include "signature.hpp"
 
 namespace tutti {
 namespace {
@@ -21,7 +21,7 @@ using algorithm::Schedule;
 
 constexpr std::chrono::seconds leave_limit{1};
 
-constexpr std::size_t most_kept_scratch = std::size_t{4} << 20;
+constexpr std::size_t max_kept_scratch = std::size_t{4} << 20;
 
 std::int64_t signed_count(std::size_t count) {
   return static_cast<std::int64_t>(count);
@@ -37,10 +37,11 @@ bool is_16_bit_float(Type type) {
 
 }  // namespace
 
-HostBackend::HostBackend(control::Plane& plane, engine::Driver& driver, control::Group group,
-                         Settings settings, std::unique_ptr<SharedPath> shared)
+HostBackend::HostBackend(control::Plane& plane, engine::ProgressEngine& progress_engine,
+                         control::Group group, Settings settings,
+                         std::unique_ptr<SharedPath> shared)
     : plane_(plane),
-      driver_(driver),
+      progress_(progress_engine),
       settings_(settings),
       history_(plane.open_history(std::move(group))),
       shared_(std::move(shared)) {
@@ -51,7 +52,7 @@ HostBackend::HostBackend(control::Plane& plane, engine::Driver& driver, control:
 
 HostBackend::~HostBackend() {
   try {
-    driver_.leave(group(), leave_limit);
+    progress_.leave(group(), leave_limit);
   } catch (const std::exception&) {
     // Without memory for a message the peers find out at their deadlines.
   }
@@ -175,9 +176,9 @@ void HostBackend::prepare_weighing(engine::Task& task, const CheckedCollective& 
   task.memory.contribution = contribution;
 }
 
-void HostBackend::require_no_verdict(const CallSignature& call) const {
+void HostBackend::require_no_failure(const CallSignature& call) const {
   if (!plane_.failed()) return;
-  throw plane_.verdict_error().in(control::describe(call, group()), history_->activity().sequence);
+  throw plane_.agreed_error().in(control::describe(call, group()), history_->activity().sequence);
 }
 
 transport::StreamKey HostBackend::next_message(std::map<Peer, std::uint64_t>& sequences, int peer,
@@ -196,7 +197,7 @@ HostBackend::BegunMessages HostBackend::begin_messages(const Message& message,
                                .type = message.type,
                                .root = sends ? message.to : message.from,
                                .count = sends ? message.send_count : message.recv_count}};
-  if (sends && plane_.failed()) require_no_verdict(begun.call);
+  if (sends && plane_.failed()) require_no_failure(begun.call);
   const auto element = size_of(message.type);
   const auto* const out = static_cast<const std::byte*>(message.send);
   auto* const in = static_cast<std::byte*>(message.recv);
@@ -251,12 +252,12 @@ bool HostBackend::goes_shared(const CheckedCollective& call, const CallSettings&
 HostBackend::BegunShared HostBackend::begin_shared(const CheckedCollective& call) {
   auto& prepared = shared_->prepare(call);
   if (latest_algorithm_ != SharedPath::name) latest_algorithm_ = SharedPath::name;
-  if (plane_.failed()) require_no_verdict(prepared.signature);
+  if (plane_.failed()) require_no_failure(prepared.signature);
   const auto past = history_->begin_collective(prepared.signature);
   return {past, shared_->begin(prepared, past.fingerprint)};
 }
 
-/// For the driver.
+/// For the progress_engine.
 void HostBackend::prepare_shared(engine::Task& task, const control::PastCall& past,
                                  const CallSettings& settings) const {
   task.ticket = past.ticket;
@@ -275,7 +276,7 @@ void HostBackend::end_failed(const CallSignature& call, std::uint64_t ticket,
   const auto& peers = plane_.peers();
   static_cast<void>(plane_.report_and_wait(
       {.code = ErrorCode::aborted,
-       .culprits = {peers.rank()},
+       .failed_ranks = {peers.rank()},
        .sentence = fmt::format("{}: {} failed: {}", peers.describe(peers.rank()),
                                control::describe(call, group()), error.what()),
        .origin = peers.rank()}));
@@ -293,7 +294,7 @@ void HostBackend::run_shared(const CheckedCollective& call, const CallSettings& 
   engine::Task task(history_);
   prepare_shared(task, past, settings);
   task.shared = &shared;
-  driver_.run(task);
+  progress_.run(task);
 }
 
 void HostBackend::run(const CheckedCollective& call, const CallSettings& settings) {
@@ -305,10 +306,10 @@ void HostBackend::run(const CheckedCollective& call, const CallSettings& setting
     if (round > 0) require_all_received(settings);
     engine::Task task(history_);
     prepare(task, call, settings, scratch_);
-    driver_.run(task);
+    progress_.run(task);
   }
   // Of size × chunk: what a large call has needed is not kept for ever.
-  if (scratch_.size() > most_kept_scratch) std::vector<std::byte>().swap(scratch_);
+  if (scratch_.size() > max_kept_scratch) std::vector<std::byte>().swap(scratch_);
 }
 
 /// Each rank hears how many messages every other has sent it, and counts what it has received.
@@ -332,7 +333,7 @@ void HostBackend::require_all_received(const CallSettings& settings) {
                                    .recv = due.data()};
   engine::Task task(history_);
   prepare(task, exchange, {.timeout = settings.timeout}, scratch_);
-  driver_.run(task);
+  progress_.run(task);
   for (std::size_t peer = 0; peer < size; ++peer) {
     if (due[peer] == received[peer]) continue;
     const auto& peers = plane_.peers();
@@ -340,7 +341,7 @@ void HostBackend::require_all_received(const CallSettings& settings) {
     throw plane_
         .report_and_wait(
             {.code = ErrorCode::mismatch,
-             .culprits = {from, peers.rank()},
+             .failed_ranks = {from, peers.rank()},
              .sentence = fmt::format(
                  "{} has sent {} messages to {}, which has received {} of them: "
                  "each send needs its recv",
@@ -354,19 +355,19 @@ void HostBackend::require_all_received(const CallSettings& settings) {
 void HostBackend::run(const Message& message, const CallSettings& settings) {
   auto begun = begin_messages(message, settings);
   try {
-    if (driver_.try_at_once(begun.messages)) return history_->end_latest(begun.past.ticket);
+    if (progress_.try_inline(begun.messages)) return history_->end_latest(begun.past.ticket);
   } catch (const std::exception& error) {
     end_failed(begun.call, begun.past.ticket, error);
     throw;
   }
   engine::Task task(history_);
   prepare(task, begun, settings);
-  driver_.run(task);
+  progress_.run(task);
 }
 
 std::unique_ptr<Pending> HostBackend::start(const CheckedCollective& call,
                                             const CallSettings& settings) {
-  driver_.make_helper();
+  progress_.make_progress_thread();
   auto task = std::make_shared<engine::Task>(history_);
   if (goes_shared(call, settings)) {
     auto [past, shared] = begin_shared(call);
@@ -379,20 +380,20 @@ std::unique_ptr<Pending> HostBackend::start(const CheckedCollective& call,
 }
 
 std::unique_ptr<Pending> HostBackend::start(const Message& message, const CallSettings& settings) {
-  driver_.make_helper();
+  progress_.make_progress_thread();
   auto task = std::make_shared<engine::Task>(history_);
   prepare(*task, begin_messages(message, settings), settings);
   return start(task);
 }
 
 std::unique_ptr<Pending> HostBackend::start(const std::shared_ptr<engine::Task>& task) {
-  auto pending = std::make_unique<HostPending>(driver_, task);
-  driver_.start(task);
+  auto pending = std::make_unique<HostPending>(progress_, task);
+  progress_.start(task);
   return pending;
 }
 
 void HostBackend::finish_started() {
-  driver_.wait_for_all(group());
+  progress_.wait_for_all(group());
 }
 
 }  // namespace tutti

@@ -3,20 +3,20 @@
 #include <memory>
 
 #include "communicator/pending.hpp"
-#include "engine/driver.hpp"
+#include "engine/progress_engine.hpp"
 
 namespace tutti {
 
 /// A call on host memory that was started.
 class HostPending final : public Pending {
  public:
-  /// The driver is not looked at once the task has finished, so it may be gone by then.
-  HostPending(engine::Driver& driver, std::shared_ptr<engine::Task> task)
-      : driver_(driver), task_(std::move(task)) {}
+  /// The progress_engine is not looked at once the task has finished, so it may be gone by then.
+  HostPending(engine::ProgressEngine& progress_engine, std::shared_ptr<engine::Task> task)
+      : progress_(progress_engine), task_(std::move(task)) {}
 
   bool wait_for(std::chrono::nanoseconds limit) override {
     const bool finished = task_->finished.load(std::memory_order_acquire) ||
-                          driver_.wait(*task_, Deadline::after(limit));
+                          progress_.wait(*task_, Deadline::after(limit));
     if (finished && task_->error) std::rethrow_exception(task_->error);
     return finished;
   }
@@ -26,7 +26,7 @@ class HostPending final : public Pending {
   }
 
  private:
-  engine::Driver& driver_;
+  engine::ProgressEngine& progress_;
   std::shared_ptr<engine::Task> task_;
 };
 

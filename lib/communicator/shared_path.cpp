@@ -6,14 +6,14 @@
 
 #include "base/pause.hpp"
 #include "base/shape.hpp"
-#include "communicator/signature.hpp"
+#include "signature.hpp"
 
 namespace tutti {
 namespace {
 
 // Measured: a wake-up across cores takes 40 to 60 µs, so spinning that long is never much worse
 // than sleeping at once. Where ranks share cores, the one that is waited for may need this core.
-constexpr int most_spins = 2000;
+constexpr int max_spins = 2000;
 // A short wait is over soonest without pauses; a longer one leaves the core's other half in peace.
 constexpr int spins_without_pause = 50;
 
@@ -25,15 +25,15 @@ std::vector<int> local_ranks_of(const control::Plane& plane, const control::Grou
 
 }  // namespace
 
-SharedPath::SharedPath(control::Plane& plane, std::shared_ptr<transport::Arena> arena,
-                       std::size_t room, const control::Group& group)
+SharedPath::SharedPath(control::Plane& plane, std::shared_ptr<transport::SharedSegment> segment,
+                       std::size_t channel, const control::Group& group)
     : plane_(plane),
-      room_(std::move(arena), room, group.id, local_ranks_of(plane, group), group.rank),
-      spins_(plane.peers().shares_cores() ? 0 : most_spins) {}
+      channel_(std::move(segment), channel, group.id, local_ranks_of(plane, group), group.rank),
+      spins_(plane.peers().shares_cores() ? 0 : max_spins) {}
 
 engine::SharedCall SharedPath::begin(Prepared& prepared, std::uint64_t fingerprint) {
   prepared.problem.fingerprint = fingerprint;
-  return engine::SharedCall(room_, prepared.problem, prepared.plan, copies_);
+  return engine::SharedCall(channel_, prepared.problem, prepared.plan, copies_);
 }
 
 bool SharedPath::Prepared::fits(const CheckedCollective& other) const {
@@ -62,7 +62,7 @@ SharedPath::Prepared SharedPath::prepare_anew(const CheckedCollective& call) con
     }
     problem.divides = call.op == Operator::average && !engine::divides_itself(call.type);
   }
-  return {call, signature, problem, engine::SharedCall::plan(room_, problem)};
+  return {call, signature, problem, engine::SharedCall::plan(channel_, problem)};
 }
 
 bool SharedPath::run(engine::SharedCall& call) const {
@@ -74,13 +74,13 @@ bool SharedPath::run(engine::SharedCall& call) const {
     const auto progress = call.advance();
     if (progress == engine::SharedCall::Progress::done) {
       // After a verdict a lender has its memory back, and may have written to it.
-      return !(call.has_borrowed() && plane_.failed());
+      return !(call.has_read_exported() && plane_.failed());
     }
     if (progress == engine::SharedCall::Progress::moved) {
       idle = 0;
       continue;
     }
-    if (call.stranger() >= 0 || plane_.failed()) return false;
+    if (call.mismatched_member() >= 0 || plane_.failed()) return false;
     if (idle < spins_) {
       if (idle >= spins_without_pause) pause_briefly();
     } else {

@@ -15,19 +15,19 @@ constexpr std::chrono::milliseconds news_time{20};
 /// Who of `before`'s ranks does not go on. Only what all have agreed on counts, so that all
 /// survivors meet as the same ranks.
 std::set<int> lost_in(const Job& before) {
-  const auto verdict = before.plane->verdict();
+  const auto verdict = before.plane->agreed_failure();
   if (!verdict) {
     throw Error(ErrorCode::usage,
                 "shrink() is for a job that has lost ranks, and no call has thrown "
                 "Error{peer_lost} yet");
   }
   if (verdict->code != ErrorCode::peer_lost) {
-    const auto error = before.plane->verdict_error();
+    const auto error = before.plane->agreed_error();
     throw Error(
         ErrorCode::usage,
         fmt::format("shrink() is for a job that has lost ranks; this one ended otherwise: {}",
                     error.sentence()))
-        .with_culprits(error.culprits())
+        .with_failed_ranks(error.failed_ranks())
         .speaking(error.speaks_for_job());
   }
   std::set<int> lost;
@@ -67,8 +67,8 @@ Communicator Communicator::shrink(const Call& call) {
 
   while (true) {
     const auto before = first.attempts.empty() ? state_->job : first.attempts.back();
-    auto meeting = before->plane->meet_survivors(lost_in(*before));
-    const auto next = std::make_shared<Job>(*before, std::move(meeting), deadline);
+    auto exchanged = before->plane->exchange_of_survivors(lost_in(*before));
+    const auto next = std::make_shared<Job>(*before, std::move(exchanged), deadline);
     first.attempts.push_back(next);
     try {
       next->require_thread(deadline);

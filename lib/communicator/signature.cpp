@@ -1,4 +1,4 @@
-#include "communicator/signature.hpp"
+#include "signature.hpp"
 
 #include <fmt/format.h>
 

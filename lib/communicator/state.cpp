@@ -34,9 +34,9 @@ double milliseconds(Clock::duration time) {
 }
 
 /// Zero where there is no quota.
-std::uint32_t least_millicores(const rendezvous::Card& card) {
+std::uint32_t min_millicores(const rendezvous::PeerInfo& info) {
   std::uint32_t least = 0;
-  for (const auto& quota : card.cpu_quotas) {
+  for (const auto& quota : info.cpu_quotas) {
     least = least == 0 ? quota.millicores : std::min(least, quota.millicores);
   }
   return least;
@@ -46,22 +46,22 @@ std::vector<RankInfo> describe_ranks(const rendezvous::Peers& peers) {
   std::vector<RankInfo> ranks;
   for (int rank = 0; rank < peers.size(); ++rank) {
     const auto& place = peers.place_of(rank);
-    const auto& card = peers.card(rank);
+    const auto& info = peers.info(rank);
     // Where peers of other hosts would go; loopback where there are none.
-    auto address = card.addresses.front();
+    auto address = info.addresses.front();
     if (place.host_count == 1) {
-      for (const auto& other : card.addresses) {
+      for (const auto& other : info.addresses) {
         if (other.is_loopback()) address = other;
       }
     }
     ranks.push_back({.rank = rank,
                      .local_rank = place.local_rank,
                      .host_index = place.host_index,
-                     .host = card.host.name,
-                     .pid = static_cast<int>(card.pid),
+                     .host = info.host.name,
+                     .pid = static_cast<int>(info.pid),
                      .address = address.text(),
-                     .cores = static_cast<int>(card.cores),
-                     .core_quota = least_millicores(card) / 1000.0});
+                     .cores = static_cast<int>(info.cores),
+                     .core_quota = min_millicores(info) / 1000.0});
   }
   return ranks;
 }
@@ -149,65 +149,66 @@ Job::Job(Bootstrap& bootstrap, const Options& options, const EnvironmentMap& map
       fmt::format("rank {} of {} by {}", bootstrap.rank(), bootstrap.size(), bootstrap.source()));
   const auto shared = bootstrap::SharedSecret::from(environment.secret_file,
                                                     bootstrap::hide_secret_of_environment());
-  auto card = rendezvous::make_card(environment);
-  std::string no_arena_because;
-  const auto open_arena = [&](const rendezvous::Peers& peers, const bootstrap::JobSecret& secret) {
+  auto info = rendezvous::make_peer_info(environment);
+  std::string no_segment_because;
+  const auto open_segment = [&](const rendezvous::Peers& peers,
+                                const bootstrap::JobSecret& secret) {
     if (!environment.shared_memory) return;
-    arena_setup.emplace(peers, transport::NoteKey{secret}, faults.refuses_shared_memory());
+    segment_setup.emplace(peers, transport::NoteKey{secret}, faults.refuses_shared_memory());
   };
   std::unique_ptr<ReservedThread> thread;
   try {
     // A bootstrap may sleep until the deadline: somebody else has to read the clock.
     thread = std::make_unique<ReservedThread>(for_control, [clock] { clock->now(); });
   } catch (const Error& error) {
-    card.failure = error.sentence();  // all ranks hear it by the card
+    info.failure = error.sentence();  // all ranks hear it by the info
     deadline = Deadline::after(environment.timeout);
   }
-  devices->describe(card);
-  auto meeting =
-      rendezvous::meet(bootstrap, std::move(card), environment, shared ? &*shared : nullptr,
-                       launch::read_launcher(map), log, deadline, open_arena);
-  control::require_descriptors(meeting.peers);
+  devices->describe(info);
+  auto exchanged = rendezvous::exchange_peer_info(
+      bootstrap, std::move(info), environment, shared ? &*shared : nullptr,
+      launch::read_launcher(map), log, deadline, open_segment);
+  control::require_descriptors(exchanged.peers);
   const auto met = Clock::now();
-  ranks = describe_ranks(meeting.peers);
-  plane = std::make_unique<control::Plane>(std::move(meeting), environment, log, deadline,
+  ranks = describe_ranks(exchanged.peers);
+  plane = std::make_unique<control::Plane>(std::move(exchanged), environment, log, deadline,
                                            std::move(thread));
-  if (arena_setup) {
+  if (segment_setup) {
     // Meanwhile the control thread makes its links.
     auto outcome =
-        arena_setup->finish(plane->peers(), deadline, [this] { return plane->failed(); });
-    take_arena(std::move(outcome.arena));
-    no_arena_because = std::move(outcome.trouble);
-    arena_setup.reset();
+        segment_setup->finish(plane->peers(), deadline, [this] { return plane->failed(); });
+    take_segment(std::move(outcome.segment));
+    no_segment_because = std::move(outcome.trouble);
+    segment_setup.reset();
   }
-  shares_memory = arena != nullptr;
+  shares_memory = segment != nullptr;
   const auto sharing = Clock::now();
   plane->wait_until_linked(deadline);
-  if (!no_arena_because.empty() && !fails_soon(*plane)) {
+  if (!no_segment_because.empty() && !fails_soon(*plane)) {
     log.warning(fmt::format("the ranks of {} share no memory, so their data goes over TCP: {}",
-                            plane->peers().card(bootstrap.rank()).host.name, no_arena_because));
+                            plane->peers().info(bootstrap.rank()).host.name, no_segment_because));
   }
   const auto linked = Clock::now();
   connect();
-  phases = fmt::format("cards {:.1f} ms, shared memory {:.1f} ms, control links {:.1f} ms",
+  phases = fmt::format("peer info {:.1f} ms, shared memory {:.1f} ms, control links {:.1f} ms",
                        milliseconds(met - start), milliseconds(sharing - met),
                        milliseconds(linked - sharing));
 }
 
-Job::Job(const Job& before, rendezvous::Meeting meeting, Deadline deadline)
+Job::Job(const Job& before, rendezvous::PeerExchange exchanged, Deadline deadline)
     : environment(before.environment),
       sink(before.sink),
       while_waiting(before.while_waiting),
       log(environment.log_level, sink),
-      // Faults on purpose count calls and name ranks of the job that was started.
-      faults({}, meeting.self.rank, meeting.self.size),
+      // InjectedFaults on purpose count calls and name ranks of the job that was started.
+      faults({}, exchanged.self.rank, exchanged.self.size),
       devices(before.devices),
-      ranks(describe_ranks(meeting.peers)) {
-  log.set_rank(meeting.self.rank);
+      ranks(describe_ranks(exchanged.peers)) {
+  log.set_rank(exchanged.self.rank);
   shares_memory = before.shares_memory;
   if (shares_memory) {
-    const auto& self = meeting.self;
-    arena_setup.emplace(meeting.peers, transport::NoteKey{self.secret, self.epoch}, false);
+    const auto& self = exchanged.self;
+    segment_setup.emplace(exchanged.peers, transport::NoteKey{self.secret, self.epoch}, false);
   }
   std::unique_ptr<ReservedThread> thread;
   try {
@@ -215,7 +216,7 @@ Job::Job(const Job& before, rendezvous::Meeting meeting, Deadline deadline)
   } catch (const Error& error) {
     no_thread_because = error.sentence();
   }
-  plane = std::make_unique<control::Plane>(std::move(meeting), environment, log, deadline,
+  plane = std::make_unique<control::Plane>(std::move(exchanged), environment, log, deadline,
                                            std::move(thread));
 }
 
@@ -224,22 +225,22 @@ void Job::require_thread(Deadline deadline) {
   const auto& peers = plane->peers();
   throw plane->end_without_thread(
       {.code = ErrorCode::system,
-       .culprits = {peers.rank()},
+       .failed_ranks = {peers.rank()},
        .sentence = fmt::format("{}: {}", peers.describe(peers.rank()), no_thread_because),
        .origin = peers.rank()},
       deadline);
 }
 
 void Job::share_memory_anew(Deadline deadline) {
-  if (!arena_setup) return;
-  take_arena(
-      arena_setup->finish(plane->peers(), deadline, [this] { return plane->failed(); }).arena);
-  arena_setup.reset();
+  if (!segment_setup) return;
+  take_segment(
+      segment_setup->finish(plane->peers(), deadline, [this] { return plane->failed(); }).segment);
+  segment_setup.reset();
 }
 
-void Job::take_arena(std::shared_ptr<transport::Arena> shared) {
-  arena = std::move(shared);
-  if (arena) arena->tell_by([this](const std::string& text) { log.warning(text); });
+void Job::take_segment(std::shared_ptr<transport::SharedSegment> shared) {
+  segment = std::move(shared);
+  if (segment) segment->set_warning_sink([this](const std::string& text) { log.warning(text); });
 }
 
 void Job::connect() {
@@ -249,21 +250,22 @@ void Job::connect() {
       transport::TcpLinks::Settings{.eager_bytes = environment.eager_bytes,
                                     .congestion = environment.congestion,
                                     .faults = &faults,
-                                    .arena = arena,
+                                    .segment = segment,
                                     .shares_cores = plane->peers().shares_cores(),
                                     .connect_timeout = environment.timeout});
-  driver = std::make_unique<engine::Driver>(*plane, *links, *checker, arena, while_waiting);
+  progress_engine =
+      std::make_unique<engine::ProgressEngine>(*plane, *links, *checker, segment, while_waiting);
 }
 
 namespace {
 
-/// `room` is the communicator's in this host's shared memory; without a number it has none.
+/// `channel` is the communicator's in this host's shared memory; without a number it has none.
 std::unique_ptr<HostBackend> make_host(const Job& job, control::Group group,
-                                       std::optional<std::size_t> room) {
+                                       std::optional<std::size_t> channel) {
   std::unique_ptr<SharedPath> shared;
-  if (room) shared = std::make_unique<SharedPath>(*job.plane, job.arena, *room, group);
+  if (channel) shared = std::make_unique<SharedPath>(*job.plane, job.segment, *channel, group);
   return std::make_unique<HostBackend>(
-      *job.plane, *job.driver, std::move(group),
+      *job.plane, *job.progress_engine, std::move(group),
       HostBackend::Settings{.chunk_bytes = job.environment.chunk_bytes,
                             .costs = job.environment.model.empty()
                                          ? algorithm::CostModel()
@@ -273,12 +275,12 @@ std::unique_ptr<HostBackend> make_host(const Job& job, control::Group group,
 }
 
 // A block for each rank has to fit into a round.
-constexpr int most_sharing_ranks = 256;
+constexpr int max_sharing_ranks = 256;
 
 /// All ranks of the group come to the same.
 bool may_share(const Job& job, const control::Group& group) {
   const auto& peers = job.plane->peers();
-  return job.arena && group.size() > 1 && group.size() <= most_sharing_ranks &&
+  return job.segment && group.size() > 1 && group.size() <= max_sharing_ranks &&
          std::all_of(group.world.begin(), group.world.end(),
                      [&](int rank) { return peers.on_this_host(rank); });
 }
@@ -289,15 +291,15 @@ Communicator::State::State(std::shared_ptr<Job> the_job, Bootstrap& bootstrap)
     : job(std::move(the_job)), ranks(job->ranks) {
   const auto& peers = job->plane->peers();
   auto whole = control::Group::whole_job(peers.rank(), peers.size());
-  std::optional<std::size_t> room;
-  if (may_share(*job, whole)) room = 0;
-  host = make_host(*job, std::move(whole), room);
+  std::optional<std::size_t> channel;
+  if (may_share(*job, whole)) channel = 0;
+  host = make_host(*job, std::move(whole), channel);
   const auto broadcast = [&](const Bytes& of_rank_0, Deadline deadline) {
     try {
       return bootstrap.broadcast(of_rank_0, 0, deadline);
     } catch (const Error&) {
       // A bootstrap can seldom say who has died.
-      if (fails_soon(*job->plane)) throw job->plane->verdict_error();
+      if (fails_soon(*job->plane)) throw job->plane->agreed_error();
       throw;
     }
   };
@@ -334,9 +336,9 @@ Communicator::State::State(std::shared_ptr<Job> the_job, const State& before)
   }
   ranks = job->ranks;
   auto whole = control::Group::whole_job(peers.rank(), peers.size());
-  std::optional<std::size_t> room;
-  if (may_share(*job, whole)) room = 0;
-  host = make_host(*job, std::move(whole), room);
+  std::optional<std::size_t> channel;
+  if (may_share(*job, whole)) channel = 0;
+  host = make_host(*job, std::move(whole), channel);
 }
 
 Communicator::State::State(const State& parent, control::Group group)
@@ -349,11 +351,11 @@ Communicator::State::State(const State& parent, control::Group group)
     ranks.push_back(job->ranks[static_cast<std::size_t>(group.world_of(member))]);
     ranks.back().rank = member;
   }
-  std::optional<std::size_t> room;
-  if (job->agreed_rooms != 0 && may_share(*job, group)) {
-    room = static_cast<std::size_t>(std::countr_zero(job->agreed_rooms));
+  std::optional<std::size_t> channel;
+  if (job->agreed_channels != 0 && may_share(*job, group)) {
+    channel = static_cast<std::size_t>(std::countr_zero(job->agreed_channels));
   }
-  host = make_host(*job, std::move(group), room);
+  host = make_host(*job, std::move(group), channel);
 }
 
 CallSettings Communicator::State::settings_of(const Call& call,

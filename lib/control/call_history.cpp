@@ -8,7 +8,7 @@ namespace tutti::control {
 namespace {
 
 // Calls on a device may be queued without end; of those only so many are compared.
-constexpr std::size_t most_kept = 16384;
+constexpr std::size_t max_kept = 16384;
 
 /// The clock's latest tick, some milliseconds old at most: enough to tell for how long a call has
 /// lasted, and cheap also where reading the time takes a system call.
@@ -46,7 +46,7 @@ void CallHistory::grow() {
 
 PastCall CallHistory::begin_collective(const CallSignature& call) {
   const std::lock_guard lock(mutex_);
-  if (unfinished_ + 1 >= ring_.size() && ring_.size() < most_kept) grow();
+  if (unfinished_ + 1 >= ring_.size() && ring_.size() < max_kept) grow();
   const auto before = fingerprint_;
   fingerprint_ = fingerprint(before, call);
   ++sequence_;

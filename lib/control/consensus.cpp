@@ -41,18 +41,18 @@ bool Consensus::may_still_commit(const Accepted& accepted) const {
   return accepted.leader != rank_ && !lost_.contains(accepted.leader);
 }
 
-void Consensus::found(const Finding& original) {
-  auto finding = original;
-  finding.sentence.resize(std::min(finding.sentence.size(), most_sentence_bytes));
-  if (finding.code == ErrorCode::peer_lost) {
+void Consensus::found(const FailureReport& original) {
+  auto report = original;
+  report.sentence.resize(std::min(report.sentence.size(), max_sentence_bytes));
+  if (report.code == ErrorCode::peer_lost) {
     bool is_news = false;
-    for (const auto& [rank, reason] : finding.lost) is_news |= !lost_.contains(rank);
+    for (const auto& [rank, reason] : report.lost) is_news |= !lost_.contains(rank);
     if (!is_news) return;
-  } else if (verdict_ || pending_) {
+  } else if (agreed_failure_ || pending_) {
     return;
   }
-  learn(finding);
-  outbox_.tell_evidence(finding);
+  learn(report);
+  outbox_.send_evidence(report);
   lead_if_due();
 }
 
@@ -63,45 +63,45 @@ void Consensus::departed(int rank) {
   commit_if_agreed();
 }
 
-void Consensus::learn(const Finding& finding) {
+void Consensus::learn(const FailureReport& report) {
   // A rank that hears of its own death has been cut off long enough for others to give it up; it
   // stays a voice of its own.
-  if (finding.lost.contains(rank_)) return;
-  lost_.insert(finding.lost.begin(), finding.lost.end());
-  pending_ = merge(pending_, finding);
-  if (verdict_ || waiting_) return;
+  if (report.lost.contains(rank_)) return;
+  lost_.insert(report.lost.begin(), report.lost.end());
+  pending_ = merge(pending_, report);
+  if (agreed_failure_ || waiting_) return;
   waiting_ = true;
   outbox_.be_patient();
 }
 
 void Consensus::remind() {
-  if (verdict_ || !pending_ || departed_.contains(rank_)) return;
-  if (leader() != rank_) return outbox_.tell_evidence(*pending_);
+  if (agreed_failure_ || !pending_ || departed_.contains(rank_)) return;
+  if (leader() != rank_) return outbox_.send_evidence(*pending_);
   if (proposed_ && (is_bound_ || proposed_ == pending_)) {
     outbox_.propose(round_, asks_first_, *proposed_);
   }
 }
 
 void Consensus::repeat() {
-  if (verdict_) return commit(*verdict_);
+  if (agreed_failure_) return commit(*agreed_failure_);
   remind();
 }
 
-void Consensus::on_evidence(const Finding& finding) {
-  learn(finding);
+void Consensus::on_evidence(const FailureReport& report) {
+  learn(report);
   // Whoever still tells of it has not heard the verdict.
-  if (verdict_ && leader() == rank_) return commit(*verdict_);
+  if (agreed_failure_ && leader() == rank_) return commit(*agreed_failure_);
   lead_if_due();
 }
 
 void Consensus::lead_if_due() {
   if (leader() != rank_) return;
-  if (verdict_ && (!promised_ || owner(*promised_) != rank_)) {
+  if (agreed_failure_ && (!promised_ || owner(*promised_) != rank_)) {
     // Committed by an earlier leader. Ranks that have agreed with one in between leave that commit
     // alone, so it has to be said again.
-    commit(*verdict_);
+    commit(*agreed_failure_);
   }
-  if (verdict_ || !pending_ || gathering_ || is_bound_) return;
+  if (agreed_failure_ || !pending_ || gathering_ || is_bound_) return;
   if (proposed_ == pending_) return;
   gathering_ = true;
   outbox_.gather_soon();
@@ -109,7 +109,8 @@ void Consensus::lead_if_due() {
 
 void Consensus::gathered() {
   gathering_ = false;
-  if (verdict_ || !pending_ || leader() != rank_ || is_bound_ || proposed_ == pending_) return;
+  if (agreed_failure_ || !pending_ || leader() != rank_ || is_bound_ || proposed_ == pending_)
+    return;
   propose(*pending_, has_to_ask_first());
 }
 
@@ -119,8 +120,8 @@ bool Consensus::has_to_ask_first() const {
   return promised_ && !lost_.contains(owner(*promised_));
 }
 
-void Consensus::propose(const Finding& finding, bool asks_first) {
-  proposed_ = finding;
+void Consensus::propose(const FailureReport& report, bool asks_first) {
+  proposed_ = report;
   // Who has asked in a round proposes in the next one, and nobody else can come in between.
   const bool has_asked = asks_first_ && promised_ == round_;
   round_ = has_asked && !asks_first ? round_ + 1 : next_round() + (asks_first ? 0 : 1);
@@ -138,31 +139,31 @@ void Consensus::propose(const Finding& finding, bool asks_first) {
 }
 
 void Consensus::on_proposal(int leader, std::uint32_t round, bool asks_first,
-                            const Finding& finding) {
-  learn(finding);
+                            const FailureReport& report) {
+  learn(report);
   // After its goodbye this rank has no voice: nobody waits for it, so what it says could come too
   // late.
   if (departed_.contains(rank_)) return;
   if (promised_ && round < *promised_) {
-    return outbox_.acknowledge(leader, *promised_, verdict_, {});
+    return outbox_.acknowledge(leader, *promised_, agreed_failure_, {});
   }
   promised_ = round;
   heard_ = true;
   silent_.erase(leader);
   std::optional<Accepted> earlier;
   if (!asks_first) {
-    accepted_ = Accepted{leader, round, finding};
+    accepted_ = Accepted{leader, round, report};
   } else if (accepted_ && accepted_->leader != leader && may_still_commit(*accepted_)) {
     earlier = accepted_;
   }
-  outbox_.acknowledge(leader, round, verdict_, earlier);
+  outbox_.acknowledge(leader, round, agreed_failure_, earlier);
   lead_if_due();
 }
 
 void Consensus::on_acknowledgement(int from, std::uint32_t round,
-                                   const std::optional<Finding>& committed,
+                                   const std::optional<FailureReport>& committed,
                                    const std::optional<Accepted>& earlier) {
-  if (verdict_) return;
+  if (agreed_failure_) return;
   if (committed) {
     commit(*committed);
     return decide(*committed);
@@ -183,7 +184,7 @@ void Consensus::on_acknowledgement(int from, std::uint32_t round,
 
 void Consensus::impatient() {
   waiting_ = false;
-  if (verdict_ || !pending_ || departed_.contains(rank_)) return;
+  if (agreed_failure_ || !pending_ || departed_.contains(rank_)) return;
   ++waits_;
   if (leader() == rank_) {
     commit_if_agreed();
@@ -192,13 +193,13 @@ void Consensus::impatient() {
     lead_if_due();
   }
   heard_ = false;
-  if (verdict_) return;
+  if (agreed_failure_) return;
   waiting_ = true;
   outbox_.be_patient();
 }
 
 void Consensus::commit_if_agreed() {
-  if (verdict_ || !proposed_ || leader() != rank_) return;
+  if (agreed_failure_ || !proposed_ || leader() != rank_) return;
   if (!is_bound_ && proposed_ != pending_) return;
   std::size_t living = 0;
   std::size_t agreed = 0;
@@ -213,7 +214,7 @@ void Consensus::commit_if_agreed() {
   if (asks_first_) {
     if (promised_ != round_) return propose(*pending_, true);  // another has asked since
     is_bound_ = earlier_.has_value();
-    return propose(is_bound_ ? Finding(earlier_->finding) : *pending_, false);
+    return propose(is_bound_ ? FailureReport(earlier_->report) : *pending_, false);
   }
   if (agreed < living && overheard_) return decide_alone(*overheard_);
   // In the round that all have agreed to, and no higher one: if this rank dies now, its successor's
@@ -223,42 +224,42 @@ void Consensus::commit_if_agreed() {
 }
 
 /// What has been decided before, or must count whatever was promised.
-void Consensus::commit(const Finding& finding) {
+void Consensus::commit(const FailureReport& report) {
   promised_ = next_round() + 1;
-  outbox_.commit(*promised_, finding);
+  outbox_.commit(*promised_, report);
 }
 
-void Consensus::on_commit(int leader, std::uint32_t round, const Finding& finding) {
+void Consensus::on_commit(int leader, std::uint32_t round, const FailureReport& report) {
   // What a dead leader committed may still be on its way when its successor, whom all have told
   // that they had no verdict, commits another: then it must not count any more. Of one that lives
   // a successor has taken it over.
-  if (verdict_) return;
+  if (agreed_failure_) return;
   if (promised_ && round < *promised_ && lost_.contains(leader)) {
-    overheard_ = finding;
+    overheard_ = report;
     return;
   }
   promised_ = std::max(promised_.value_or(0), round);
-  decide(finding);
+  decide(report);
   lead_if_due();
 }
 
-void Consensus::decide_alone(const Finding& original) {
-  if (verdict_) return;
-  auto finding = original;
-  finding.sentence.resize(std::min(finding.sentence.size(), most_sentence_bytes));
-  if (pending_) finding = *pending_;
-  if (accepted_ && may_still_commit(*accepted_)) finding = accepted_->finding;
-  if (overheard_) finding = *overheard_;
-  commit(finding);
-  decide(finding);
+void Consensus::decide_alone(const FailureReport& original) {
+  if (agreed_failure_) return;
+  auto report = original;
+  report.sentence.resize(std::min(report.sentence.size(), max_sentence_bytes));
+  if (pending_) report = *pending_;
+  if (accepted_ && may_still_commit(*accepted_)) report = accepted_->report;
+  if (overheard_) report = *overheard_;
+  commit(report);
+  decide(report);
 }
 
-void Consensus::decide(const Finding& finding) {
-  for (const auto& [rank, reason] : finding.lost) {
+void Consensus::decide(const FailureReport& report) {
+  for (const auto& [rank, reason] : report.lost) {
     if (rank != rank_) lost_.try_emplace(rank, reason);
   }
-  verdict_ = finding;
-  outbox_.decided(*verdict_);
+  agreed_failure_ = report;
+  outbox_.decided(*agreed_failure_);
 }
 
 }  // namespace tutti::control

@@ -34,8 +34,8 @@ void keep_alive(int fd, std::chrono::seconds limit) {
 
 }  // namespace
 
-ControlLink::ControlLink(Reactor& reactor, rendezvous::Wire socket, std::chrono::seconds keepalive,
-                         Events events)
+ControlLink::ControlLink(Reactor& reactor, rendezvous::SecureSocket socket,
+                         std::chrono::seconds keepalive, Events events)
     : reactor_(reactor), socket_(std::move(socket)), events_(std::move(events)) {
   keep_alive(socket_.get(), keepalive);
   reactor_.add(socket_.get(), EPOLLIN, [this](std::uint32_t ready) { on_ready(ready); });
@@ -70,7 +70,7 @@ void ControlLink::read() {
     const auto got = socket_.read(part, false);
     if (got > 0) {
       incoming_.insert(incoming_.end(), buffer.begin(), buffer.begin() + got);
-      if (incoming_.size() > 2 * most_message_bytes) break;
+      if (incoming_.size() > 2 * max_message_bytes) break;
     } else if (got == 0) {
       end = 0;
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
@@ -82,7 +82,7 @@ void ControlLink::read() {
   std::size_t at = 0;
   while (open_ && incoming_.size() - at >= length_bytes) {
     const auto length = ByteReader(std::span(incoming_).subspan(at)).get<std::uint32_t>();
-    if (length > most_message_bytes) return close(EPROTO);
+    if (length > max_message_bytes) return close(EPROTO);
     if (incoming_.size() - at - length_bytes < length) break;
     events_.message(std::span(incoming_).subspan(at + length_bytes, length));
     at += length_bytes + length;

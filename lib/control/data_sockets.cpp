@@ -14,21 +14,24 @@ void DataSockets::clear() {
   sockets_.clear();
 }
 
-std::vector<LostData> DataSockets::lost() const {
-  std::vector<LostData> all;
+std::vector<UnacknowledgedData> DataSockets::unacknowledged() const {
+  std::vector<UnacknowledgedData> all;
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [peer, socket] : sockets_) {
       if (const auto data = rendezvous::find_unacknowledged(socket)) all.push_back({peer, *data});
     }
   }
-  if (all.size() <= most_lost_told) return all;
-  std::stable_sort(all.begin(), all.end(), [](const LostData& one, const LostData& other) {
-    return one.data.bytes > other.data.bytes;
-  });
-  all.resize(most_lost_told);
+  if (all.size() <= max_unacknowledged_reported) return all;
+  std::stable_sort(all.begin(), all.end(),
+                   [](const UnacknowledgedData& one, const UnacknowledgedData& other) {
+                     return one.data.bytes > other.data.bytes;
+                   });
+  all.resize(max_unacknowledged_reported);
   std::sort(all.begin(), all.end(),
-            [](const LostData& one, const LostData& other) { return one.peer < other.peer; });
+            [](const UnacknowledgedData& one, const UnacknowledgedData& other) {
+              return one.peer < other.peer;
+            });
   return all;
 }
 

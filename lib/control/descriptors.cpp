@@ -11,9 +11,9 @@ namespace {
 constexpr std::int64_t own_descriptors =
     8;  // epoll and eventfds, and connections that are just being made
 
-std::int64_t free_descriptors(const rendezvous::Card& card) {
-  return static_cast<std::int64_t>(card.open_files_limit) -
-         static_cast<std::int64_t>(card.open_files);
+std::int64_t free_descriptors(const rendezvous::PeerInfo& info) {
+  return static_cast<std::int64_t>(info.open_files_limit) -
+         static_cast<std::int64_t>(info.open_files);
 }
 
 }  // namespace
@@ -25,22 +25,22 @@ std::int64_t needed_descriptors(const rendezvous::Peers& peers, int rank) {
 }
 
 std::int64_t spare_descriptors(const rendezvous::Peers& peers) {
-  return free_descriptors(peers.card(peers.rank())) - needed_descriptors(peers, peers.rank());
+  return free_descriptors(peers.info(peers.rank())) - needed_descriptors(peers, peers.rank());
 }
 
 void require_descriptors(const rendezvous::Peers& peers) {
   for (int rank = 0; rank < peers.size(); ++rank) {
-    const auto& card = peers.card(rank);
+    const auto& info = peers.info(rank);
     const auto needed = needed_descriptors(peers, rank);
-    if (free_descriptors(card) >= needed) continue;
+    if (free_descriptors(info) >= needed) continue;
     throw Error(
         ErrorCode::system,
         fmt::format("{} may open {} files and has {} open, but needs {} more: raise the limit by "
                     "ulimit -n {} or more",
-                    peers.describe(rank), card.open_files_limit, card.open_files, needed,
-                    static_cast<std::int64_t>(card.open_files) + needed))
-        .with_culprits({rank})
-        .at(peers.rank(), peers.card(peers.rank()).host.name)
+                    peers.describe(rank), info.open_files_limit, info.open_files, needed,
+                    static_cast<std::int64_t>(info.open_files) + needed))
+        .with_failed_ranks({rank})
+        .at(peers.rank(), peers.info(peers.rank()).host.name)
         .speaking(peers.rank() == 0);
   }
 }

@@ -6,14 +6,14 @@ namespace tutti::control {
 namespace {
 
 // More would hide the rest of the sentence.
-constexpr std::size_t most_runs = 8;
+constexpr std::size_t max_runs = 8;
 
 }  // namespace
 
 std::string Group::text_of_world() const {
   // Three or more ranks in a row are one run.
   std::vector<std::string> runs;
-  for (std::size_t first = 0; first < world.size() && runs.size() <= most_runs;) {
+  for (std::size_t first = 0; first < world.size() && runs.size() <= max_runs;) {
     auto last = first;
     while (last + 1 < world.size() && world[last + 1] == world[last] + 1) ++last;
     if (last - first < 2) {
@@ -23,7 +23,7 @@ std::string Group::text_of_world() const {
     runs.push_back(fmt::format("{} to {}", world[first], world[last]));
     first = last + 1;
   }
-  if (runs.size() > most_runs) runs.back() = "others";
+  if (runs.size() > max_runs) runs.back() = "others";
   auto text = world.size() == 1 ? std::string("rank ") : std::string("ranks ");
   for (std::size_t run = 0; run < runs.size(); ++run) {
     if (run > 0) text += run + 1 == runs.size() ? " and " : ", ";

@@ -6,7 +6,7 @@ namespace tutti::control {
 namespace {
 
 constexpr std::uint32_t to_everybody = UINT32_MAX;
-constexpr std::uint16_t most_calls = CallHistory::kept;
+constexpr std::uint16_t max_calls = CallHistory::kept;
 
 }  // namespace
 
@@ -63,7 +63,7 @@ std::optional<CallSignature> decode_signature(ByteReader& reader) {
   return call;
 }
 
-Bytes encode_acknowledgement(const AcknowledgementTold& told) {
+Bytes encode_acknowledgement(const AcknowledgementMessage& told) {
   ByteWriter writer;
   writer.put(told.round)
       .put(static_cast<std::uint8_t>(told.committed.has_value()))
@@ -71,25 +71,25 @@ Bytes encode_acknowledgement(const AcknowledgementTold& told) {
   if (told.committed) told.committed->encode(writer);
   if (told.earlier) {
     writer.put(static_cast<std::uint32_t>(told.earlier->leader)).put(told.earlier->round);
-    told.earlier->finding.encode(writer);
+    told.earlier->report.encode(writer);
   }
   return std::move(writer).bytes();
 }
 
-std::optional<AcknowledgementTold> decode_acknowledgement(std::span<const std::byte> bytes,
-                                                          int size) {
+std::optional<AcknowledgementMessage> decode_acknowledgement(std::span<const std::byte> bytes,
+                                                             int size) {
   ByteReader reader(bytes);
-  AcknowledgementTold told;
+  AcknowledgementMessage told;
   told.round = reader.get<std::uint32_t>();
   const bool has_committed = reader.get<std::uint8_t>() != 0;
   const bool has_earlier = reader.get<std::uint8_t>() != 0;
-  if (has_committed && !(told.committed = Finding::decode(reader, size))) return std::nullopt;
+  if (has_committed && !(told.committed = FailureReport::decode(reader, size))) return std::nullopt;
   if (has_earlier) {
     const auto leader = reader.get<std::uint32_t>();
     const auto round = reader.get<std::uint32_t>();
-    auto finding = Finding::decode(reader, size);
-    if (!finding || leader >= static_cast<std::uint32_t>(size)) return std::nullopt;
-    told.earlier = Accepted{static_cast<int>(leader), round, std::move(*finding)};
+    auto report = FailureReport::decode(reader, size);
+    if (!report || leader >= static_cast<std::uint32_t>(size)) return std::nullopt;
+    told.earlier = Accepted{static_cast<int>(leader), round, std::move(*report)};
   }
   if (!reader.ok()) return std::nullopt;
   return told;
@@ -105,12 +105,12 @@ Bytes encode_calls(std::uint32_t communicator, const std::vector<PastCall>& call
   return std::move(writer).bytes();
 }
 
-std::optional<CallsTold> decode_calls(std::span<const std::byte> bytes) {
+std::optional<CallsMessage> decode_calls(std::span<const std::byte> bytes) {
   ByteReader reader(bytes);
-  CallsTold told;
+  CallsMessage told;
   told.communicator = reader.get<std::uint32_t>();
   const auto count = reader.get<std::uint16_t>();
-  if (!reader.ok() || count > most_calls) return std::nullopt;
+  if (!reader.ok() || count > max_calls) return std::nullopt;
   for (int i = 0; i < count; ++i) {
     PastCall past;
     past.sequence = reader.get<std::uint64_t>();
@@ -123,7 +123,7 @@ std::optional<CallsTold> decode_calls(std::span<const std::byte> bytes) {
   return told;
 }
 
-Bytes encode_status(const StatusTold& told) {
+Bytes encode_status(const StatusMessage& told) {
   const auto& [activity, lost] = told.status;
   const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(
       std::chrono::steady_clock::now() - activity.since);
@@ -134,7 +134,7 @@ Bytes encode_status(const StatusTold& told) {
       .put(activity.sequence)
       .put(static_cast<std::uint64_t>(age.count()));
   encode_signature(writer, activity.call);
-  const auto count = std::min(lost.size(), most_lost_told);
+  const auto count = std::min(lost.size(), max_unacknowledged_reported);
   writer.put(static_cast<std::uint8_t>(count));
   for (std::size_t i = 0; i < count; ++i) {
     writer.put(static_cast<std::uint32_t>(lost[i].peer))
@@ -146,9 +146,9 @@ Bytes encode_status(const StatusTold& told) {
   return std::move(writer).bytes();
 }
 
-std::optional<StatusTold> decode_status(std::span<const std::byte> bytes, int size) {
+std::optional<StatusMessage> decode_status(std::span<const std::byte> bytes, int size) {
   ByteReader reader(bytes);
-  StatusTold told;
+  StatusMessage told;
   auto& [activity, lost] = told.status;
   told.communicator = reader.get<std::uint32_t>();
   activity.in_call = reader.get<std::uint8_t>() != 0;
@@ -161,10 +161,10 @@ std::optional<StatusTold> decode_status(std::span<const std::byte> bytes, int si
   if (!call) return std::nullopt;
   activity.call = *call;
   const auto count = reader.get<std::uint8_t>();
-  if (count > most_lost_told) return std::nullopt;
+  if (count > max_unacknowledged_reported) return std::nullopt;
   for (int i = 0; i < count; ++i) {
     const auto peer = reader.get<std::uint32_t>();
-    LostData data{.peer = static_cast<int>(peer), .data = {}};
+    UnacknowledgedData data{.peer = static_cast<int>(peer), .data = {}};
     data.data.bytes = reader.get<std::uint64_t>();
     data.data.times = reader.get<std::uint32_t>();
     data.data.packet_bytes = reader.get<std::uint32_t>();

@@ -7,9 +7,9 @@
 #include <future>
 #include <utility>
 
-#include "control/record.hpp"
 #include "control/topology.hpp"
-#include "control/worker.hpp"
+#include "record.hpp"
+#include "worker.hpp"
 
 namespace tutti::control {
 namespace {
@@ -21,12 +21,12 @@ constexpr std::chrono::milliseconds goodbye_limit{500};
 
 }  // namespace
 
-Plane::Plane(rendezvous::Meeting meeting, const Environment& environment, Log& log, Deadline setup,
-             std::unique_ptr<ReservedThread> thread)
+Plane::Plane(rendezvous::PeerExchange exchanged, const Environment& environment, Log& log,
+             Deadline setup, std::unique_ptr<ReservedThread> thread)
     : record_folder_(environment.record_folder),
       log_(log),
       clock_(setup.clock() ? setup.clock() : std::make_shared<RunningClock>()),
-      worker_(std::make_unique<Worker>(*this, std::move(meeting), environment, log)) {
+      worker_(std::make_unique<Worker>(*this, std::move(exchanged), environment, log)) {
   const auto expected = neighbours(peers().rank(), peers().size());
   unlinked_.insert(expected.begin(), expected.end());
   all_gone_ = unlinked_.empty();
@@ -77,13 +77,13 @@ bool Plane::wait_for(std::unique_lock<std::mutex>& lock, std::chrono::millisecon
 
 void Plane::wait_until_linked(Deadline deadline) {
   std::unique_lock lock(mutex_);
-  const auto is_over = [this] { return unlinked_.empty() || verdict_ || !link_failure_.empty(); };
+  const auto is_over = [this] { return unlinked_.empty() || agreed_ || !link_failure_.empty(); };
   while (!is_over() && !deadline.expired()) {
     changed_.wait_for(lock, deadline.until_next_look(), is_over);
   }
-  if (verdict_) {
+  if (agreed_) {
     lock.unlock();
-    throw verdict_error();
+    throw agreed_error();
   }
   if (unlinked_.empty()) return;
   std::vector<std::string> missing;
@@ -101,55 +101,54 @@ void Plane::wait_until_linked(Deadline deadline) {
   // A dial that is given up at the deadline is no other trouble than the deadline.
   const bool is_late = link_failure_.empty() || deadline.expired();
   throw Error(is_late ? ErrorCode::timeout : ErrorCode::system, sentence)
-      .with_culprits({unlinked_.begin(), unlinked_.end()})
+      .with_failed_ranks({unlinked_.begin(), unlinked_.end()})
       .speaking(lowest_there == self)
-      .at(peers().rank(), peers().card(peers().rank()).host.name);
+      .at(peers().rank(), peers().info(peers().rank()).host.name);
 }
 
-Error Plane::end_without_thread(const Finding& finding, Deadline deadline) {
-  worker_->post([this, finding, deadline] {
-    worker_->found(finding);
+Error Plane::end_without_thread(const FailureReport& report, Deadline deadline) {
+  worker_->post([this, report, deadline] {
+    worker_->found(report);
     worker_->stop_once_decided(deadline);
   });
   worker_->run(deadline);
   {
     const std::lock_guard lock(mutex_);
-    if (!verdict_) verdict_ = finding;
+    if (!agreed_) agreed_ = report;
     failed_.store(true, std::memory_order_release);
   }
-  return verdict_error();
+  return agreed_error();
 }
 
 bool Plane::is_linked_within(std::chrono::nanoseconds limit) {
   std::unique_lock lock(mutex_);
   return changed_.wait_for(
-      lock, limit, [this] { return unlinked_.empty() || verdict_ || !link_failure_.empty(); });
+      lock, limit, [this] { return unlinked_.empty() || agreed_ || !link_failure_.empty(); });
 }
 
-Error Plane::verdict_error() const {
-  Finding finding;
+Error Plane::agreed_error() const {
+  FailureReport report;
   {
     const std::lock_guard lock(mutex_);
-    finding = verdict_.value();
+    report = agreed_.value();
   }
-  std::vector<int> culprits(finding.culprits.begin(), finding.culprits.end());
-  for (const auto& [rank, reason] : finding.lost) culprits.push_back(rank);
-  const auto sentence = finding.code == ErrorCode::peer_lost
-                            ? describe_losses(peers(), finding.lost)
-                            : finding.sentence;
+  std::vector<int> failed_ranks(report.failed_ranks.begin(), report.failed_ranks.end());
+  for (const auto& [rank, reason] : report.lost) failed_ranks.push_back(rank);
+  const auto sentence =
+      report.code == ErrorCode::peer_lost ? describe_losses(peers(), report.lost) : report.sentence;
   const int self = peers().rank();
-  return Error(finding.code, sentence)
-      .with_culprits(std::move(culprits))
-      .at(self, peers().card(self).host.name)
-      .speaking(speaker(finding) == self);
+  return Error(report.code, sentence)
+      .with_failed_ranks(std::move(failed_ranks))
+      .at(self, peers().info(self).host.name)
+      .speaking(speaker(report) == self);
 }
 
-std::optional<Finding> Plane::verdict() const {
+std::optional<FailureReport> Plane::agreed_failure() const {
   const std::lock_guard lock(mutex_);
-  return verdict_;
+  return agreed_;
 }
 
-rendezvous::Meeting Plane::meet_survivors(const std::set<int>& gone) {
+rendezvous::PeerExchange Plane::exchange_of_survivors(const std::set<int>& gone) {
   auto taken = std::make_shared<std::promise<std::vector<rendezvous::Listener>>>();
   auto listeners = taken->get_future();
   const auto take = [this, taken] { taken->set_value(worker_->take_listeners()); };
@@ -190,28 +189,28 @@ void Plane::retire() {
   is_retired_ = true;
 }
 
-void Plane::report(const Finding& finding) {
-  worker_->post([this, finding] { worker_->found(finding); });
+void Plane::report(const FailureReport& report) {
+  worker_->post([this, report] { worker_->found(report); });
 }
 
-Error Plane::report_and_wait(const Finding& finding, std::chrono::milliseconds limit) {
-  report(finding);
+Error Plane::report_and_wait(const FailureReport& report, std::chrono::milliseconds limit) {
+  this->report(report);
   std::unique_lock lock(mutex_);
-  const auto is_decided = [this] { return verdict_.has_value(); };
+  const auto is_decided = [this] { return agreed_.has_value(); };
   if (!wait_for(lock, limit, is_decided)) {
     // Too few answer to agree. What this rank takes for its verdict reaches them when they go on.
     lock.unlock();
-    worker_->post([this, finding] { worker_->decide_alone(finding); });
+    worker_->post([this, report] { worker_->decide_alone(report); });
     lock.lock();
     if (!wait_for(lock, limit, is_decided)) {
-      verdict_ = finding;  // the own control thread does not answer either
+      agreed_ = report;  // the own control thread does not answer either
       failed_.store(true, std::memory_order_release);
       lock.unlock();
-      write_record(finding.sentence);
+      write_record(report.sentence);
     }
   }
   if (lock.owns_lock()) lock.unlock();
-  return verdict_error();
+  return agreed_error();
 }
 
 std::shared_ptr<CallHistory> Plane::open_history(Group group) {
@@ -277,7 +276,7 @@ std::map<int, Status> Plane::ask_statuses(std::uint32_t communicator,
   worker_->post([this, communicator] { worker_->ask_statuses(communicator); });
   wait_for(lock, limit, [this] {
     return statuses_.size() + departed_.size() + 1 >= static_cast<std::size_t>(peers().size()) ||
-           verdict_;
+           agreed_;
   });
   return statuses_;
 }
@@ -291,16 +290,17 @@ std::vector<DataConnection> Plane::take_data_connections() {
   return std::exchange(data_connections_, {});
 }
 
-Finding mismatch(const rendezvous::Peers& peers, const Group& group, std::uint64_t sequence,
-                 int rank, const std::optional<CallSignature>& call, int other,
-                 const std::optional<CallSignature>& other_call) {
-  Finding finding{.code = ErrorCode::mismatch, .culprits = {rank, other}, .origin = peers.rank()};
+FailureReport mismatch(const rendezvous::Peers& peers, const Group& group, std::uint64_t sequence,
+                       int rank, const std::optional<CallSignature>& call, int other,
+                       const std::optional<CallSignature>& other_call) {
+  FailureReport report{
+      .code = ErrorCode::mismatch, .failed_ranks = {rank, other}, .origin = peers.rank()};
   if (!call || !other_call) {
-    finding.sentence = fmt::format(
+    report.sentence = fmt::format(
         "{} and {} have made different calls, at call {} or before: all ranks must make the same "
         "collective calls in the same order",
         peers.describe(std::min(rank, other)), peers.describe(std::max(rank, other)), sequence);
-    return finding;
+    return report;
   }
   // Where nothing else differs, the algorithms do.
   auto same_algorithm = *other_call;
@@ -312,11 +312,11 @@ Finding mismatch(const rendezvous::Peers& peers, const Group& group, std::uint64
     return describe(which, group) + algorithm;
   };
   const bool in_order = rank < other;
-  finding.sentence =
+  report.sentence =
       fmt::format("the ranks made different calls, call {}: {} called {}, {} called {}", sequence,
                   peers.describe(in_order ? rank : other), text(in_order ? *call : *other_call),
                   peers.describe(in_order ? other : rank), text(in_order ? *other_call : *call));
-  return finding;
+  return report;
 }
 
 namespace {
@@ -335,7 +335,7 @@ std::string describe_loss(const rendezvous::Peers& peers, int rank, LossReason r
       break;
   }
   std::vector<std::string> addresses;
-  for (const auto& address : peers.card(rank).addresses) addresses.push_back(address.text());
+  for (const auto& address : peers.info(rank).addresses) addresses.push_back(address.text());
   return fmt::format(
       "its ports refuse connections ({}): its process has ended, or these addresses lead elsewhere",
       fmt::join(addresses, ", "));

@@ -1,4 +1,4 @@
-#include "control/record.hpp"
+#include "record.hpp"
 
 #include <fmt/format.h>
 
@@ -57,10 +57,10 @@ std::string record_json(const rendezvous::Peers& peers, const Histories& histori
                              {"sequence", history->activity().sequence},
                              {"calls", std::move(calls)}});
   }
-  const auto& card = peers.card(peers.rank());
+  const auto& info = peers.info(peers.rank());
   const nlohmann::json record{{"schema", 1},          {"rank", peers.rank()},
-                              {"size", peers.size()}, {"host", card.host.name},
-                              {"pid", card.pid},      {"written_us", microseconds(now)},
+                              {"size", peers.size()}, {"host", info.host.name},
+                              {"pid", info.pid},      {"written_us", microseconds(now)},
                               {"reason", reason},     {"communicators", std::move(communicators)}};
   // Names of hosts may be no UTF-8.
   return record.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
@@ -72,7 +72,7 @@ std::string write_record(const std::string& folder, const rendezvous::Peers& pee
     const auto text = record_json(peers, histories, reason);
     std::filesystem::create_directories(folder);
     const auto path =
-        fmt::format("{}/rank{}-pid{}.json", folder, peers.rank(), peers.card(peers.rank()).pid);
+        fmt::format("{}/rank{}-pid{}.json", folder, peers.rank(), peers.info(peers.rank()).pid);
     // In one step, so that whoever reads it sees a whole one.
     const auto unfinished = path + ".part";
     std::FILE* const file = std::fopen(unfinished.c_str(), "we");

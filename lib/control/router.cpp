@@ -4,12 +4,12 @@
 
 namespace tutti::control {
 
-Router::Router(int rank, int size, Wires wires)
-    : rank_(rank), wires_(std::move(wires)), seen_(static_cast<std::size_t>(size)) {}
+Router::Router(int rank, int size, LinkSet links)
+    : rank_(rank), links_(std::move(links)), seen_(static_cast<std::size_t>(size)) {}
 
 void Router::send(MessageKind kind, int target, Bytes body) {
   const Message message{kind, rank_, target, ++serial_, std::move(body)};
-  if (target == rank_) return wires_.deliver(message);
+  if (target == rank_) return links_.deliver(message);
   forward(message, rank_);
 }
 
@@ -18,7 +18,7 @@ void Router::on_message(int neighbour, const Message& message) {
   seen_[static_cast<std::size_t>(message.origin)].came_by = neighbour;
   if (message.target != everybody && message.target != rank_) return forward(message, neighbour);
   if (message.target == everybody) forward(message, neighbour);
-  wires_.deliver(message);
+  links_.deliver(message);
 }
 
 bool Router::is_new(const Message& message) {
@@ -38,19 +38,19 @@ bool Router::is_new(const Message& message) {
 }
 
 void Router::forward(const Message& message, int except) {
-  const auto linked = wires_.linked();
+  const auto linked = links_.linked();
   if (message.target != everybody) {
     const auto is_linked = [&](int rank) {
       return rank != except && std::find(linked.begin(), linked.end(), rank) != linked.end();
     };
     const int back = seen_[static_cast<std::size_t>(message.target)].came_by;
     for (const int way : {message.target, back}) {
-      if (is_linked(way)) return wires_.pass(way, message);
+      if (is_linked(way)) return links_.pass(way, message);
     }
     // No known way: to all, which brings it to its target too.
   }
   for (const int neighbour : linked) {
-    if (neighbour != except && neighbour != message.origin) wires_.pass(neighbour, message);
+    if (neighbour != except && neighbour != message.origin) links_.pass(neighbour, message);
   }
 }
 

@@ -1,11 +1,11 @@
-#include "control/worker.hpp"
+#include "worker.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "control/record.hpp"
 #include "control/topology.hpp"
+#include "record.hpp"
 
 namespace tutti::control {
 namespace {
@@ -22,29 +22,29 @@ constexpr std::chrono::milliseconds tick_time{50};
 constexpr std::chrono::milliseconds link_patience{1000};
 constexpr std::size_t calls_told = 16;
 
-Bytes encode_finding(const Finding& finding) {
+Bytes encode_report(const FailureReport& report) {
   ByteWriter writer;
-  finding.encode(writer);
+  report.encode(writer);
   return std::move(writer).bytes();
 }
 
 }  // namespace
 
-Plane::Worker::Worker(Plane& plane, rendezvous::Meeting meeting, const Environment& environment,
-                      Log& log)
+Plane::Worker::Worker(Plane& plane, rendezvous::PeerExchange exchanged,
+                      const Environment& environment, Log& log)
     : plane_(plane),
       log_(log),
       keepalive_(environment.keepalive),
-      peers_(std::move(meeting.peers)),
-      self_(meeting.self),
+      peers_(std::move(exchanged.peers)),
+      self_(exchanged.self),
       acceptor_(
-          reactor_, self_, std::move(meeting.listeners), log,
+          reactor_, self_, std::move(exchanged.listeners), log,
           [this](int from, rendezvous::LinkKind kind) {
             return kind == rendezvous::LinkKind::data ||
                    (from < peers_.rank() && is_neighbour(from, peers_.rank(), peers_.size()));
           },
           [this](rendezvous::Connection connection) { on_connection(std::move(connection)); }),
-      dialer_(reactor_, self_, std::move(meeting.sources)),
+      dialer_(reactor_, self_, std::move(exchanged.sources)),
       router_(
           peers_.rank(), peers_.size(),
           {.linked =
@@ -69,33 +69,33 @@ Plane::Worker::Worker(Plane& plane, rendezvous::Meeting meeting, const Environme
 
 Consensus::Outbox Plane::Worker::make_outbox() {
   return {
-      .tell_evidence =
-          [this](const Finding& finding) {
-            router_.send(MessageKind::evidence, everybody, encode_finding(finding));
+      .send_evidence =
+          [this](const FailureReport& report) {
+            router_.send(MessageKind::evidence, everybody, encode_report(report));
           },
       .propose =
-          [this](std::uint32_t round, bool asks_first, const Finding& finding) {
+          [this](std::uint32_t round, bool asks_first, const FailureReport& report) {
             ByteWriter writer;
             writer.put(round).put(static_cast<std::uint8_t>(asks_first));
-            finding.encode(writer);
+            report.encode(writer);
             router_.send(MessageKind::proposal, everybody, std::move(writer).bytes());
           },
       .acknowledge =
-          [this](int leader, std::uint32_t round, const std::optional<Finding>& committed,
+          [this](int leader, std::uint32_t round, const std::optional<FailureReport>& committed,
                  const std::optional<Accepted>& earlier) {
             router_.send(MessageKind::acknowledgement, leader,
                          encode_acknowledgement({round, committed, earlier}));
           },
       .commit =
-          [this](std::uint32_t round, const Finding& finding) {
+          [this](std::uint32_t round, const FailureReport& report) {
             ByteWriter writer;
             writer.put(round);
-            finding.encode(writer);
+            report.encode(writer);
             router_.send(MessageKind::commit, everybody, std::move(writer).bytes());
           },
       .gather_soon = [this] { reactor_.after(gather_time, [this] { consensus_.gathered(); }); },
       .be_patient = [this] { be_patient(); },
-      .decided = [this](const Finding& finding) { decided(finding); },
+      .decided = [this](const FailureReport& report) { decided(report); },
   };
 }
 
@@ -138,7 +138,7 @@ void Plane::Worker::run(Deadline setup) {
 /// answers no more.
 void Plane::Worker::give_up(const std::string& reason) {
   decided({.code = ErrorCode::system,
-           .culprits = {peers_.rank()},
+           .failed_ranks = {peers_.rank()},
            .sentence = fmt::format("the control thread of {} failed: {}",
                                    peers_.describe(peers_.rank()), reason),
            .origin = peers_.rank()});
@@ -164,7 +164,7 @@ void Plane::Worker::on_connection(rendezvous::Connection connection) {
     const int peer = connection.peer;
     const auto failure = fmt::format("can't use a link with {}: {}", peers_.describe(peer), reason);
     consensus_.found({.code = ErrorCode::system,
-                      .culprits = {peers_.rank()},
+                      .failed_ranks = {peers_.rank()},
                       .sentence = failure,
                       .origin = peers_.rank()});
     // In set-up there may be no other way to tell.
@@ -201,14 +201,14 @@ void Plane::Worker::on_message(const Message& message) {
   ByteReader reader(message.body);
   switch (message.kind) {
     case MessageKind::evidence:
-      if (const auto finding = Finding::decode(reader, peers_.size()))
-        consensus_.on_evidence(*finding);
+      if (const auto report = FailureReport::decode(reader, peers_.size()))
+        consensus_.on_evidence(*report);
       return;
     case MessageKind::proposal: {
       const auto round = reader.get<std::uint32_t>();
       const bool asks_first = reader.get<std::uint8_t>() != 0;
-      const auto finding = Finding::decode(reader, peers_.size());
-      if (finding) consensus_.on_proposal(message.origin, round, asks_first, *finding);
+      const auto report = FailureReport::decode(reader, peers_.size());
+      if (report) consensus_.on_proposal(message.origin, round, asks_first, *report);
       return;
     }
     case MessageKind::acknowledgement:
@@ -218,8 +218,8 @@ void Plane::Worker::on_message(const Message& message) {
       return;
     case MessageKind::commit: {
       const auto round = reader.get<std::uint32_t>();
-      if (const auto finding = Finding::decode(reader, peers_.size()))
-        consensus_.on_commit(message.origin, round, *finding);
+      if (const auto report = FailureReport::decode(reader, peers_.size()))
+        consensus_.on_commit(message.origin, round, *report);
       return;
     }
     case MessageKind::goodbye:
@@ -244,7 +244,7 @@ void Plane::Worker::send_calls_to(int peer, const CallHistory& history) {
                encode_calls(history.group().id, history.latest(calls_told)));
 }
 
-void Plane::Worker::on_calls(int origin, CallsTold told) {
+void Plane::Worker::on_calls(int origin, CallsMessage told) {
   claims_[{origin, told.communicator}] = std::move(told.calls);
   compare_with(origin, told.communicator);
 }
@@ -268,7 +268,7 @@ void Plane::Worker::compare_with(int peer, std::uint32_t communicator) {
   if (difference || history->activity().sequence >= latest) claims_.erase(claim);
 }
 
-void Plane::Worker::tell_neighbours(const CallHistory& history) {
+void Plane::Worker::notify_neighbours(const CallHistory& history) {
   const auto activity = history.activity();
   const auto& group = history.group();
   const auto now = std::chrono::steady_clock::now();
@@ -286,14 +286,14 @@ void Plane::Worker::tick() {
   std::set<std::uint32_t> open;
   for (const auto& history : plane_.histories()) {
     open.insert(history->group().id);
-    tell_neighbours(*history);
+    notify_neighbours(*history);
   }
   std::erase_if(calls_sent_for_, [&](const auto& entry) { return !open.contains(entry.first); });
   std::vector<std::pair<int, std::uint32_t>> claimants;
   for (const auto& [claimant, calls] : claims_) claimants.push_back(claimant);
   for (const auto& [peer, communicator] : claimants) compare_with(peer, communicator);
   consensus_.remind();
-  const bool is_over = leaving_ || consensus_.verdict();
+  const bool is_over = leaving_ || consensus_.agreed_failure();
   std::erase_if(probes_, [&](const auto& probe) {
     return is_over || departed_.contains(probe.first) || consensus_.is_lost(probe.first);
   });
@@ -316,7 +316,7 @@ void Plane::Worker::say_goodbye() {
 }
 
 void Plane::Worker::stop_once_decided(Deadline deadline) {
-  if (consensus_.verdict() && !leaving_) say_goodbye();
+  if (consensus_.agreed_failure() && !leaving_) say_goodbye();
   const bool told = leaving_ && std::all_of(links_.begin(), links_.end(), [](const auto& link) {
                       return link.second->flushed();
                     });
@@ -365,10 +365,10 @@ void Plane::Worker::send_status_to(int origin, std::uint32_t communicator) {
   router_.send(MessageKind::status, origin,
                encode_status({communicator,
                               {.activity = plane_.activity_seen_from(communicator),
-                               .lost = plane_.data_sockets_.lost()}}));
+                               .lost = plane_.data_sockets_.unacknowledged()}}));
 }
 
-void Plane::Worker::on_status(int origin, const StatusTold& told) {
+void Plane::Worker::on_status(int origin, const StatusMessage& told) {
   const std::lock_guard lock(plane_.mutex_);
   if (told.communicator != plane_.statuses_of_) return;  // an answer that came too late
   plane_.statuses_[origin] = told.status;
@@ -391,17 +391,17 @@ void Plane::Worker::dial_data(int peer, Deadline deadline) {
       });
 }
 
-void Plane::Worker::decided(const Finding& finding) {
+void Plane::Worker::decided(const FailureReport& report) {
   {
     const std::lock_guard lock(plane_.mutex_);
-    // A finding that a caller did not wait any longer for stays: later calls throw the same as the
+    // A report that a caller did not wait any longer for stays: later calls throw the same as the
     // first.
-    if (!plane_.verdict_) plane_.verdict_ = finding;
+    if (!plane_.agreed_) plane_.agreed_ = report;
     plane_.failed_.store(true, std::memory_order_release);
     plane_.changed_.notify_all();
     plane_.wakeup_.signal();
   }
-  plane_.write_record(plane_.verdict_error().sentence());
+  plane_.write_record(plane_.agreed_error().sentence());
   check_all_gone();
 }
 

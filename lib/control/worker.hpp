@@ -21,7 +21,8 @@ namespace tutti::control {
 /// timers.
 class Plane::Worker {
  public:
-  Worker(Plane& plane, rendezvous::Meeting meeting, const Environment& environment, Log& log);
+  Worker(Plane& plane, rendezvous::PeerExchange exchanged, const Environment& environment,
+         Log& log);
 
   /// The body of the thread.
   void run(Deadline setup);
@@ -32,8 +33,8 @@ class Plane::Worker {
   [[nodiscard]] const rendezvous::Peers& peers() const { return peers_; }
 
   // In the control thread.
-  void found(const Finding& finding) { consensus_.found(finding); }
-  void decide_alone(const Finding& finding) { consensus_.decide_alone(finding); }
+  void found(const FailureReport& report) { consensus_.found(report); }
+  void decide_alone(const FailureReport& report) { consensus_.decide_alone(report); }
   void send_calls_to(int peer, const CallHistory& history);
   void ask_statuses(std::uint32_t communicator);
   void dial_data(int peer, Deadline deadline);
@@ -59,12 +60,12 @@ class Plane::Worker {
   void watch_processes();
   void on_process_ended(int peer);
   void on_message(const Message& message);
-  void on_calls(int origin, CallsTold told);
+  void on_calls(int origin, CallsMessage told);
   void on_goodbye(int origin);
-  void on_status(int origin, const StatusTold& told);
+  void on_status(int origin, const StatusMessage& told);
   void send_status_to(int origin, std::uint32_t communicator);
-  void decided(const Finding& finding);
-  void tell_neighbours(const CallHistory& history);
+  void decided(const FailureReport& report);
+  void notify_neighbours(const CallHistory& history);
   void compare_with(int peer, std::uint32_t communicator);
   void tick();
   void give_up(const std::string& reason);

@@ -9,7 +9,7 @@
 #include <cerrno>
 
 #include "control/descriptors.hpp"
-#include "control/worker.hpp"
+#include "worker.hpp"
 
 namespace tutti::control {
 namespace {
@@ -32,15 +32,15 @@ Descriptor open_process(std::uint32_t pid) {
 void Plane::Worker::watch_processes() {
   for (int peer = 0; peer < peers_.size(); ++peer) {
     if (peer == peers_.rank() || !peers_.sees_pid_of(peer)) continue;
-    const auto& card = peers_.card(peer);
+    const auto& info = peers_.info(peer);
     // Precise word, but the control links do without it: not where descriptors are short.
     if (spare_descriptors(peers_) <= static_cast<std::int64_t>(processes_.size())) return;
-    auto process = open_process(card.pid);
+    auto process = open_process(info.pid);
     // The start time tells whether the pid still is (or already was, when it was opened) the
-    // process of the card.
+    // process of the info.
     const bool gone = !process && errno == ESRCH;
-    const auto start = process ? rendezvous::process_start_ticks(card.pid) : 0;
-    const bool ended = gone || (start != 0 && start != card.process_start);
+    const auto start = process ? rendezvous::process_start_ticks(info.pid) : 0;
+    const bool ended = gone || (start != 0 && start != info.process_start);
     if (ended) {
       reactor_.post([this, peer] { on_process_ended(peer); });
       continue;
@@ -97,17 +97,17 @@ void Plane::Worker::on_link_closed(int peer, int number) {
 void Plane::Worker::on_link_corrupted(int peer) {
   const int first = std::min(peer, peers_.rank());
   const int second = std::max(peer, peers_.rank());
-  const Finding finding{
+  const FailureReport report{
       .code = ErrorCode::system,
-      .culprits = {first, second},
+      .failed_ranks = {first, second},
       .sentence = fmt::format("the encrypted control link between {} and {} was tampered with or "
                               "damaged: what came was not what was sent",
                               peers_.describe(first), peers_.describe(second)),
       .origin = peers_.rank()};
-  const auto end_alone = [this, finding] {
-    if (!consensus_.verdict()) decided(finding);
+  const auto end_alone = [this, report] {
+    if (!consensus_.agreed_failure()) decided(report);
   };
-  consensus_.found(finding);
+  consensus_.found(report);
   const bool is_cut_off = std::none_of(links_.begin(), links_.end(),
                                        [](const auto& link) { return link.second->is_open(); });
   if (is_cut_off) return end_alone();

@@ -14,9 +14,9 @@ using rendezvous::Peers;
 std::string ranks_without_device(const Peers& peers) {
   std::vector<std::string> without;
   for (int rank = 0; rank < peers.size(); ++rank) {
-    const auto& card = peers.card(rank);
-    if (card.devices.empty()) {
-      without.push_back(fmt::format("{}: {}", peers.describe(rank), card.no_device_because));
+    const auto& info = peers.info(rank);
+    if (info.devices.empty()) {
+      without.push_back(fmt::format("{}: {}", peers.describe(rank), info.no_device_because));
     }
   }
   if (without.empty()) return {};
@@ -26,15 +26,15 @@ std::string ranks_without_device(const Peers& peers) {
 
 std::string ranks_without_nccl(const Peers& peers) {
   for (int rank = 0; rank < peers.size(); ++rank) {
-    const auto& card = peers.card(rank);
-    if (card.nccl_version == 0) {
+    const auto& info = peers.info(rank);
+    if (info.nccl_version == 0) {
       return fmt::format("{} has no NCCL ({}): install libnccl2, or put it on LD_LIBRARY_PATH",
-                         peers.describe(rank), card.no_nccl_because);
+                         peers.describe(rank), info.no_nccl_because);
     }
-    if (card.nccl_version != peers.card(0).nccl_version) {
+    if (info.nccl_version != peers.info(0).nccl_version) {
       return fmt::format("{} has NCCL {} and {} has NCCL {}: install one version on all hosts",
-                         peers.describe(0), peers.card(0).nccl_version, peers.describe(rank),
-                         card.nccl_version);
+                         peers.describe(0), peers.info(0).nccl_version, peers.describe(rank),
+                         info.nccl_version);
     }
   }
   return {};
@@ -42,14 +42,14 @@ std::string ranks_without_nccl(const Peers& peers) {
 
 std::string too_few_devices(const Peers& peers) {
   for (int rank = 0; rank < peers.size(); ++rank) {
-    const auto& card = peers.card(rank);
+    const auto& info = peers.info(rank);
     const auto& place = peers.place_of(rank);
-    const auto visible = static_cast<int>(card.devices.size());
+    const auto visible = static_cast<int>(info.devices.size());
     if (visible > 1 && place.local_rank >= visible) {
       return fmt::format(
           "host {}: {} local ranks, {} devices: start at most one rank a device (with mpirun, "
           "slots={} in the hostfile)",
-          card.host.name, place.local_size, visible, visible);
+          info.host.name, place.local_size, visible, visible);
     }
   }
   return {};
@@ -58,30 +58,30 @@ std::string too_few_devices(const Peers& peers) {
 std::string shared_devices(const Peers& peers, const std::vector<int>& device_of_rank) {
   std::map<std::pair<std::string, std::string>, std::vector<int>> users;
   for (int rank = 0; rank < peers.size(); ++rank) {
-    const auto& card = peers.card(rank);
+    const auto& info = peers.info(rank);
     const auto& device =
-        card.devices[static_cast<std::size_t>(device_of_rank[static_cast<std::size_t>(rank)])];
+        info.devices[static_cast<std::size_t>(device_of_rank[static_cast<std::size_t>(rank)])];
     if (device.is_slice) {
       return fmt::format(
           "{} uses a MIG slice ({}, {}), which NCCL does not serve: switch MIG off, or use the "
           "cpu backend",
           peers.describe(rank), device.name, device.uuid);
     }
-    users[{card.host.identity, device.uuid}].push_back(rank);
+    users[{info.host.identity, device.uuid}].push_back(rank);
   }
   for (const auto& [device, ranks] : users) {
     if (ranks.size() < 2) continue;
     std::vector<std::string> names;
     for (const int rank : ranks) names.push_back(peers.describe(rank));
-    const auto& card = peers.card(ranks.front());
+    const auto& info = peers.info(ranks.front());
     const auto local_size = peers.place_of(ranks.front()).local_size;
     const auto index =
         static_cast<std::size_t>(device_of_rank[static_cast<std::size_t>(ranks.front())]);
     return fmt::format(
         "host {}: {} local ranks, {} device{} visible to each; {} share {} ({}): give each rank a "
         "device of its own by CUDA_VISIBLE_DEVICES, or start fewer ranks",
-        card.host.name, local_size, card.devices.size(), card.devices.size() == 1 ? "" : "s",
-        fmt::join(names, " and "), card.devices[index].name, card.devices[index].bus_id);
+        info.host.name, local_size, info.devices.size(), info.devices.size() == 1 ? "" : "s",
+        fmt::join(names, " and "), info.devices[index].name, info.devices[index].bus_id);
   }
   return {};
 }
@@ -94,7 +94,7 @@ Agreement agree(const Peers& peers) {
   if (!agreement.reason.empty()) return agreement;
   for (int rank = 0; rank < peers.size(); ++rank) {
     // More ranks than devices share them in turn; NCCL does not serve them then.
-    const auto visible = static_cast<int>(peers.card(rank).devices.size());
+    const auto visible = static_cast<int>(peers.info(rank).devices.size());
     agreement.device_of_rank.push_back(peers.place_of(rank).local_rank % visible);
   }
   agreement.path = Path::staged;

@@ -1,13 +1,13 @@
-#include "device/device_backend.hpp"
+#include "device_backend.hpp"
 
 #include <fmt/format.h>
 
-#include "device/backoff.hpp"
+#include "backoff.hpp"
 #include "device/inventory.hpp"
 #include "device/nccl_numbers.hpp"
-#include "device/signature.hpp"
-#include "device/started_call.hpp"
-#include "engine/lateness.hpp"
+#include "engine/timeout_report.hpp"
+#include "signature.hpp"
+#include "started_call.hpp"
 
 namespace tutti::device {
 namespace {
@@ -40,7 +40,7 @@ DeviceBackend::DeviceBackend(Parts parts)
               .abort = [this] { session_->abort(); },
               .stuck =
                   [this, tell = std::move(parts.stuck)] {
-                    if (tell) tell(verdict());
+                    if (tell) tell(agreed_failure());
                   }},
              session_->take_watch_thread()) {
   // The pool keeps the context as long as there are events.
@@ -51,10 +51,10 @@ DeviceBackend::~DeviceBackend() {
   *self_ = nullptr;
 }
 
-Error DeviceBackend::verdict() const {
+Error DeviceBackend::agreed_failure() const {
   const auto activity = history_->activity();
-  return plane_.verdict_error().in(control::describe(activity.call, history_->group()),
-                                   activity.sequence);
+  return plane_.agreed_error().in(control::describe(activity.call, history_->group()),
+                                  activity.sequence);
 }
 
 void DeviceBackend::require_arithmetic(const CheckedCollective& call) const {
@@ -85,13 +85,13 @@ void DeviceBackend::require_arithmetic(const CheckedCollective& call) const {
 template <class Action>
 void DeviceBackend::queue(const CallSignature& call, bool collective, const CallSettings& settings,
                           Action action) {
-  if (plane_.failed()) throw verdict();
+  if (plane_.failed()) throw agreed_failure();
   NcclResult result = nccl_success;
   {
     // NCCL makes the communicator's device current by itself where it needs to, and puts the
     // caller's back.
     const Watch::Inside inside(watch_, settings.timeout);
-    if (!inside.open()) throw verdict();
+    if (!inside.open()) throw agreed_failure();
     if (collective) {
       history_->begin_collective(call);
     } else {
@@ -102,7 +102,7 @@ void DeviceBackend::queue(const CallSignature& call, bool collective, const Call
     result = action();
   }
   if (result == nccl_success || result == nccl_in_progress) return;
-  if (plane_.failed()) throw verdict();
+  if (plane_.failed()) throw agreed_failure();
   session_->fail(result, std::string(tutti::name(call.operation)));
 }
 
@@ -191,7 +191,7 @@ bool DeviceBackend::is_capturing(CudaStream stream) const {
 
 void DeviceBackend::synchronize(const CallSettings& settings) {
   require_settings(settings);
-  if (plane_.failed()) throw verdict();
+  if (plane_.failed()) throw agreed_failure();
   const auto& context = session_->context();
   const Context::Current current(context, session_->faults());
   if (is_capturing(settings.stream)) {
@@ -216,7 +216,7 @@ bool DeviceBackend::wait(Look look, Deadline limit, Deadline deadline,
       const auto result = look();
       if (result == cuda_success) return true;
       if (result != cuda_not_ready) session_->faults().check(result, "work on the stream");
-      if (plane_.failed()) throw verdict();
+      if (plane_.failed()) throw agreed_failure();
       session_->check_async();
       if (deadline.expired()) {
         throw plane_.report_and_wait(find_late(timeout));
@@ -250,7 +250,7 @@ void DeviceBackend::finished(CudaStream stream, std::uint64_t ordinal) {
   watch_.rest();
 }
 
-control::Finding DeviceBackend::find_late(std::chrono::nanoseconds timeout) const {
+control::FailureReport DeviceBackend::find_late(std::chrono::nanoseconds timeout) const {
   const auto activity = history_->activity();
   const auto& group = session_->group();
   std::vector<engine::Awaited> awaited;

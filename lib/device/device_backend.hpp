@@ -7,11 +7,11 @@
 
 #include "communicator/backend.hpp"
 #include "control/plane.hpp"
-#include "device/event_pool.hpp"
-#include "device/nccl_queue.hpp"
-#include "device/pointer_check.hpp"
-#include "device/session.hpp"
 #include "device/watch.hpp"
+#include "event_pool.hpp"
+#include "nccl_queue.hpp"
+#include "pointer_check.hpp"
+#include "session.hpp"
 #include "tutti/deadline.hpp"
 
 namespace tutti::device {
@@ -62,8 +62,8 @@ class DeviceBackend final : public Backend {
   void note_queued(CudaStream stream);
   /// The stream has come past call number `ordinal`.
   void finished(CudaStream stream, std::uint64_t ordinal);
-  [[nodiscard]] Error verdict() const;
-  [[nodiscard]] control::Finding find_late(std::chrono::nanoseconds timeout) const;
+  [[nodiscard]] Error agreed_failure() const;
+  [[nodiscard]] control::FailureReport find_late(std::chrono::nanoseconds timeout) const;
 
   control::Plane& plane_;
   std::shared_ptr<control::CallHistory> history_;

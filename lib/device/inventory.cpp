@@ -15,7 +15,7 @@ std::string uuid_text(const CudaUuid& uuid) {
 }
 
 /// Empty if a call fails; the device is then left out, and `failure` says why.
-std::optional<rendezvous::DeviceCard> describe(const CudaCalls& cuda, int ordinal,
+std::optional<rendezvous::PeerDevice> describe(const CudaCalls& cuda, int ordinal,
                                                std::string& failure) {
   CudaDevice device = 0;
   CudaUuid uuid{};
@@ -29,13 +29,13 @@ std::optional<rendezvous::DeviceCard> describe(const CudaCalls& cuda, int ordina
     failure = fmt::format("device {}: {}", ordinal, cuda_error_text(cuda, result));
     return std::nullopt;
   }
-  rendezvous::DeviceCard card{
+  rendezvous::PeerDevice info{
       .uuid = uuid_text(uuid), .name = name.data(), .bus_id = bus_id.data()};
   CudaUuid card_uuid{};
   const bool differs = cuda.card_uuid != nullptr &&
                        cuda.card_uuid(&card_uuid, device) == cuda_success && card_uuid != uuid;
-  card.is_slice = differs || card.name.find(" MIG ") != std::string::npos;
-  return card;
+  info.is_slice = differs || info.name.find(" MIG ") != std::string::npos;
+  return info;
 }
 
 }  // namespace
@@ -63,8 +63,8 @@ Inventory take_inventory(const CudaCalls& cuda, const std::string& missing) {
     return inventory;
   }
   for (int ordinal = 0; ordinal < count; ++ordinal) {
-    auto card = describe(cuda, ordinal, inventory.none_because);
-    if (card) inventory.devices.push_back(std::move(*card));
+    auto info = describe(cuda, ordinal, inventory.none_because);
+    if (info) inventory.devices.push_back(std::move(*info));
   }
   if (!inventory.devices.empty()) {
     inventory.none_because.clear();

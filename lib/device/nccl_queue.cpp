@@ -1,4 +1,4 @@
-#include "device/nccl_queue.hpp"
+#include "nccl_queue.hpp"
 
 #include "device/nccl_numbers.hpp"
 

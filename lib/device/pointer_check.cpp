@@ -1,4 +1,4 @@
-#include "device/pointer_check.hpp"
+#include "pointer_check.hpp"
 
 #include <fmt/format.h>
 

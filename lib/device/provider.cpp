@@ -4,10 +4,10 @@
 
 #include <utility>
 
-#include "device/device_backend.hpp"
 #include "device/inventory.hpp"
-#include "device/session.hpp"
-#include "device/staged_backend.hpp"
+#include "device_backend.hpp"
+#include "session.hpp"
+#include "staged_backend.hpp"
 
 namespace tutti::device {
 
@@ -16,19 +16,19 @@ Provider::Provider(Library<CudaCalls> cuda, Library<NcclCalls> nccl, Settings se
       nccl_(std::make_shared<const Library<NcclCalls>>(std::move(nccl))),
       settings_(std::move(settings)) {}
 
-void Provider::describe(rendezvous::Card& card) {
+void Provider::describe(rendezvous::PeerInfo& info) {
   auto inventory = take_inventory(cuda_->calls, cuda_->missing);
-  card.devices = std::move(inventory.devices);
-  card.no_device_because = std::move(inventory.none_because);
+  info.devices = std::move(inventory.devices);
+  info.no_device_because = std::move(inventory.none_because);
   if (!nccl_->usable()) {
-    card.no_nccl_because = nccl_->missing;
+    info.no_nccl_because = nccl_->missing;
     return;
   }
   int version = 0;
   if (nccl_->calls.get_version(&version) == nccl_success && version > 0) {
-    card.nccl_version = static_cast<std::uint32_t>(version);
+    info.nccl_version = static_cast<std::uint32_t>(version);
   } else {
-    card.no_nccl_because = "it does not tell its version";
+    info.no_nccl_because = "it does not tell its version";
   }
 }
 
@@ -80,8 +80,8 @@ DevicePath Provider::open(control::Plane& plane, Backend& host, const BootstrapB
       .phases = fmt::format("CUDA context {:.1f} ms{}", context_time.count(), opened.phases)};
   for (int rank = 0; rank < peers.size(); ++rank) {
     const auto of_rank = agreement.device_of_rank[static_cast<std::size_t>(rank)];
-    const auto& card = peers.card(rank).devices[static_cast<std::size_t>(of_rank)];
-    path.device_of_rank.push_back({card.name, card.bus_id, card.uuid});
+    const auto& info = peers.info(rank).devices[static_cast<std::size_t>(of_rank)];
+    path.device_of_rank.push_back({info.name, info.bus_id, info.uuid});
   }
   return path;
 }

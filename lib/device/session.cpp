@@ -1,4 +1,4 @@
-#include "device/session.hpp"
+#include "session.hpp"
 
 #include <fmt/format.h>
 
@@ -6,9 +6,9 @@
 #include <atomic>
 
 #include "device/inventory.hpp"
-#include "device/limited_call.hpp"
 #include "device/nccl_numbers.hpp"
 #include "device/watch.hpp"
+#include "limited_call.hpp"
 
 namespace tutti::device {
 namespace {

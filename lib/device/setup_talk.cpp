@@ -35,26 +35,26 @@ bool SetupTalk::all_done(bool own_done, const std::string& own_failure) {
   return state[1] == 0;
 }
 
-void SetupTalk::fail(int culprit, const std::string& own_failure) {
+void SetupTalk::fail(int failed_rank, const std::string& own_failure) {
   std::array<char, reason_bytes> reason{};
-  if (culprit == group_.rank) {
+  if (failed_rank == group_.rank) {
     std::memcpy(reason.data(), own_failure.data(), std::min(own_failure.size(), reason_bytes - 1));
   }
   host_.run(CheckedCollective{.operation = Operation::broadcast,
-                              .root = culprit,
+                              .root = failed_rank,
                               .count = reason.size(),
                               .recv = reason.data()},
             settings());
   reason.back() = 0;
-  throw failure_of(culprit, reason.data());
+  throw failure_of(failed_rank, reason.data());
 }
 
-AgreedFailure SetupTalk::failure_of(int culprit, const std::string& reason) const {
+AgreedFailure SetupTalk::failure_of(int failed_rank, const std::string& reason) const {
   const auto& peers = plane_.peers();
-  const int world = group_.world_of(culprit);
+  const int world = group_.world_of(failed_rank);
   AgreedFailure failure(ErrorCode::system, fmt::format("{}: {}", peers.describe(world), reason));
-  failure.with_culprits({world})
-      .at(peers.rank(), peers.card(peers.rank()).host.name)
+  failure.with_failed_ranks({world})
+      .at(peers.rank(), peers.info(peers.rank()).host.name)
       .speaking(group_.rank == 0);
   return failure;
 }

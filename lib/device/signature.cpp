@@ -1,4 +1,4 @@
-#include "device/signature.hpp"
+#include "signature.hpp"
 
 namespace tutti::device {
 

@@ -1,4 +1,4 @@
-#include "device/staged_backend.hpp"
+#include "staged_backend.hpp"
 
 #include <fmt/format.h>
 
@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "device/inventory.hpp"
-#include "device/signature.hpp"
-#include "device/staged_call.hpp"
+#include "signature.hpp"
+#include "staged_call.hpp"
 
 namespace tutti::device {
 namespace {
@@ -55,7 +55,7 @@ StagedBackend::~StagedBackend() {
 CallSettings StagedBackend::begin(const CallSettings& settings) {
   if (const auto tell = std::exchange(parts_.on_first_call, nullptr)) tell();
   finish_dropped();
-  if (parts_.plane.failed()) throw parts_.plane.verdict_error();
+  if (parts_.plane.failed()) throw parts_.plane.agreed_error();
   int status = not_capturing;
   const auto result = cuda().stream_is_capturing(settings.stream, &status);
   if (result == cuda_success && status != not_capturing) {
@@ -75,12 +75,12 @@ void StagedBackend::wait(Look look, Deadline deadline, const char* doing,
     const auto result = look();
     if (result == cuda_success) return;
     if (result != cuda_not_ready) faults_.check(result, doing);
-    if (parts_.plane.failed()) throw parts_.plane.verdict_error();
+    if (parts_.plane.failed()) throw parts_.plane.agreed_error();
     if (!deadline.expired()) continue;
     const auto& peers = parts_.plane.peers();
     throw parts_.plane.report_and_wait(
         {.code = ErrorCode::timeout,
-         .culprits = {peers.rank()},
+         .failed_ranks = {peers.rank()},
          .sentence = fmt::format("{}: {} was not done after {:g} s", peers.describe(peers.rank()),
                                  doing, std::chrono::duration<double>(timeout).count()),
          .origin = peers.rank()});
@@ -108,13 +108,13 @@ void StagedBackend::await(const Slot& slot, Deadline deadline,
 }
 
 void StagedBackend::reserve(Slot& slot, std::size_t send_bytes, std::size_t recv_bytes) {
-  const auto make_room = [&](PinnedMemory& area, std::size_t bytes) {
+  const auto make_space = [&](PinnedMemory& area, std::size_t bytes) {
     if (area.bytes() >= bytes) return;
     area = PinnedMemory();
     area = PinnedMemory(parts_.context, faults_, std::max(bytes, parts_.area_bytes));
   };
-  make_room(slot.send, send_bytes);
-  make_room(slot.recv, recv_bytes);
+  make_space(slot.send, send_bytes);
+  make_space(slot.recv, recv_bytes);
 }
 
 void StagedBackend::read(Slot& slot, const void* from, const StagedPiece& piece) {

@@ -6,13 +6,13 @@
 #include <memory>
 #include <string>
 
+#include "backoff.hpp"
 #include "communicator/backend.hpp"
 #include "control/plane.hpp"
-#include "device/backoff.hpp"
-#include "device/event_pool.hpp"
-#include "device/pinned_memory.hpp"
-#include "device/pointer_check.hpp"
 #include "device/staging_plan.hpp"
+#include "event_pool.hpp"
+#include "pinned_memory.hpp"
+#include "pointer_check.hpp"
 #include "tutti/deadline.hpp"
 
 namespace tutti::device {

@@ -1,9 +1,9 @@
 // Staged calls that are started and waited for later.
-#include "device/staged_call.hpp"
+#include "staged_call.hpp"
 
 #include <algorithm>
 
-#include "device/signature.hpp"
+#include "signature.hpp"
 
 namespace tutti::device {
 

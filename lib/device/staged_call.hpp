@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "device/staged_backend.hpp"
+#include "staged_backend.hpp"
 
 namespace tutti::device {
 

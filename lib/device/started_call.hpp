@@ -1,6 +1,6 @@
 #pragma once
 
-#include "device/device_backend.hpp"
+#include "device_backend.hpp"
 
 namespace tutti::device {
 

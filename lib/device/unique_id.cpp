@@ -7,8 +7,8 @@
 #include <cstring>
 
 #include "device/inventory.hpp"
-#include "device/limited_call.hpp"
 #include "device/nccl_numbers.hpp"
+#include "limited_call.hpp"
 
 namespace tutti::device {
 namespace {

@@ -50,7 +50,7 @@ bool CallChecker::check_message(int peer, const transport::CallContext& theirs) 
       return history ? control::describe(call, history->group()) : describe(call);
     };
     plane_.report({.code = ErrorCode::mismatch,
-                   .culprits = {self, peer},
+                   .failed_ranks = {self, peer},
                    .sentence = fmt::format("a message does not fit: {} called {}, {} called {}",
                                            peers.describe(self), text(own->signature),
                                            peers.describe(peer), text(theirs.signature)),

@@ -49,9 +49,9 @@ bool is_recv(const Step& step) {
 Execution::Execution(const algorithm::Schedule& schedule, const Memory& memory, const Names& names,
                      transport::Links& links)
     : cursor_(schedule),
-      most_in_flight_(schedule.window == 0
-                          ? window
-                          : std::min(window, static_cast<std::size_t>(schedule.window))),
+      max_in_flight_(schedule.window == 0
+                         ? window
+                         : std::min(window, static_cast<std::size_t>(schedule.window))),
       memory_(memory),
       call_(&names.call),
       world_(names.world),
@@ -84,7 +84,7 @@ bool Execution::reap() {
 
 bool Execution::refill() {
   bool changed = false;
-  while (count_ < most_in_flight_ && !cursor_at_end_) {
+  while (count_ < max_in_flight_ && !cursor_at_end_) {
     auto& slot = at(count_);
     slot.state = State::waiting;
     if (!cursor_.next(slot.step)) {

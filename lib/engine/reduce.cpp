@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "engine/reduce_kernels.hpp"
+#include "reduce_kernels.hpp"
 
 #ifdef __x86_64__
 #include <cpuid.h>

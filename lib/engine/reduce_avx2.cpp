@@ -2,7 +2,7 @@
 #ifdef __x86_64__
 #include <immintrin.h>
 
-#include "engine/reduce_kernels.hpp"
+#include "reduce_kernels.hpp"
 
 // From here on, and not before: what other files share must not need AVX2.
 #ifdef __clang__
@@ -10,7 +10,7 @@
 #else
 #pragma GCC target("avx2,f16c")
 #endif
-#include "engine/reduce_table.hpp"
+#include "reduce_table.hpp"
 
 namespace tutti::engine {
 namespace {

@@ -3,7 +3,7 @@
 #ifdef __x86_64__
 #include <immintrin.h>
 
-#include "engine/reduce_kernels.hpp"
+#include "reduce_kernels.hpp"
 
 // From here on, and not before: what other files share must not need AVX-512.
 #ifdef __clang__
@@ -12,7 +12,7 @@
 #else
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,f16c")
 #endif
-#include "engine/reduce_table.hpp"
+#include "reduce_table.hpp"
 
 namespace tutti::engine {
 namespace {

@@ -1,5 +1,5 @@
 // The loops of reductions for what every processor of the architecture has.
-#include "engine/reduce_table.hpp"
+#include "reduce_table.hpp"
 
 namespace tutti::engine {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "engine/reduce_vector.hpp"
+#include "reduce_vector.hpp"
 
 /// Formats: how elements lie in memory, and as what values they are computed. Each has
 ///
@@ -105,7 +105,7 @@ struct PlainHalves {
   // An f16 has 10 bits of fraction where an f32 has 23, and 112 less of exponent bias.
   static constexpr int rebias = 112 << 23;
   static constexpr int infinity = 0x7f800000;
-  static constexpr int least_normal = 113 << 23;  // 2^-14, as f32
+  static constexpr int min_normal = 113 << 23;  // 2^-14, as f32
 
   static Singles<Isa> widened(Words<Isa> half) {
     const auto sign = (half & 0x8000) << 16;
@@ -132,7 +132,7 @@ struct PlainHalves {
     const auto half = vector::splat<Singles<Isa>>(0.5F);
     const auto small =
         bits_as<Words<Isa>>(bits_as<Singles<Isa>>(finite) + half) - bits_as<Words<Isa>>(half);
-    const auto number = finite < least_normal ? small : normal;
+    const auto number = finite < min_normal ? small : normal;
     return magnitude > infinity ? nan : number | sign;
   }
 };

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "engine/reduce_format.hpp"
-#include "engine/reduce_kernels.hpp"
+#include "reduce_format.hpp"
+#include "reduce_kernels.hpp"
 
 /// Operators on values, and the loops over elements. The last elements, too few for a vector, go
 /// through a vector with zeros behind them, so that they see the same instructions as all others.
@@ -56,16 +56,16 @@ struct Xor {
 /// The first `elements` of a value; `from` ends behind them.
 template <class Format>
 typename Format::Value load_some(const std::byte* from, std::size_t elements) {
-  std::byte room[Format::bytes] = {};
-  std::memcpy(room, from, elements * (Format::bytes / Format::lanes));
-  return Format::load(room);
+  std::byte channel[Format::bytes] = {};
+  std::memcpy(channel, from, elements * (Format::bytes / Format::lanes));
+  return Format::load(channel);
 }
 
 template <class Format>
 void store_some(std::byte* to, typename Format::Value value, std::size_t elements) {
-  std::byte room[Format::bytes];
-  Format::store(room, value);
-  std::memcpy(to, room, elements * (Format::bytes / Format::lanes));
+  std::byte channel[Format::bytes];
+  Format::store(channel, value);
+  std::memcpy(to, channel, elements * (Format::bytes / Format::lanes));
 }
 
 template <class Format, class Op>
@@ -205,10 +205,10 @@ void combine(std::byte* to, const std::byte* parts, std::size_t stride_bytes,
   }
   if (elements == 0) return;
   // By way of a whole vector, so that `loaded` sees these elements, too.
-  std::byte room[Format::bytes] = {};
-  const auto some = [&room, elements, weight](const std::byte* from) {
-    std::memcpy(room, from, elements * (Format::bytes / Format::lanes));
-    return loaded<Format, finish>(room, weight);
+  std::byte channel[Format::bytes] = {};
+  const auto some = [&channel, elements, weight](const std::byte* from) {
+    std::memcpy(channel, from, elements * (Format::bytes / Format::lanes));
+    return loaded<Format, finish>(channel, weight);
   };
   auto value = some(parts);
   for (std::size_t part = 1; part < part_count; ++part) {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "engine/reduce_loops.hpp"
+#include "reduce_loops.hpp"
 
 /// Which loop is whose: the functions of one instruction set for every type and operator.
 namespace tutti::engine::vector {

@@ -6,17 +6,17 @@
 namespace tutti::engine {
 namespace {
 
-// Up to here each rank combines everything by itself: one meeting of the ranks instead of two, for
-// more bytes that each of them reads.
+// Up to here each rank combines everything by itself: one exchanged of the ranks instead of two,
+// for more bytes that each of them reads.
 constexpr std::size_t combined_by_all_bytes = std::size_t{16} << 10;
 // Rounds that advance() moves at most before it looks around.
 constexpr int rounds_at_once = 32;
 // Between a root and the others data goes one way, so rounds are short enough for both sides to
 // copy at once; but each costs a look at the other.
 constexpr std::size_t rounds_one_way = 8;
-constexpr std::size_t least_one_way_bytes = std::size_t{16} << 10;
+constexpr std::size_t min_one_way_bytes = std::size_t{16} << 10;
 // Who lends must wait for the readers: of less, a copy is cheaper.
-constexpr std::size_t least_lent_bytes = std::size_t{32} << 10;
+constexpr std::size_t min_exported_bytes = std::size_t{32} << 10;
 
 }  // namespace
 
@@ -38,23 +38,28 @@ bool shareable(Operation operation) noexcept {
   }
 }
 
-SharedCall::SharedCall(transport::Room& room, const SharedProblem& problem, const Plan& plan,
-                       CopyChoice& copies)
-    : room_(&room), problem_(problem), copies_(&copies), plan_(plan), first_(room.next_round) {
-  room.next_round += plan.rounds;
+SharedCall::SharedCall(transport::CollectiveChannel& channel, const SharedProblem& problem,
+                       const Plan& plan, CopyChoice& copies)
+    : channel_(&channel),
+      problem_(problem),
+      copies_(&copies),
+      plan_(plan),
+      first_(channel.next_round) {
+  channel.next_round += plan.rounds;
   if (plan.put == Put::nothing) put_rounds_ = plan.rounds;
   if (plan.combine == Combine::nothing) combined_rounds_ = plan.rounds;
   if (plan.get == Get::nothing) got_rounds_ = plan.rounds;
-  member_ = next(room.rank());
+  member_ = next(channel.rank());
 }
 
-SharedCall::Plan SharedCall::plan(const transport::Room& room, const SharedProblem& problem) {
+SharedCall::Plan SharedCall::plan(const transport::CollectiveChannel& channel,
+                                  const SharedProblem& problem) {
   Plan plan;
-  const bool is_root = problem.root == room.rank();
-  const auto size = static_cast<std::size_t>(room.size());
+  const bool is_root = problem.root == channel.rank();
+  const auto size = static_cast<std::size_t>(channel.size());
   plan.unit_bytes = problem.count * problem.element_bytes;
   plan.input_bytes = plan.unit_bytes;
-  plan.width = room.round_bytes();
+  plan.width = channel.round_bytes();
   std::size_t contributions = 1;
   switch (problem.operation) {
     case Operation::broadcast:
@@ -101,7 +106,7 @@ SharedCall::Plan SharedCall::plan(const transport::Room& room, const SharedProbl
       plan.put = Put::signal;
       plan.combine = Combine::await;
       plan.rounds = 1;
-      plan.where = Where::cell;
+      plan.where = Where::slot;
       return plan;
   }
   const bool has_blocks = problem.operation == Operation::scatter ||
@@ -109,7 +114,7 @@ SharedCall::Plan SharedCall::plan(const transport::Room& room, const SharedProbl
                           problem.operation == Operation::reduce_scatter;
   if (has_blocks) plan.input_bytes = plan.unit_bytes * size;
   if (problem.root >= 0) {
-    plan.width = std::clamp(plan.input_bytes / rounds_one_way / line * line, least_one_way_bytes,
+    plan.width = std::clamp(plan.input_bytes / rounds_one_way / line * line, min_one_way_bytes,
                             plan.width / 2);
   }
   if (has_blocks) {
@@ -120,43 +125,43 @@ SharedCall::Plan SharedCall::plan(const transport::Room& room, const SharedProbl
                                               : (plan.unit_bytes - 1) / plan.width + 1;
   plan.stride = std::min(plan.unit_bytes, plan.width);
   const auto bytes = plan.stride * contributions;
-  // Results lie in the ring, beside the data, and a cell says where.
+  // Results lie in the ring, beside the data, and a slot says where.
   const bool has_results = plan.combine == Combine::slice;
   if (plan.rounds <= 1 && bytes < page_bytes && !has_results) {
-    plan.where = bytes <= transport::inline_bytes ? Where::cell : Where::page;
+    plan.where = bytes <= transport::inline_bytes ? Where::slot : Where::page;
   }
   return plan;
 }
 
 /// Whether the others are to read what this rank has where it lies.
-void SharedCall::choose_lending() {
-  if (plan_.where != Where::ring || plan_.unit_bytes < least_lent_bytes ||
-      !room_->all_reach_heaps())
+void SharedCall::choose_export() {
+  if (plan_.where != Where::ring || plan_.unit_bytes < min_exported_bytes ||
+      !channel_->all_reach_heaps())
     return;
-  const auto& heap = room_->arena().heap();
+  const auto& heap = channel_->segment().heap();
   // All others are through with what a rank overwrites of its input, but in an all-to-all.
   const bool overwrites = problem_.operation == Operation::all_to_all &&
                           problem_.input < problem_.output + plan_.input_bytes &&
                           problem_.output < problem_.input + plan_.input_bytes;
   if (plan_.put != Put::nothing && !overwrites) {
-    lent_input_ = heap.offset_of(problem_.input, plan_.input_bytes);
+    exported_input_ = heap.offset_of(problem_.input, plan_.input_bytes);
   }
   if (plan_.combine == Combine::slice)
-    lent_output_ = heap.offset_of(problem_.output, plan_.unit_bytes);
+    exported_output_ = heap.offset_of(problem_.output, plan_.unit_bytes);
 }
 
 /// Pieces of a few lines are not worth it.
 bool SharedCall::chooses_copies() const {
-  constexpr std::size_t least_width = 4096;
-  return plan_.unit_bytes >= CopyChoice::least_bytes && plan_.width >= least_width;
+  constexpr std::size_t min_width = 4096;
+  return plan_.unit_bytes >= CopyChoice::min_bytes && plan_.width >= min_width;
 }
 
 void SharedCall::begin() {
   begun_ = true;
-  choose_lending();
+  choose_export();
   if (plan_.where == Where::ring && plan_.put != Put::nothing) {
     const auto bytes = bytes_of(0);
-    if (bytes.data + bytes.result > 0) room_->grow();
+    if (bytes.data + bytes.result > 0) channel_->grow();
   }
   // Here, and not before the calls before this one are over: one after the other.
   if (chooses_copies()) {
@@ -178,28 +183,28 @@ void SharedCall::finish() {
   }
   // Later calls may be over by now where this one had no rounds.
   if (plan_.rounds != 0)
-    room_->finished_rounds.store(first_ + plan_.rounds, std::memory_order_release);
+    channel_->finished_rounds.store(first_ + plan_.rounds, std::memory_order_release);
 }
 
 bool SharedCall::is_over() {
   if (put_rounds_ != plan_.rounds || combined_rounds_ != plan_.rounds ||
       got_rounds_ != plan_.rounds)
     return false;
-  if (!lends()) return true;
+  if (!exports()) return true;
   // The others read the caller's own memory.
-  for (int m = 0; m < room_->size(); ++m) {
-    if (reads_loans(m) && !has_read_all(room_->member(m))) return false;
+  for (int m = 0; m < channel_->size(); ++m) {
+    if (reads_exported(m) && !has_read_all(channel_->member(m))) return false;
   }
   return true;
 }
 
-bool SharedCall::reads_loans(int member) const {
+bool SharedCall::reads_exported(int member) const {
   const bool by_root_only =
       problem_.operation == Operation::reduce || problem_.operation == Operation::gather;
-  return member != room_->rank() && (!by_root_only || member == problem_.root);
+  return member != channel_->rank() && (!by_root_only || member == problem_.root);
 }
 
-bool SharedCall::has_read_all(transport::Room::Member& member) const {
+bool SharedCall::has_read_all(transport::CollectiveChannel::Member& member) const {
   if (member.read < first_ + plan_.rounds) {
     member.read = member.part->read.value.load(std::memory_order_acquire);
   }
@@ -208,7 +213,7 @@ bool SharedCall::has_read_all(transport::Room::Member& member) const {
 
 SharedCall::Progress SharedCall::advance() {
   const auto progress = move_rounds();
-  if (std::exchange(ring_is_due_, false)) room_->ring();
+  if (std::exchange(notify_is_due_, false)) channel_->notify();
   return progress;
 }
 
@@ -235,10 +240,10 @@ SharedCall::Progress SharedCall::move_rounds() {
 /// Rounds before this one must have been read before the next is put.
 std::uint64_t SharedCall::put_needs() const {
   const auto number = first_ + put_rounds_;
-  if (plan_.where == Where::cell) return transport::Room::cell_needs(number);
-  if (plan_.where == Where::page) return transport::Room::page_needs(number);
+  if (plan_.where == Where::slot) return transport::CollectiveChannel::slot_needs(number);
+  if (plan_.where == Where::page) return transport::CollectiveChannel::page_needs(number);
   const auto bytes = bytes_of(put_rounds_);
-  return room_->next_place(number, bytes.data + bytes.result).needed;
+  return channel_->next_place(number, bytes.data + bytes.result).needed;
 }
 
 std::vector<int> SharedCall::awaited() {
@@ -246,9 +251,9 @@ std::vector<int> SharedCall::awaited() {
   if (!begun_) return result;  // before that it is not known what its rounds need
   const auto puts_wait = put_rounds_ < plan_.rounds;
   const auto needed = puts_wait ? put_needs() : 0;
-  for (int m = 0; m < room_->size(); ++m) {
-    if (m == room_->rank()) continue;
-    const auto& part = *room_->member(m).part;
+  for (int m = 0; m < channel_->size(); ++m) {
+    if (m == channel_->rank()) continue;
+    const auto& part = *channel_->member(m).part;
     const auto read = part.read.value.load(std::memory_order_acquire);
     bool waits = read < needed;
     if (combined_rounds_ < put_rounds_) waits |= !has_put(m, combined_rounds_);
@@ -259,8 +264,8 @@ std::vector<int> SharedCall::awaited() {
       } else if (!from_root || m == problem_.root) {
         waits |= !has_put(m, got_rounds_);
       }
-    } else if (combined_rounds_ == plan_.rounds && got_rounds_ == plan_.rounds && lends()) {
-      waits |= reads_loans(m) && !has_read_all(room_->member(m));
+    } else if (combined_rounds_ == plan_.rounds && got_rounds_ == plan_.rounds && exports()) {
+      waits |= reads_exported(m) && !has_read_all(channel_->member(m));
     }
     if (waits) result.push_back(m);
   }

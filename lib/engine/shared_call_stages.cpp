@@ -8,13 +8,13 @@
 namespace tutti::engine {
 namespace {
 
-using transport::cells_in_flight;
+using transport::slots_in_flight;
 
-/// What a cell says of where a rank's data is: in the rank's ring, or where the others read it as
+/// What a slot says of where a rank's data is: in the rank's ring, or where the others read it as
 /// it lies: the place in the rank's heap, plus 1.
 struct Whereabouts {
-  std::uint64_t lent_input;
-  std::uint64_t lent_output;
+  std::uint64_t exported_input;
+  std::uint64_t exported_output;
   std::uint64_t data;
   std::uint64_t result;
 };
@@ -31,62 +31,63 @@ std::size_t SharedCall::length_of(std::uint64_t round) const {
 }
 
 SharedCall::Slice SharedCall::slice_of(int member, std::size_t length) const {
-  const auto size = static_cast<std::size_t>(room_->size());
+  const auto size = static_cast<std::size_t>(channel_->size());
   const auto each = ((length + size - 1) / size + line - 1) / line * line;
   const auto begin = std::min(static_cast<std::size_t>(member) * each, length);
   return {begin, std::min(each, length - begin)};
 }
 
-transport::Cell& SharedCall::cell(int member, std::uint64_t round) const {
-  return room_->member(member).part->cells[(first_ + round) % cells_in_flight];
+transport::Slot& SharedCall::slot(int member, std::uint64_t round) const {
+  return channel_->member(member).part->slots[(first_ + round) % slots_in_flight];
 }
 
 /// Where a member's data of a round is, unless it is long.
 std::byte* SharedCall::short_place(int member, std::uint64_t round) const {
-  if (plan_.where == Where::cell) return cell(member, round).content;
-  return room_->member(member).pages + (first_ + round) % transport::pages_in_flight * page_bytes;
+  if (plan_.where == Where::slot) return slot(member, round).content;
+  return channel_->member(member).pages +
+         (first_ + round) % transport::pages_in_flight * page_bytes;
 }
 
 SharedCall::Contribution SharedCall::contribution(int member, std::uint64_t round) const {
   if (plan_.where != Where::ring) return {short_place(member, round), plan_.stride};
   Whereabouts at{};
-  std::memcpy(&at, cell(member, round).content, sizeof at);
-  if (at.lent_input == 0) {
+  std::memcpy(&at, slot(member, round).content, sizeof at);
+  if (at.exported_input == 0) {
     const bool has_blocks = plan_.input_bytes != plan_.unit_bytes;
-    const auto size = static_cast<std::size_t>(room_->size());
+    const auto size = static_cast<std::size_t>(channel_->size());
     const auto bytes = has_blocks ? plan_.stride * size : length_of(round);
-    return {room_->in_ring(member, at.data, bytes), plan_.stride};
+    return {channel_->in_ring(member, at.data, bytes), plan_.stride};
   }
-  has_borrowed_ = true;
-  auto& heap = room_->arena().heap();
-  const auto* const bytes =
-      heap.address_of(room_->member(member).local_rank, at.lent_input - 1, plan_.input_bytes);
+  has_read_exported_ = true;
+  auto& heap = channel_->segment().heap();
+  const auto* const bytes = heap.address_of(channel_->member(member).local_rank,
+                                            at.exported_input - 1, plan_.input_bytes);
   return {bytes + begin_of(round), plan_.unit_bytes};
 }
 
 std::byte* SharedCall::own_result(std::uint64_t round) const {
-  return room_->self().ring + room_->place_of(first_ + round).offset + bytes_of(round).data;
+  return channel_->self().ring + channel_->place_of(first_ + round).offset + bytes_of(round).data;
 }
 
 const std::byte* SharedCall::result(int member, std::uint64_t round, const Slice& slice) const {
   Whereabouts at{};
-  std::memcpy(&at, cell(member, round).content, sizeof at);
-  if (at.lent_output == 0) return room_->in_ring(member, at.result, slice.length);
-  has_borrowed_ = true;
-  auto& heap = room_->arena().heap();
-  const auto* const bytes =
-      heap.address_of(room_->member(member).local_rank, at.lent_output - 1, plan_.unit_bytes);
+  std::memcpy(&at, slot(member, round).content, sizeof at);
+  if (at.exported_output == 0) return channel_->in_ring(member, at.result, slice.length);
+  has_read_exported_ = true;
+  auto& heap = channel_->segment().heap();
+  const auto* const bytes = heap.address_of(channel_->member(member).local_rank,
+                                            at.exported_output - 1, plan_.unit_bytes);
   return bytes + begin_of(round) + slice.begin;
 }
 
 bool SharedCall::has_put(int member, std::uint64_t round) {
-  auto& owner = room_->member(member);
+  auto& owner = channel_->member(member);
   const auto number = first_ + round;
-  const auto& theirs = cell(member, round);
+  const auto& theirs = slot(member, round);
   const auto stamp = theirs.stamp.load(std::memory_order_acquire);
   if (stamp < number + 1) return false;
   if (stamp > number + 1 || theirs.fingerprint != problem_.fingerprint) {
-    stranger_ = member;
+    mismatched_ = member;
     return false;
   }
   // Who has come to this call is through with all before.
@@ -95,8 +96,8 @@ bool SharedCall::has_put(int member, std::uint64_t round) {
 }
 
 bool SharedCall::all_have_put(std::uint64_t round) {
-  for (; put_seen_ < room_->size(); ++put_seen_) {
-    if (put_seen_ != room_->rank() && !has_put(put_seen_, round)) return false;
+  for (; put_seen_ < channel_->size(); ++put_seen_) {
+    if (put_seen_ != channel_->rank() && !has_put(put_seen_, round)) return false;
   }
   put_seen_ = 0;
   return true;
@@ -106,20 +107,20 @@ bool SharedCall::all_have_put(std::uint64_t round) {
 SharedCall::RoundBytes SharedCall::bytes_of(std::uint64_t round) const {
   const auto length = length_of(round);
   const auto data =
-      plan_.put == Put::blocks ? plan_.stride * static_cast<std::size_t>(room_->size()) : length;
+      plan_.put == Put::blocks ? plan_.stride * static_cast<std::size_t>(channel_->size()) : length;
   RoundBytes bytes;
-  if (!lent_input_) bytes.data = up_to_a_line(data);
-  if (plan_.combine == Combine::slice && !lent_output_) {
-    bytes.result = up_to_a_line(slice_of(room_->rank(), length).length);
+  if (!exported_input_) bytes.data = up_to_a_line(data);
+  if (plan_.combine == Combine::slice && !exported_output_) {
+    bytes.result = up_to_a_line(slice_of(channel_->rank(), length).length);
   }
   return bytes;
 }
 
 /// Whether all others have read the rounds before this one.
 bool SharedCall::all_have_read(std::uint64_t number) {
-  for (int m = 0; m < room_->size(); ++m) {
-    auto& member = room_->member(m);
-    if (m == room_->rank() || member.read >= number) continue;
+  for (int m = 0; m < channel_->size(); ++m) {
+    auto& member = channel_->member(m);
+    if (m == channel_->rank() || member.read >= number) continue;
     member.read = member.part->read.value.load(std::memory_order_acquire);
     if (member.read < number) return false;
   }
@@ -155,8 +156,8 @@ void SharedCall::put_content(std::uint64_t round, std::byte* to) const {
       copy_in(to, problem_.input + begin, length_of(round));
       break;
     case Put::blocks:
-      for (int m = 0; m < room_->size(); ++m) {
-        if (m == room_->rank()) continue;
+      for (int m = 0; m < channel_->size(); ++m) {
+        if (m == channel_->rank()) continue;
         const auto block = static_cast<std::size_t>(m);
         copy_in(to + block * plan_.stride, problem_.input + block * plan_.unit_bytes + begin,
                 length_of(round));
@@ -164,7 +165,7 @@ void SharedCall::put_content(std::uint64_t round, std::byte* to) const {
       break;
     case Put::slices: {
       const auto length = length_of(round);
-      const auto own = slice_of(room_->rank(), length);
+      const auto own = slice_of(channel_->rank(), length);
       const auto behind = own.begin + own.length;
       copy_in(to, problem_.input + begin, own.begin);
       copy_in(to + behind, problem_.input + begin + behind, length - behind);
@@ -177,50 +178,52 @@ void SharedCall::put_content(std::uint64_t round, std::byte* to) const {
 
 bool SharedCall::try_put() {
   const auto number = first_ + put_rounds_;
-  auto& own = cell(room_->rank(), put_rounds_);
+  auto& own = slot(channel_->rank(), put_rounds_);
   std::byte* to = nullptr;
   if (plan_.where == Where::ring) {
     const auto bytes = bytes_of(put_rounds_);
-    const auto place = room_->next_place(number, bytes.data + bytes.result);
+    const auto place = channel_->next_place(number, bytes.data + bytes.result);
     if (!all_have_read(place.needed)) return false;
-    room_->take(number, place);
-    const Whereabouts at{lent_input_ ? *lent_input_ + 1 : 0, lent_output_ ? *lent_output_ + 1 : 0,
-                         place.offset, place.offset + bytes.data};
+    channel_->take(number, place);
+    const Whereabouts at{exported_input_ ? *exported_input_ + 1 : 0,
+                         exported_output_ ? *exported_output_ + 1 : 0, place.offset,
+                         place.offset + bytes.data};
     std::memcpy(own.content, &at, sizeof at);
-    to = room_->self().ring + place.offset;
+    to = channel_->self().ring + place.offset;
   } else {
     if (!all_have_read(put_needs())) return false;
-    to = short_place(room_->rank(), put_rounds_);
+    to = short_place(channel_->rank(), put_rounds_);
   }
-  if (!lent_input_) put_content(put_rounds_, to);
+  if (!exported_input_) put_content(put_rounds_, to);
   own.fingerprint = problem_.fingerprint;
   finish_copies();
   own.stamp.store(number + 1, std::memory_order_release);
-  ring();
+  notify();
   ++put_rounds_;
   return true;
 }
 
 /// One piece of all contributions, of scratch_bytes at most.
 void SharedCall::combine_piece(std::byte* to, const std::byte* own, const Piece& piece) const {
-  const int size = room_->size();
+  const int size = channel_->size();
   const auto length = piece.length;
   const auto part = [&](int member) -> const std::byte* {
-    if (member == room_->rank()) return own;
+    if (member == channel_->rank()) return own;
     const auto theirs = contribution(member, piece.round);
     return theirs.bytes + piece.block * theirs.stride + piece.offset;
   };
   const auto elements = length / problem_.element_bytes;
   if (problem_.combine != nullptr) {
-    auto* const scratch = room_->scratch();
+    auto* const scratch = channel_->scratch();
     for (int m = 0; m < size; ++m) {
-      copy_bytes(scratch + static_cast<std::size_t>(m) * transport::Room::scratch_bytes, part(m),
-                 length);
+      copy_bytes(
+          scratch + static_cast<std::size_t>(m) * transport::CollectiveChannel::scratch_bytes,
+          part(m), length);
     }
-    problem_.combine(to, scratch, transport::Room::scratch_bytes, static_cast<std::size_t>(size),
-                     elements);
+    problem_.combine(to, scratch, transport::CollectiveChannel::scratch_bytes,
+                     static_cast<std::size_t>(size), elements);
   } else if (problem_.divides && is_weighed(problem_.type)) {
-    auto* const weighed = room_->scratch() + transport::Room::scratch_bytes;
+    auto* const weighed = channel_->scratch() + transport::CollectiveChannel::scratch_bytes;
     weigh(to, part(0), elements, problem_.type, size);
     for (int m = 1; m < size; ++m) {
       weigh(weighed, part(m), elements, problem_.type, size);
@@ -236,8 +239,8 @@ void SharedCall::combine_piece(std::byte* to, const std::byte* own, const Piece&
 /// `to` may be the own contribution; `second`, if there is one, gets the same.
 void SharedCall::combine_parts(std::byte* to, std::byte* second, const std::byte* own,
                                const Piece& all) const {
-  auto* const piece = room_->scratch();
-  constexpr std::size_t most = transport::Room::scratch_bytes;
+  auto* const piece = channel_->scratch();
+  constexpr std::size_t most = transport::CollectiveChannel::scratch_bytes;
   for (std::size_t done = 0; done < all.length; done += most) {
     const auto bytes = std::min(most, all.length - done);
     combine_piece(piece, own + done, {all.round, all.block, all.offset + done, bytes});
@@ -256,20 +259,20 @@ bool SharedCall::try_combine() {
                     {round, 0, 0, length_of(round)});
       break;
     case Combine::block: {
-      const auto block = static_cast<std::size_t>(room_->rank());
+      const auto block = static_cast<std::size_t>(channel_->rank());
       combine_parts(problem_.output + begin, nullptr,
                     problem_.input + block * plan_.unit_bytes + begin,
                     {round, block, 0, length_of(round)});
       break;
     }
     case Combine::slice: {
-      const auto slice = slice_of(room_->rank(), length_of(round));
+      const auto slice = slice_of(channel_->rank(), length_of(round));
       auto* const to = problem_.output + begin + slice.begin;
-      combine_parts(to, lent_output_ ? nullptr : own_result(round),
+      combine_parts(to, exported_output_ ? nullptr : own_result(round),
                     problem_.input + begin + slice.begin, {round, 0, slice.begin, slice.length});
       finish_copies();
-      room_->self().part->reduced.value.store(first_ + round + 1, std::memory_order_release);
-      ring();
+      channel_->self().part->reduced.value.store(first_ + round + 1, std::memory_order_release);
+      notify();
       break;
     }
     default:
@@ -286,9 +289,10 @@ bool SharedCall::get_from(int member) {
   const auto begin = begin_of(round);
   const auto length = length_of(round);
   const auto block = static_cast<std::size_t>(member);
-  const auto own_block = static_cast<std::size_t>(room_->rank());
+  const auto own_block = static_cast<std::size_t>(channel_->rank());
   if (plan_.get == Get::slices) {
-    const auto reduced = room_->member(member).part->reduced.value.load(std::memory_order_acquire);
+    const auto reduced =
+        channel_->member(member).part->reduced.value.load(std::memory_order_acquire);
     if (reduced < first_ + round + 1) return false;
     const auto slice = slice_of(member, length);
     copy_out(problem_.output + begin + slice.begin, result(member, round, slice), slice.length);
@@ -321,10 +325,10 @@ bool SharedCall::try_get() {
   if (plan_.get == Get::root_whole || plan_.get == Get::root_block) {
     if (!get_from(problem_.root)) return false;
   } else {
-    for (; member_ != room_->rank(); member_ = next(member_)) {
+    for (; member_ != channel_->rank(); member_ = next(member_)) {
       if (!get_from(member_)) return false;
     }
-    member_ = next(room_->rank());
+    member_ = next(channel_->rank());
   }
   ++got_rounds_;
   say_read(got_rounds_);
@@ -332,19 +336,19 @@ bool SharedCall::try_get() {
 }
 
 void SharedCall::say_read(std::uint64_t rounds) {
-  room_->self().part->read.value.store(first_ + rounds, std::memory_order_release);
-  ring();
+  channel_->self().part->read.value.store(first_ + rounds, std::memory_order_release);
+  notify();
 }
 
 /// A small call rings once, at the end of what it can do now: the look at who sleeps is a good part
 /// of it.
-void SharedCall::ring() {
-  if (plan_.where != Where::cell) return room_->ring();
-  ring_is_due_ = true;
+void SharedCall::notify() {
+  if (plan_.where != Where::slot) return channel_->notify();
+  notify_is_due_ = true;
 }
 
 void SharedCall::copy_own_block() const {
-  const auto own = static_cast<std::size_t>(room_->rank()) * plan_.unit_bytes;
+  const auto own = static_cast<std::size_t>(channel_->rank()) * plan_.unit_bytes;
   const auto copy = [&](std::byte* to, const std::byte* from) {
     if (to != from) copy_out(to, from, plan_.unit_bytes);
   };

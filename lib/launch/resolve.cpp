@@ -11,7 +11,7 @@
 namespace tutti::launch {
 namespace {
 
-constexpr int most_ranks = 1 << 24;
+constexpr int max_ranks = 1 << 24;
 
 [[noreturn]] void fail(const std::string& sentence) {
   throw Error(ErrorCode::usage, sentence);
@@ -25,7 +25,7 @@ std::optional<int> number_in(std::string_view text) {
   int number = -1;
   const auto* const end = text.data() + text.size();
   const auto result = std::from_chars(text.data(), end, number);
-  if (result.ec != std::errc() || result.ptr != end || number < 0 || number > most_ranks) {
+  if (result.ec != std::errc() || result.ptr != end || number < 0 || number > max_ranks) {
     return std::nullopt;
   }
   return number;
@@ -185,7 +185,7 @@ const char* sibling(Kind kind, bool rank) {
 
 int rank_in(const Setting& setting) {
   const auto number = number_in(setting.text);
-  if (!number || *number == most_ranks) {
+  if (!number || *number == max_ranks) {
     fail(
         fmt::format("{} is no rank: it must be a whole number from 0 up; unset it if it is left "
                     "over from another job",

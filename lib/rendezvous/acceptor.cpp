@@ -44,8 +44,8 @@ std::vector<Listener> Acceptor::take_listeners() {
 }
 
 void Acceptor::on_listener_ready(int listener) {
-  constexpr int most_at_once = 16;  // so that a flood of strangers starves nobody
-  for (int i = 0; i < most_at_once; ++i) {
+  constexpr int max_at_once = 16;  // so that a flood of strangers starves nobody
+  for (int i = 0; i < max_at_once; ++i) {
     Descriptor socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket) {
       if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
@@ -74,7 +74,7 @@ void Acceptor::pause(int listener) {
 }
 
 void Acceptor::greet(Descriptor socket) {
-  if (pending_.size() >= most_pending) drop(pending_.begin(), "too many connections at once");
+  if (pending_.size() >= max_pending) drop(pending_.begin(), "too many connections at once");
   send_without_delay(socket.get());
   Nonce nonce{};
   bootstrap::draw_random(nonce);
@@ -147,7 +147,7 @@ void Acceptor::shake_hands(PendingList::iterator pending) {
 
 void Acceptor::finish(PendingList::iterator pending) {
   reactor_.remove(pending->socket.get());
-  Connection connection{Wire(std::move(pending->socket), std::move(pending->tls)),
+  Connection connection{SecureSocket(std::move(pending->socket), std::move(pending->tls)),
                         pending->introduced.from, pending->introduced.kind};
   (self_.tls ? encrypting_ : pending_).erase(pending);
   on_connection_(std::move(connection));

@@ -19,9 +19,9 @@ namespace {
 // The first round moves on quickly past an interface that swallows packets; later rounds give a
 // slow host its time.
 constexpr std::chrono::milliseconds first_patience{500};
-constexpr std::chrono::milliseconds least_patience{50};
+constexpr std::chrono::milliseconds min_patience{50};
 constexpr std::chrono::milliseconds first_round{2000};
-constexpr int most_doublings = 4;
+constexpr int max_doublings = 4;
 // Ranks that start together find nobody listening for a moment: the first pauses are
 // short, and the rounds between them don't count.
 constexpr std::chrono::microseconds first_pause{250};
@@ -77,8 +77,8 @@ void Dialer::attempt(DialList::iterator dial) {
   // At once: as long as it is there, nobody can listen at the port.
   if (is_connected_to_itself(dial->socket.get())) return leave_itself(dial);
   const auto share = first_round / static_cast<int>(dial->candidates.size());
-  const auto patience = std::clamp(share, least_patience, first_patience) *
-                        (1 << std::min(dial->round, most_doublings));
+  const auto patience =
+      std::clamp(share, min_patience, first_patience) * (1 << std::min(dial->round, max_doublings));
   set_timer(dial, patience, "no answer");
   reactor_.add(dial->socket.get(), EPOLLOUT, [this, dial](std::uint32_t) { on_ready(dial); });
 }
@@ -233,8 +233,8 @@ void Dialer::succeed(DialList::iterator dial) {
   reactor_.cancel(dial->timer);
   reactor_.remove(dial->socket.get());
   learn(dial->candidates[dial->candidate], 1);
-  finish(dial,
-         Connection{Wire(std::move(dial->socket), std::move(dial->tls)), dial->peer, dial->kind});
+  finish(dial, Connection{SecureSocket(std::move(dial->socket), std::move(dial->tls)), dial->peer,
+                          dial->kind});
 }
 
 void Dialer::fail_attempt(DialList::iterator dial, std::string reason) {

@@ -215,7 +215,7 @@ void require_common_family(const std::vector<std::vector<SocketAddress>>& addres
                 fmt::format("{}, {}, on another host: name a network that both are in by "
                             "TUTTI_SOCKET_IFNAME, or name none",
                             list(first), list(rank)))
-        .with_culprits({static_cast<int>(first), static_cast<int>(rank)});
+        .with_failed_ranks({static_cast<int>(first), static_cast<int>(rank)});
   }
   constexpr std::array<std::pair<unsigned, unsigned>, 4> apart{{{1, 2}, {0, 1}, {0, 2}, {0, 3}}};
   for (const auto& [one, other] : apart) {
@@ -231,7 +231,7 @@ void require_common_family(const std::vector<std::vector<SocketAddress>>& addres
                 fmt::format("{}, {}: they have no address family in common; give both hosts IPv4 "
                             "or both IPv6, or look at TUTTI_SOCKET_IFNAME and TUTTI_SOCKET_FAMILY",
                             list(first), list(second)))
-        .with_culprits({static_cast<int>(first), static_cast<int>(second)});
+        .with_failed_ranks({static_cast<int>(first), static_cast<int>(second)});
   }
 }
 

@@ -11,54 +11,54 @@
 namespace tutti::rendezvous {
 namespace {
 
-constexpr std::size_t most_interfaces = 100;  // more than a card holds are not told
+constexpr std::size_t max_interfaces = 100;  // more than peer info holds are not told
 
-std::vector<launch::Place> find_places(const std::vector<Card>& cards) {
+std::vector<launch::Place> find_places(const std::vector<PeerInfo>& infos) {
   std::vector<std::string> identities;
-  identities.reserve(cards.size());
-  for (const auto& card : cards) identities.push_back(card.host.identity);
+  identities.reserve(infos.size());
+  for (const auto& info : infos) identities.push_back(info.host.identity);
   return launch::find_places(identities);
 }
 
-std::vector<Card> decode_cards(const std::vector<Bytes>& messages) {
-  std::vector<Card> cards;
+std::vector<PeerInfo> decode_peer_infos(const std::vector<Bytes>& messages) {
+  std::vector<PeerInfo> infos;
   for (std::size_t rank = 0; rank < messages.size(); ++rank) {
-    auto card = Card::decode(messages[rank]);
-    if (!card) {
+    auto info = PeerInfo::decode(messages[rank]);
+    if (!info) {
       throw Error(
           ErrorCode::mismatch,
           fmt::format("what rank {} says of itself can't be read: it runs another version of "
                       "tutti, or the bootstrap mixes up messages",
                       rank))
-          .with_culprits({static_cast<int>(rank)});
+          .with_failed_ranks({static_cast<int>(rank)});
     }
-    cards.push_back(std::move(*card));
+    infos.push_back(std::move(*info));
   }
-  return cards;
+  return infos;
 }
 
 }  // namespace
 
-Peers::Peers(int rank, std::vector<Card> cards, std::vector<Interface> own_interfaces)
-    : cards_(std::move(cards)), own_interfaces_(std::move(own_interfaces)) {
-  require_agreement(cards_);
-  places_ = find_places(cards_);
+Peers::Peers(int rank, std::vector<PeerInfo> infos, std::vector<Interface> own_interfaces)
+    : infos_(std::move(infos)), own_interfaces_(std::move(own_interfaces)) {
+  require_agreement(infos_);
+  places_ = find_places(infos_);
   place_ = places_.at(index(rank));
-  original_ranks_.resize(cards_.size());
+  original_ranks_.resize(infos_.size());
   std::iota(original_ranks_.begin(), original_ranks_.end(), 0);
 }
 
 Peers Peers::without(const std::set<int>& gone) const {
-  std::vector<Card> cards;
+  std::vector<PeerInfo> infos;
   std::vector<int> original_ranks;
   int new_rank = -1;
   for (int peer = 0; peer < size(); ++peer) {
     if (gone.contains(peer)) continue;
-    if (peer == rank()) new_rank = static_cast<int>(cards.size());
-    cards.push_back(card(peer));
+    if (peer == rank()) new_rank = static_cast<int>(infos.size());
+    infos.push_back(info(peer));
     original_ranks.push_back(original_rank(peer));
   }
-  Peers rest(new_rank, std::move(cards), own_interfaces_);
+  Peers rest(new_rank, std::move(infos), own_interfaces_);
   rest.original_ranks_ = std::move(original_ranks);
   return rest;
 }
@@ -69,10 +69,10 @@ int Peers::rank_of_original(int original) const {
 }
 
 bool Peers::shares_cores() const {
-  const auto& mine = card(rank());
+  const auto& mine = info(rank());
   std::uint32_t on_them = 0;
   for (int peer = 0; peer < size(); ++peer) {
-    if (on_this_host(peer) && card(peer).first_core == mine.first_core) ++on_them;
+    if (on_this_host(peer) && info(peer).first_core == mine.first_core) ++on_them;
   }
   if (on_them > mine.cores) return true;
   return std::any_of(mine.cpu_quotas.begin(), mine.cpu_quotas.end(), [&](const auto& quota) {
@@ -83,23 +83,23 @@ bool Peers::shares_cores() const {
 std::vector<int> Peers::ranks_under(const CpuQuota& quota) const {
   std::vector<int> ranks;
   for (int peer = 0; peer < size(); ++peer) {
-    if (on_this_host(peer) && is_under(card(peer).cpu_quotas, quota)) ranks.push_back(peer);
+    if (on_this_host(peer) && is_under(info(peer).cpu_quotas, quota)) ranks.push_back(peer);
   }
   return ranks;
 }
 
 bool Peers::sees_pid_of(int peer) const {
-  const auto& mine = card(rank()).host.pid_namespace;
-  return !mine.empty() && mine == card(peer).host.pid_namespace;
+  const auto& mine = info(rank()).host.pid_namespace;
+  return !mine.empty() && mine == info(peer).host.pid_namespace;
 }
 
 std::vector<SocketAddress> Peers::candidates(int peer) const {
   std::vector<SocketAddress> result;
   const bool want_loopback = on_this_host(peer);
-  for (const auto& address : card(peer).addresses) {
+  for (const auto& address : info(peer).addresses) {
     if (address.is_loopback() == want_loopback) result.push_back(address);
   }
-  if (result.empty()) result = card(peer).addresses;
+  if (result.empty()) result = info(peer).addresses;
   enum Hope : std::uint8_t { common_network, common_family, other_family, own_address };
   const auto hope = [&](const SocketAddress& address) {
     auto best = own_interfaces_.empty() ? common_family : other_family;
@@ -134,12 +134,12 @@ void Peers::require_ways() const {
   std::vector<std::string> hosts;
   std::vector<std::string> identities;
   for (int rank = 0; rank < size(); ++rank) {
-    const auto& it = card(rank);
+    const auto& it = info(rank);
     if (!it.failure.empty()) {
       throw Error(it.failure_is_usage ? ErrorCode::usage : ErrorCode::system,
                   fmt::format("{}: {}", describe(rank), it.failure))
-          .with_culprits({rank})
-          .at(this->rank(), card(this->rank()).host.name)
+          .with_failed_ranks({rank})
+          .at(this->rank(), info(this->rank()).host.name)
           .speaking(this->rank() == 0);
     }
     addresses.push_back(it.addresses);
@@ -152,40 +152,41 @@ void Peers::require_ways() const {
 std::string Peers::describe(int peer) const {
   const int original = original_rank(peer);
   const auto before = original == peer ? std::string() : fmt::format(", once rank {}", original);
-  return fmt::format("rank {} ({}, pid {}{})", peer, card(peer).host.name, card(peer).pid, before);
+  return fmt::format("rank {} ({}, pid {}{})", peer, info(peer).host.name, info(peer).pid, before);
 }
 
-Meeting meet(Bootstrap& bootstrap, Card card, const Environment& environment,
-             const bootstrap::SharedSecret* shared, const launch::LauncherClaim& claim, Log& log,
-             Deadline deadline,
-             const std::function<void(const Peers&, const bootstrap::JobSecret&)>& before_barrier) {
+PeerExchange exchange_peer_info(
+    Bootstrap& bootstrap, PeerInfo info, const Environment& environment,
+    const bootstrap::SharedSecret* shared, const launch::LauncherClaim& claim, Log& log,
+    Deadline deadline,
+    const std::function<void(const Peers&, const bootstrap::JobSecret&)>& before_barrier) {
   const auto secret = bootstrap::JobSecret::share(bootstrap, deadline, shared);
   // Compared like any setting, so that all ranks say who has another one.
-  card.settings["TUTTI_SECRET_FILE or TUTTI_SECRET"] =
+  info.settings["TUTTI_SECRET_FILE or TUTTI_SECRET"] =
       shared == nullptr ? "none" : "fingerprint " + shared->fingerprint();
 
-  // What this rank alone can't do is told to all by its card, so that all fail alike.
+  // What this rank alone can't do is told to all by its info, so that all fail alike.
   std::vector<Interface> interfaces;
   std::vector<Listener> listeners;
   std::shared_ptr<const TlsContext> tls;
   try {
     if (environment.encrypt) tls = std::make_shared<TlsContext>();
     interfaces = usable_interfaces(environment);
-    if (interfaces.size() > most_interfaces) interfaces.resize(most_interfaces);
-    // Bound before they are published: whoever reads the card can connect at once.
+    if (interfaces.size() > max_interfaces) interfaces.resize(max_interfaces);
+    // Bound before they are published: whoever reads the info can connect at once.
     listeners = listen_everywhere(interfaces, environment.socket_family, environment.port_range);
   } catch (const Error& error) {
-    card.failure = error.sentence();
-    card.failure_is_usage = error.code() == ErrorCode::usage;
+    info.failure = error.sentence();
+    info.failure_is_usage = error.code() == ErrorCode::usage;
   }
-  for (const auto& listener : listeners) card.addresses.push_back(listener.address);
-  const auto messages = bootstrap.all_gather(card.encode(), deadline);
+  for (const auto& listener : listeners) info.addresses.push_back(listener.address);
+  const auto messages = bootstrap.all_gather(info.encode(), deadline);
 
-  Peers peers(bootstrap.rank(), decode_cards(messages), interfaces);
+  Peers peers(bootstrap.rank(), decode_peer_infos(messages), interfaces);
   peers.require_ways();
   const auto& place = peers.place();
   close_unneeded(listeners, place.local_size > 1, place.host_count > 1);
-  if (const auto text = launch::disagreement(claim, place, peers.card(place.rank).host.name);
+  if (const auto text = launch::disagreement(claim, place, peers.info(place.rank).host.name);
       !text.empty()) {
     log.warning(text);
   }

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t record_bytes = std::size_t{16} << 10;
 // What one write encrypts before the kernel gets it: few system calls, and still in the cache.
-constexpr std::size_t most_at_once = std::size_t{128} << 10;
+constexpr std::size_t max_at_once = std::size_t{128} << 10;
 constexpr std::size_t header_bytes = 5;
 constexpr std::string_view identity = "tutti";
 
@@ -160,7 +160,7 @@ bool Tls::Parts::encrypt(std::span<const iovec> parts) {
   record.clear();
   for (const auto& part : parts) {
     std::span<const std::byte> rest(static_cast<const std::byte*>(part.iov_base), part.iov_len);
-    while (!rest.empty() && taken < most_at_once) {
+    while (!rest.empty() && taken < max_at_once) {
       const auto some = rest.first(std::min(rest.size(), record_bytes - record.size()));
       rest = rest.subspan(some.size());
       taken += some.size();

@@ -13,11 +13,11 @@
 
 namespace tutti::store {
 
-Channel::Channel(Reactor& reactor, Descriptor socket, std::size_t most_bytes, OnMessage on_message,
+Channel::Channel(Reactor& reactor, Descriptor socket, std::size_t max_bytes, OnMessage on_message,
                  OnClosed on_closed)
     : reactor_(reactor),
       socket_(std::move(socket)),
-      most_bytes_(most_bytes),
+      max_bytes_(max_bytes),
       on_message_(std::move(on_message)),
       on_closed_(std::move(on_closed)) {
   socket_.close_on_fork();
@@ -88,8 +88,8 @@ bool Channel::take_header() {
     close("it sent what is no message of a store");
     return false;
   }
-  if (length > most_bytes_) {
-    close(fmt::format("it sent a message of {} bytes where {} are allowed", length, most_bytes_));
+  if (length > max_bytes_) {
+    close(fmt::format("it sent a message of {} bytes where {} are allowed", length, max_bytes_));
     return false;
   }
   in_.clear();

@@ -18,7 +18,7 @@ namespace {
 
 using rendezvous::SocketAddress;
 
-constexpr int most_port = 65535;
+constexpr int max_port = 65535;
 
 [[noreturn]] void fail(const std::string& sentence) {
   throw Error(ErrorCode::usage, sentence);
@@ -28,7 +28,7 @@ std::optional<std::uint16_t> port_in(std::string_view text) {
   int number = 0;
   const auto* const end = text.data() + text.size();
   const auto result = std::from_chars(text.data(), end, number);
-  if (result.ec != std::errc() || result.ptr != end || number < 1 || number > most_port) {
+  if (result.ec != std::errc() || result.ptr != end || number < 1 || number > max_port) {
     return std::nullopt;
   }
   return static_cast<std::uint16_t>(number);
@@ -58,7 +58,7 @@ Endpoint from_url(const launch::InitChoice& choice) {
     fail(
         fmt::format("{} is unusable: give tcp://HOST:PORT, with a port from 1 to {} and IPv6 "
                     "addresses in brackets",
-                    choice.source, most_port));
+                    choice.source, max_port));
   }
   return {.host = without_brackets(host), .port = *port, .source = choice.source};
 }
@@ -79,14 +79,15 @@ Endpoint from_master(const EnvironmentMap& environment, const launch::Resolved& 
   const auto port = port_in(port_text);
   if (!port) {
     fail(fmt::format("MASTER_PORT={} is no port: give a whole number from 1 to {}", port_text,
-                     most_port));
+                     max_port));
   }
   Endpoint endpoint{.host = without_brackets(host),
                     .port = *port,
                     .source = fmt::format("MASTER_ADDR={} MASTER_PORT={}", host, port_text)};
   if (resolved.chosen && resolved.chosen->kind == launch::Kind::elastic) {
-    const bool room_above = *port <= most_port - ports_behind_torch;
-    endpoint.port = static_cast<std::uint16_t>(room_above ? *port + 1 : *port - ports_behind_torch);
+    const bool space_above = *port <= max_port - ports_behind_torch;
+    endpoint.port =
+        static_cast<std::uint16_t>(space_above ? *port + 1 : *port - ports_behind_torch);
     endpoint.ports = ports_behind_torch;
   }
   return endpoint;

@@ -1,4 +1,4 @@
-#include "store/member_side.hpp"
+#include "member_side.hpp"
 
 #include <fmt/format.h>
 
@@ -45,10 +45,10 @@ void MemberSide::connect(const std::vector<rendezvous::SocketAddress>& candidate
                             "({}): {}; start rank 0 there, with the same secret and number of "
                             "ranks, and no rank twice",
                             where_, source_, failure))
-        .with_culprits({0});
+        .with_failed_ranks({0});
   }
   // An all-gather's result is the largest.
-  const auto most = static_cast<std::size_t>(size_) * (most_contribution + sizeof(std::uint32_t));
+  const auto most = static_cast<std::size_t>(size_) * (max_contribution + sizeof(std::uint32_t));
   channel_ = std::make_unique<Channel>(
       reactor_, std::move(made->socket).take_socket(), most,
       [this](Message message) {
@@ -77,14 +77,14 @@ Bytes MemberSide::await_result(Exchange exchange, Deadline deadline) {
         ErrorCode::peer_lost,
         fmt::format("rank 0 has gone while the job was set up ({}): look at its own message",
                     closed_because_))
-        .with_culprits({0});
+        .with_failed_ranks({0});
   }
   if (answers_.empty()) {
     throw Error(ErrorCode::timeout,
                 fmt::format("set-up timed out: rank 0 at {} does not answer: it is stopped, or its "
                             "host is overloaded{}",
                             where_, rendezvous::unacknowledged_here()))
-        .with_culprits({0});
+        .with_failed_ranks({0});
   }
   const auto answer = std::move(answers_.front());
   answers_.pop_front();
@@ -93,7 +93,7 @@ Bytes MemberSide::await_result(Exchange exchange, Deadline deadline) {
     throw Error(ErrorCode::mismatch,
                 "rank 0 is at another step of set-up than this rank: it runs another version of "
                 "tutti")
-        .with_culprits({0});
+        .with_failed_ranks({0});
   }
   return answer.payload;
 }

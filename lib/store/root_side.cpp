@@ -99,7 +99,7 @@ std::vector<Listener> listen(const Endpoint& endpoint, const std::vector<SocketA
                                    : "give an address and a port that rank 0 may use";
     throw Error(ErrorCode::system, fmt::format("rank 0 can't listen at {}; {} ({})",
                                                attempt.failure, remedy, endpoint.source))
-        .with_culprits({0});
+        .with_failed_ranks({0});
   }
 }
 
@@ -114,7 +114,7 @@ void require_files(int size) {
               fmt::format("rank 0 may open {} files and has {} open, but needs {} more while it "
                           "brings {} ranks together: raise its limit by ulimit -n {} or more",
                           limit, open, needed - open, size, needed))
-      .with_culprits({0});
+      .with_failed_ranks({0});
 }
 
 }  // namespace
@@ -139,7 +139,7 @@ RootSide::RootSide(rendezvous::Membership self, int size, const Endpoint& endpoi
 void RootSide::on_connection(rendezvous::Connection connection) {
   const int rank = connection.peer;
   members_[rank].channel = std::make_unique<Channel>(
-      reactor_, std::move(connection.socket).take_socket(), most_contribution,
+      reactor_, std::move(connection.socket).take_socket(), max_contribution,
       [this, rank](Message message) { on_message(rank, std::move(message)); },
       [this, rank](const std::string& reason) { on_closed(rank, reason); });
 }
@@ -148,7 +148,7 @@ void RootSide::on_message(int rank, Message message) {
   ++messages_;
   auto& member = members_[rank];
   const auto left = std::chrono::milliseconds(message.patience_ms);
-  if (message.kind == Kind::join && !member.introduction && message.payload.size() <= most_join) {
+  if (message.kind == Kind::join && !member.introduction && message.payload.size() <= max_join) {
     member.introduction = Introduction::decode(message.payload);
     member.patience = setup_.anew(left);
     if (member.introduction->size == static_cast<std::uint32_t>(size_)) return;
@@ -156,7 +156,7 @@ void RootSide::on_message(int rank, Message message) {
                      fmt::format("{} says that there are {} ranks, and rank 0 that there are {}: "
                                  "give the same number to all",
                                  describe(rank), member.introduction->size, size_))
-                   .with_culprits({0, rank});
+                   .with_failed_ranks({0, rank});
     return;
   }
   if (message.kind != Kind::contribution || !member.introduction || member.contribution) {
@@ -164,7 +164,7 @@ void RootSide::on_message(int rank, Message message) {
                      fmt::format("{} speaks out of turn while the job is set up: it runs another "
                                  "version of tutti",
                                  describe(rank)))
-                   .with_culprits({rank});
+                   .with_failed_ranks({rank});
     return;
   }
   member.patience = setup_.anew(left);
@@ -176,7 +176,7 @@ void RootSide::on_closed(int rank, const std::string& reason) {
   failure_ = Error(ErrorCode::peer_lost,
                    fmt::format("{} has gone while the job was set up ({}): look at its own message",
                                describe(rank), reason))
-                 .with_culprits({rank});
+                 .with_failed_ranks({rank});
 }
 
 std::string RootSide::describe(int rank) const {
@@ -209,19 +209,19 @@ void RootSide::wait(HasCome has_come, Deadline deadline) {
 }
 
 Error RootSide::missing(const std::vector<int>& ranks) const {
-  constexpr std::size_t most_named = 16;
+  constexpr std::size_t max_named = 16;
   std::vector<std::string> named;
-  for (std::size_t i = 0; i < std::min(ranks.size(), most_named); ++i) {
+  for (std::size_t i = 0; i < std::min(ranks.size(), max_named); ++i) {
     named.push_back(describe(ranks[i]));
   }
-  if (ranks.size() > most_named) named.push_back("…");
+  if (ranks.size() > max_named) named.push_back("…");
   return Error(
              ErrorCode::timeout,
              fmt::format("set-up timed out at {} with {} of {} ranks; {} missing: {}; start every "
                          "rank, look at what these say, or give more time by TUTTI_TIMEOUT{}",
                          where_, static_cast<std::size_t>(size_) - ranks.size(), size_,
                          ranks.size(), fmt::join(named, ", "), rendezvous::unacknowledged_here()))
-      .with_culprits(ranks);
+      .with_failed_ranks(ranks);
 }
 
 void RootSide::fail(const Error& error) {
@@ -260,7 +260,7 @@ Bytes RootSide::exchange(Exchange exchange, const Bytes& mine, int root, Deadlin
                  fmt::format("{} is at another step of set-up than rank 0: it runs another version "
                              "of tutti",
                              describe(rank)))
-               .with_culprits({rank}));
+               .with_failed_ranks({rank}));
     }
   }
   Bytes result;

@@ -33,24 +33,24 @@ std::optional<std::vector<Bytes>> split_gathered(const Bytes& table, int size) {
 }
 
 Bytes encode(const Error& error) {
-  constexpr std::size_t most_culprits = 64;
-  constexpr std::size_t most_text = 4096;
-  const auto count = std::min(error.culprits().size(), most_culprits);
+  constexpr std::size_t max_failed_ranks = 64;
+  constexpr std::size_t max_text = 4096;
+  const auto count = std::min(error.failed_ranks().size(), max_failed_ranks);
   ByteWriter writer;
   writer.put(static_cast<std::uint8_t>(error.code())).put(static_cast<std::uint8_t>(count));
   for (std::size_t i = 0; i < count; ++i) {
-    writer.put(static_cast<std::uint32_t>(error.culprits()[i]));
+    writer.put(static_cast<std::uint32_t>(error.failed_ranks()[i]));
   }
-  return std::move(writer.put_string(error.sentence().substr(0, most_text))).bytes();
+  return std::move(writer.put_string(error.sentence().substr(0, max_text))).bytes();
 }
 
 Error decode_error(const Bytes& bytes) {
   ByteReader reader(bytes);
   const auto code = reader.get<std::uint8_t>();
   const auto count = reader.get<std::uint8_t>();
-  std::vector<int> culprits;
+  std::vector<int> failed_ranks;
   for (int i = 0; i < count && reader.ok(); ++i) {
-    culprits.push_back(static_cast<int>(reader.get<std::uint32_t>()));
+    failed_ranks.push_back(static_cast<int>(reader.get<std::uint32_t>()));
   }
   const auto sentence = reader.get_string();
   if (!reader.ok() || code > static_cast<std::uint8_t>(ErrorCode::system)) {
@@ -59,7 +59,7 @@ Error decode_error(const Bytes& bytes) {
             "of tutti"};
   }
   Error error(static_cast<ErrorCode>(code), sentence);
-  error.with_culprits(std::move(culprits));
+  error.with_failed_ranks(std::move(failed_ranks));
   return error;
 }
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "bootstrap/keyed_hash.hpp"
-#include "store/member_side.hpp"
+#include "member_side.hpp"
 #include "store/root_side.hpp"
 
 namespace tutti::store {
@@ -68,11 +68,11 @@ TcpStore::~TcpStore() = default;
 namespace {
 
 const Bytes& checked(const Bytes& mine) {
-  if (mine.size() <= most_contribution) return mine;
+  if (mine.size() <= max_contribution) return mine;
   throw Error(ErrorCode::usage,
               fmt::format("a bootstrap message of {} bytes is too long: the store "
                           "takes {} at most",
-                          mine.size(), most_contribution));
+                          mine.size(), max_contribution));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "transport/congestion.hpp"
+#include "congestion.hpp"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>

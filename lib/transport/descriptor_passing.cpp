@@ -65,7 +65,7 @@ struct Wire {
   std::array<char, 160> reason;
 };
 
-/// Room for the control message that carries one descriptor.
+/// CollectiveChannel for the control message that carries one descriptor.
 union Control {
   cmsghdr header;
   char bytes[CMSG_SPACE(sizeof(int))];

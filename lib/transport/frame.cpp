@@ -95,7 +95,7 @@ std::optional<Frame> decode(std::span<const std::byte, frame_header_bytes> heade
 
   const bool carries_data = frame.kind == FrameKind::data || frame.kind == FrameKind::eager;
   const bool payload_fits =
-      carries_data ? frame.payload > 0 && frame.payload <= most_payload_bytes : frame.payload == 0;
+      carries_data ? frame.payload > 0 && frame.payload <= max_payload_bytes : frame.payload == 0;
   if (!payload_fits) return std::nullopt;
   return frame;
 }

@@ -23,9 +23,9 @@ constexpr std::size_t fair_share = std::size_t{2} << 20;
 IncomingHalf::IncomingHalf(int peer, std::size_t eager_bytes, CallInspector& inspector)
     : peer_(peer), eager_bytes_(eager_bytes), inspector_(inspector) {}
 
-void IncomingHalf::connect(LinkWire wire) {
-  wire_ = std::move(wire);
-  for (auto& [key, stream] : streams_) grant_if_due(stream);
+void IncomingHalf::connect(LinkEndpoint endpoint) {
+  endpoint_ = std::move(endpoint);
+  for (auto& [key, stream] : streams_) clear_if_due(stream);
 }
 
 void IncomingHalf::post(RecvRequest& request) {
@@ -46,17 +46,17 @@ void IncomingHalf::post(RecvRequest& request) {
     kept_ -= taken;
     return_credit(taken);
   }
-  grant_if_due(stream);
+  clear_if_due(stream);
 }
 
 Receipt IncomingHalf::try_receive(const CallContext& call, std::span<std::byte> bytes) {
   const auto size = bytes.size();
-  if (!wire_.has_rings() || is_over() || frame_ || streams_.size() != 0 || size == 0 ||
-      size > std::min(eager_bytes_, most_bytes_at_once)) {
+  if (!endpoint_.has_rings() || is_over() || frame_ || streams_.size() != 0 || size == 0 ||
+      size > std::min(eager_bytes_, max_bytes_at_once)) {
     return Receipt::refused;
   }
-  wire_.begin_frame_in();
-  auto& ring = wire_.input();
+  endpoint_.begin_frame_in();
+  auto& ring = endpoint_.input();
   ring.prefetch();
   if (ring.available() < frame_header_bytes + size) return Receipt::awaited;
   // Only if it is to the last byte what is expected: all else the request sees to.
@@ -70,7 +70,7 @@ Receipt IncomingHalf::try_receive(const CallContext& call, std::span<std::byte> 
     return Receipt::refused;
   }
   return_credit(size);
-  wire_.wake_peer();
+  endpoint_.wake_peer();
   return Receipt::taken;
 }
 
@@ -82,12 +82,13 @@ void IncomingHalf::finish(const StreamKey& key) {
   streams_.close(found);
 }
 
-void IncomingHalf::grant_if_due(Stream& stream) {
+void IncomingHalf::clear_if_due(Stream& stream) {
   const auto posted = stream.bytes.posted();
-  if (!wire_ || posted <= stream.granted) return;
+  if (!endpoint_ || posted <= stream.cleared) return;
   if (posted <= eager_bytes_ && !stream.wanted) return;
-  stream.granted = posted;
-  const auto header = encode({.kind = FrameKind::grant, .position = posted, .call = stream.ours});
+  stream.cleared = posted;
+  const auto header =
+      encode({.kind = FrameKind::clear_to_send, .position = posted, .call = stream.ours});
   outgoing_.insert(outgoing_.end(), header.begin(), header.end());
   write();
 }
@@ -105,11 +106,11 @@ void IncomingHalf::return_credit(std::size_t bytes) {
 bool IncomingHalf::write() {
   blocked_ = false;
   std::size_t sent = 0;
-  while (wire_ && wire_.is_settled() && sent < outgoing_.size()) {
+  while (endpoint_ && endpoint_.is_settled() && sent < outgoing_.size()) {
     auto count = outgoing_.size() - sent;
-    if (most_written_ > 0) count = std::min(count, most_written_);
+    if (max_written_ > 0) count = std::min(count, max_written_);
     const std::array<iovec, 1> part{{{outgoing_.data() + sent, count}}};
-    const auto done = wire_.write(part);
+    const auto done = endpoint_.write(part);
     if (done >= 0) {
       sent += static_cast<std::size_t>(done);
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
@@ -126,22 +127,22 @@ bool IncomingHalf::write() {
 bool IncomingHalf::read() {
   std::size_t moved = 0;
   if (!settle()) return false;
-  if (wire_.has_rings()) {
+  if (endpoint_.has_rings()) {
     while (moved < fair_share && !is_over()) {
       const auto taken = take_from_ring();
       if (taken == 0) break;
       moved += taken;
     }
-    if (moved > 0) wire_.wake_peer();
+    if (moved > 0) endpoint_.wake_peer();
     return moved > 0;
   }
-  while (wire_ && failure_.empty() && !contradicted_) {
+  while (endpoint_ && failure_.empty() && !contradicted_) {
     // First what is there already, then more from the kernel.
     if (frame_ ? take_payload() : take_header()) continue;
     // Only between reads: what is staged must not wait for an event that may never come.
     const bool had_enough = moved >= fair_share;
     if (!failure_.empty() || contradicted_) break;
-    if (had_enough && !wire_.holds_back()) break;
+    if (had_enough && !endpoint_.holds_back()) break;
     const auto got = fill(!had_enough);
     if (got == 0) break;
     moved += got;
@@ -166,7 +167,7 @@ std::size_t IncomingHalf::fill(bool ahead) {
   IncomingStream* stream = nullptr;
   if (frame_ && staged_end_ == 0) {
     stream = &streams_.open(frame_->call.key).first.bytes;
-    auto room = stream->kept() == 0 ? stream->direct_room() : std::span<std::byte>();
+    auto room = stream->kept() == 0 ? stream->direct_space() : std::span<std::byte>();
     room = room.first(std::min(room.size(), payload_left_));
     direct = room.size();
     if (direct > 0) parts[count++] = {room.data(), direct};
@@ -174,10 +175,10 @@ std::size_t IncomingHalf::fill(bool ahead) {
   if (direct == 0 || direct == payload_left_) {
     parts[count++] = {staging_.data() + staged_end_, staging_.size() - staged_end_};
   }
-  const auto result = wire_.read(std::span(parts).first(count), ahead);
+  const auto result = endpoint_.read(std::span(parts).first(count), ahead);
   if (result < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return 0;
   if (result <= 0) {
-    fail(result == 0 ? "the peer closed it" : wire_.explain(errno));
+    fail(result == 0 ? "the peer closed it" : endpoint_.explain(errno));
     return 0;
   }
   const auto got = static_cast<std::size_t>(result);
@@ -194,20 +195,20 @@ std::size_t IncomingHalf::fill(bool ahead) {
 
 /// False before it is known how the bytes come, and where that can't be known any more.
 bool IncomingHalf::settle() {
-  if (!wire_ || is_over()) return false;
-  if (wire_.is_settled()) return true;
-  if (!wire_.settle()) {
-    fail(errno == EPROTO ? "the peer sent what is no link's first byte" : wire_.explain(errno));
+  if (!endpoint_ || is_over()) return false;
+  if (endpoint_.is_settled()) return true;
+  if (!endpoint_.settle()) {
+    fail(errno == EPROTO ? "the peer sent what is no link's first byte" : endpoint_.explain(errno));
     return false;
   }
-  if (wire_.is_settled()) write();
-  return wire_.is_settled();
+  if (endpoint_.is_settled()) write();
+  return endpoint_.is_settled();
 }
 
 /// Reads a header, or a piece of the payload, where it lies.
 std::size_t IncomingHalf::take_from_ring() {
-  auto& ring = wire_.input();
-  if (!frame_) wire_.begin_frame_in();
+  auto& ring = endpoint_.input();
+  if (!frame_) endpoint_.begin_frame_in();
   const auto there = ring.available();
   if (!frame_ && there >= frame_header_bytes) {
     FrameHeader header;
@@ -223,7 +224,7 @@ std::size_t IncomingHalf::take_from_ring() {
     ring.consume(piece.size());
     return piece.size();
   }
-  if (wire_.is_closed()) fail("the peer closed it");
+  if (endpoint_.is_closed()) fail("the peer closed it");
   return 0;
 }
 
@@ -245,8 +246,8 @@ bool IncomingHalf::accept(std::span<const std::byte, frame_header_bytes> header)
 }
 
 bool IncomingHalf::on_frame(const Frame& frame) {
-  if (frame.kind == FrameKind::grant || frame.kind == FrameKind::credit) return false;
-  if (streams_.size() >= most_streams) return false;
+  if (frame.kind == FrameKind::clear_to_send || frame.kind == FrameKind::credit) return false;
+  if (streams_.size() >= max_streams) return false;
   auto& stream = streams_.open(frame.call.key).first;
   if (!stream.theirs) {
     stream.theirs = frame.call;
@@ -258,12 +259,12 @@ bool IncomingHalf::on_frame(const Frame& frame) {
   }
   if (frame.kind == FrameKind::want) {
     stream.wanted = true;
-    grant_if_due(stream);
+    clear_if_due(stream);
     return true;
   }
   if (frame.position != stream.bytes.arrived()) return false;
   const auto end = frame.position + frame.payload;
-  if (frame.kind == FrameKind::data && end > stream.granted) return false;
+  if (frame.kind == FrameKind::data && end > stream.cleared) return false;
   if (frame.kind == FrameKind::eager &&
       (end > eager_bytes_ || kept_ + frame.payload > eager_credit(eager_bytes_))) {
     return false;

@@ -57,7 +57,7 @@ void IncomingStream::post(RecvRequest& request) {
   requests_.push_back(request);
 }
 
-std::span<std::byte> IncomingStream::direct_room() const {
+std::span<std::byte> IncomingStream::direct_space() const {
   if (requests_.empty() || requests_.front()->reduce != nullptr) return {};
   return requests_.front()->to.subspan(requests_.front()->received);
 }

@@ -38,33 +38,33 @@ std::size_t LinkMemory::bytes_for(int ranks) {
   return count * count * link_bytes_of(ranks);
 }
 
-LinkMemory::LinkMemory(std::shared_ptr<Arena> arena, int from, int to)
-    : arena_(std::move(arena)), from_(from), to_(to) {
-  if (!arena_->has_links()) throw system_error("the segment has no room for links", ENOSPC);
-  const int ranks = arena_->ranks();
+LinkMemory::LinkMemory(std::shared_ptr<SharedSegment> segment, int from, int to)
+    : segment_(std::move(segment)), from_(from), to_(to) {
+  if (!segment_->has_links()) throw system_error("the segment has no room for links", ENOSPC);
+  const int ranks = segment_->ranks();
   const auto link = static_cast<std::size_t>(from) * static_cast<std::size_t>(ranks) +
                     static_cast<std::size_t>(to);
   const auto bytes = link_bytes_of(ranks);
-  offset_ = Arena::room_bytes_for(ranks) + link * bytes;
-  if (from == arena_->local_rank()) arena_->take_memory(offset_, forth_offset + first_bytes);
-  void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, arena_->file_.get(),
-                            static_cast<off_t>(offset_));
+  offset_ = SharedSegment::channel_bytes_for(ranks) + link * bytes;
+  if (from == segment_->local_rank()) segment_->take_memory(offset_, forth_offset + first_bytes);
+  void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+                            segment_->file_.get(), static_cast<off_t>(offset_));
   if (base == MAP_FAILED) throw system_error("can't map the memory of a link", errno);
   base_ = static_cast<std::byte*>(base);
   ::madvise(base, bytes, MADV_DONTFORK);
 }
 
 LinkMemory::~LinkMemory() {
-  if (arena_->is_owner()) ::munmap(base_, link_bytes_of(arena_->ranks()));
+  if (segment_->is_owner()) ::munmap(base_, link_bytes_of(segment_->ranks()));
 }
 
 bool LinkMemory::take_forth(std::size_t bytes) const {
-  return arena_->take_for_link(offset_ + forth_offset + bytes / 2, bytes / 2);
+  return segment_->take_for_link(offset_ + forth_offset + bytes / 2, bytes / 2);
 }
 
 LinkMemory::Ring LinkMemory::forth() const {
   return {reinterpret_cast<RingState*>(base_),
-          {base_ + forth_offset, forth_bytes_of(arena_->ranks())}};
+          {base_ + forth_offset, forth_bytes_of(segment_->ranks())}};
 }
 
 LinkMemory::Ring LinkMemory::back() const {

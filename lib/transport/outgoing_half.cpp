@@ -13,7 +13,7 @@ namespace {
 
 // Longer messages take turns with their receiver, so all their time counts; of a shorter one that
 // would be the wait for a grant.
-constexpr std::size_t least_interleaved_bytes = std::size_t{256} << 10;
+constexpr std::size_t min_interleaved_bytes = std::size_t{256} << 10;
 
 }  // namespace
 
@@ -23,9 +23,9 @@ OutgoingHalf::OutgoingHalf(int peer, std::size_t eager_bytes, CallInspector& ins
       inspector_(inspector),
       credit_(eager_credit(eager_bytes)) {}
 
-void OutgoingHalf::connect(LinkWire wire) {
-  wire_ = std::move(wire);
-  if (wire_.has_rings()) copies_ = std::make_unique<CopyChoice>();
+void OutgoingHalf::connect(LinkEndpoint endpoint) {
+  endpoint_ = std::move(endpoint);
+  if (endpoint_.has_rings()) copies_ = std::make_unique<CopyChoice>();
 }
 
 void OutgoingHalf::fail(std::string reason) {
@@ -41,8 +41,8 @@ OutgoingHalf::Stream& OutgoingHalf::stream_of(const CallContext& call) {
 void OutgoingHalf::post(SendRequest& request) {
   auto& stream = stream_of(*request.call);
   // A grant may have come before this rank's call: only now can the two be compared.
-  if (!stream.inspected && stream.granted > 0 && !inspector_.on_peer_call(peer_, stream.call)) {
-    stream.granted = 0;
+  if (!stream.inspected && stream.cleared > 0 && !inspector_.on_peer_call(peer_, stream.call)) {
+    stream.cleared = 0;
   }
   stream.inspected = true;
   stream.call = *request.call;
@@ -51,20 +51,20 @@ void OutgoingHalf::post(SendRequest& request) {
 
 bool OutgoingHalf::try_send(const CallContext& call, std::span<const std::byte> bytes) {
   const auto size = bytes.size();
-  if (!wire_.has_rings() || most_written_ != 0 || size == 0 ||
-      size > std::min(eager_bytes_, most_bytes_at_once)) {
+  if (!endpoint_.has_rings() || max_written_ != 0 || size == 0 ||
+      size > std::min(eager_bytes_, max_bytes_at_once)) {
     return false;
   }
-  if (credit_ < size && wire_.has_input()) read();
+  if (credit_ < size && endpoint_.has_input()) read();
   if (is_over() || current_ || streams_.size() != 0) return false;
-  wire_.begin_frame_out();
-  if (credit_ < size || !wire_.has_room(frame_header_bytes + size)) return false;
+  endpoint_.begin_frame_out();
+  if (credit_ < size || !endpoint_.has_space(frame_header_bytes + size)) return false;
   auto header =
       encode({.kind = FrameKind::eager, .payload = static_cast<std::uint32_t>(size), .call = call});
   const std::array<iovec, 2> parts{
       {{header.data(), header.size()}, {const_cast<std::byte*>(bytes.data()), size}}};
   // A request finds out that the peer is gone.
-  if (wire_.write(parts) < 0) return false;
+  if (endpoint_.write(parts) < 0) return false;
   credit_ -= size;
   return true;
 }
@@ -83,7 +83,7 @@ void OutgoingHalf::abandon(const std::string& reason) {
 bool OutgoingHalf::write() {
   bool moved = false;
   blocked_ = false;
-  while (wire_ && failure_.empty()) {
+  while (endpoint_ && failure_.empty()) {
     if (!current_ && !start_next_frame()) break;
     if (!send_current()) break;
     moved = true;
@@ -115,7 +115,7 @@ bool OutgoingHalf::start_frame(Stream& stream) {
   }
 
   Frame frame{.kind = FrameKind::data, .position = stream.sent, .call = stream.call};
-  auto allowed = stream.granted > stream.sent ? stream.granted - stream.sent : 0;
+  auto allowed = stream.cleared > stream.sent ? stream.cleared - stream.sent : 0;
   if (allowed == 0) {
     frame.kind = FrameKind::eager;
     // Only a stream's first bytes, and none once it has asked: then its last grant always comes
@@ -133,7 +133,7 @@ bool OutgoingHalf::start_frame(Stream& stream) {
     return true;
   }
   if (copies_ && request.taken == 0) begin_copies(request);
-  const auto payload = std::min<std::uint64_t>({left, allowed, most_payload_bytes});
+  const auto payload = std::min<std::uint64_t>({left, allowed, max_payload_bytes});
   frame.payload = static_cast<std::uint32_t>(payload);
   if (frame.kind == FrameKind::eager) credit_ -= payload;
   stream.sent += payload;
@@ -153,7 +153,7 @@ bool OutgoingHalf::send_current() {
     std::array<iovec, 2> parts{};
     std::size_t count = 0;
     if (current.header_sent < frame_header_bytes) {
-      if (current.header_sent == 0) wire_.begin_frame_out();
+      if (current.header_sent == 0) endpoint_.begin_frame_out();
       parts[count++] = {current.header.data() + current.header_sent,
                         frame_header_bytes - current.header_sent};
     }
@@ -163,14 +163,14 @@ bool OutgoingHalf::send_current() {
       parts[count++] = {from, current.payload_left};
     }
     if (count == 0) break;
-    if (most_written_ > 0) {
+    if (max_written_ > 0) {
       count = 1;
-      parts[0].iov_len = std::min(parts[0].iov_len, most_written_);
+      parts[0].iov_len = std::min(parts[0].iov_len, max_written_);
     }
     const auto result = write_parts(std::span(parts).first(count), request);
     if (result < 0) {
       blocked_ = errno == EAGAIN || errno == EWOULDBLOCK;
-      if (!blocked_) fail(wire_.explain(errno));
+      if (!blocked_) fail(endpoint_.explain(errno));
       return false;
     }
     auto done = static_cast<std::size_t>(result);
@@ -193,16 +193,16 @@ bool OutgoingHalf::send_current() {
 }
 
 ssize_t OutgoingHalf::write_parts(std::span<const iovec> parts, const SendRequest* request) {
-  if (request == nullptr || request != copied_) return wire_.write(parts, false);
+  if (request == nullptr || request != copied_) return endpoint_.write(parts, false);
   const auto before = std::chrono::steady_clock::now();
-  const auto result = wire_.write(parts, streaming_ == Streaming::both);
+  const auto result = endpoint_.write(parts, streaming_ == Streaming::both);
   copying_ += std::chrono::steady_clock::now() - before;
   return result;
 }
 
 /// What is copied into a ring only is like a broadcast's root: it reads nothing.
 void OutgoingHalf::begin_copies(const SendRequest& request) {
-  if (copied_ != nullptr || request.from.size() < CopyChoice::least_bytes) return;
+  if (copied_ != nullptr || request.from.size() < CopyChoice::min_bytes) return;
   copied_ = &request;
   copying_ = {};
   streaming_ = copies_->next({Operation::send, true, request.from.size()});
@@ -214,18 +214,18 @@ void OutgoingHalf::end_copies(const SendRequest& request) {
   const auto bytes = request.from.size();
   const auto all = std::chrono::steady_clock::now() - begun_;
   copies_->took({Operation::send, true, bytes}, streaming_,
-                bytes < least_interleaved_bytes ? copying_ : all);
+                bytes < min_interleaved_bytes ? copying_ : all);
 }
 
 bool OutgoingHalf::read() {
   bool moved = false;
-  while (wire_ && failure_.empty()) {
+  while (endpoint_ && failure_.empty()) {
     const std::array<iovec, 1> part{
         {{incoming_.data() + incoming_bytes_, frame_header_bytes - incoming_bytes_}}};
-    const auto got = wire_.read(part, false);
+    const auto got = endpoint_.read(part, false);
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
     if (got <= 0) {
-      fail(got == 0 ? "the peer closed it" : wire_.explain(errno));
+      fail(got == 0 ? "the peer closed it" : endpoint_.explain(errno));
       break;
     }
     incoming_bytes_ += static_cast<std::size_t>(got);
@@ -247,14 +247,14 @@ bool OutgoingHalf::on_frame(const Frame& frame) {
     credit_ += std::min<std::uint64_t>(used, frame.position);
     return true;
   }
-  if (frame.kind != FrameKind::grant || streams_.size() >= most_streams) return false;
+  if (frame.kind != FrameKind::clear_to_send || streams_.size() >= max_streams) return false;
   auto& stream = stream_of(frame.call);
-  stream.granted = std::max(stream.granted, frame.position);
+  stream.cleared = std::max(stream.cleared, frame.position);
   if (!stream.inspected || stream.call != frame.call) {
     const bool fits = inspector_.on_peer_call(peer_, frame.call);
     // The receiver waits for another call: what this rank has for it must not fill the wrong
     // buffer.
-    if (!fits) stream.granted = 0;
+    if (!fits) stream.cleared = 0;
   }
   return true;
 }
@@ -262,12 +262,12 @@ bool OutgoingHalf::on_frame(const Frame& frame) {
 std::size_t OutgoingHalf::unacknowledged() const {
   int bytes = 0;
   // What is in a ring stays there for the peer, whatever becomes of this rank.
-  if (!wire_ || wire_.has_rings() || !failure_.empty()) return 0;
-  return ::ioctl(wire_.fd(), SIOCOUTQ, &bytes) == 0 ? static_cast<std::size_t>(bytes) : 0;
+  if (!endpoint_ || endpoint_.has_rings() || !failure_.empty()) return 0;
+  return ::ioctl(endpoint_.fd(), SIOCOUTQ, &bytes) == 0 ? static_cast<std::size_t>(bytes) : 0;
 }
 
 void OutgoingHalf::shut_down() const {
-  if (wire_) ::shutdown(wire_.fd(), SHUT_WR);
+  if (endpoint_) ::shutdown(endpoint_.fd(), SHUT_WR);
 }
 
 }  // namespace tutti::transport

@@ -34,7 +34,7 @@ std::size_t RingWriter::write(std::span<const iovec> parts, bool streaming) {
   std::size_t wanted = 0;
   for (const auto& part : parts) wanted += part.iov_len;
   if (take_ && written_ + wanted > length_) grow(wanted);
-  const auto limit = has_room(wanted) ? begin + wanted : read_ + length_;
+  const auto limit = has_space(wanted) ? begin + wanted : read_ + length_;
   std::size_t hidden = 0;
   for (const auto& part : parts) {
     const auto* from = static_cast<const std::byte*>(part.iov_base);

@@ -11,7 +11,7 @@
 
 #include "base/pause.hpp"
 #include "base/system_error.hpp"
-#include "transport/congestion.hpp"
+#include "congestion.hpp"
 
 namespace tutti::transport {
 namespace {
@@ -89,7 +89,7 @@ OutgoingHalf& TcpLinks::outgoing(int peer) {
   const auto [found, is_new] = outgoing_.try_emplace(peer, peer, settings_.eager_bytes, inspector_);
   if (is_new) {
     if (settings_.faults != nullptr) {
-      found->second.limit_writes(settings_.faults->most_written_bytes());
+      found->second.limit_writes(settings_.faults->max_written_bytes());
     }
     plane_.request_data_connection(peer, plane_.deadline(settings_.connect_timeout));
   }
@@ -99,7 +99,7 @@ OutgoingHalf& TcpLinks::outgoing(int peer) {
 IncomingHalf& TcpLinks::incoming(int peer) {
   const auto [found, is_new] = incoming_.try_emplace(peer, peer, settings_.eager_bytes, inspector_);
   if (is_new && settings_.faults != nullptr) {
-    found->second.limit_writes(settings_.faults->most_written_bytes());
+    found->second.limit_writes(settings_.faults->max_written_bytes());
   }
   return found->second;
 }
@@ -210,28 +210,30 @@ void TcpLinks::take_connections() {
 }
 
 bool TcpLinks::shares_memory_with(int peer) const {
-  return settings_.arena && plane_.peers().on_this_host(peer);
+  return settings_.segment && plane_.peers().on_this_host(peer);
 }
 
 /// Null where there is none: a sender then lets the socket serve.
 std::unique_ptr<LinkMemory> TcpLinks::link_memory(int from, int to) const {
   try {
-    return std::make_unique<LinkMemory>(settings_.arena, from, to);
+    return std::make_unique<LinkMemory>(settings_.segment, from, to);
   } catch (const Error&) {
     return nullptr;
   }
 }
 
-LinkWire TcpLinks::wire_to(rendezvous::Wire socket, int peer) const {
+LinkEndpoint TcpLinks::wire_to(rendezvous::SecureSocket socket, int peer) const {
   if (!shares_memory_with(peer)) return {std::move(socket)};
-  return LinkWire::dialed(std::move(socket), link_memory(settings_.arena->local_rank(),
-                                                         plane_.peers().place_of(peer).local_rank));
+  return LinkEndpoint::dialed(
+      std::move(socket),
+      link_memory(settings_.segment->local_rank(), plane_.peers().place_of(peer).local_rank));
 }
 
-LinkWire TcpLinks::wire_from(rendezvous::Wire socket, int peer) const {
+LinkEndpoint TcpLinks::wire_from(rendezvous::SecureSocket socket, int peer) const {
   if (!shares_memory_with(peer)) return {std::move(socket)};
-  return LinkWire::accepted(std::move(socket), link_memory(plane_.peers().place_of(peer).local_rank,
-                                                           settings_.arena->local_rank()));
+  return LinkEndpoint::accepted(
+      std::move(socket),
+      link_memory(plane_.peers().place_of(peer).local_rank, settings_.segment->local_rank()));
 }
 
 template <class Half>
@@ -257,7 +259,7 @@ bool TcpLinks::poll_rings() {
 /// Peers that put something into a ring meanwhile wake this rank.
 bool TcpLinks::wait_for_events(std::chrono::nanoseconds limit) {
   if (ringed_outgoing_.empty() && ringed_incoming_.empty()) return look(limit) == Found::data;
-  auto& asleep = settings_.arena->asleep_on_links(settings_.arena->local_rank());
+  auto& asleep = settings_.segment->asleep_on_links(settings_.segment->local_rank());
   asleep.store(1);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   // Again after longest_unseen: what a peer had written before it looked may be seen later. Whoever
@@ -303,7 +305,7 @@ TcpLinks::Found TcpLinks::look(std::chrono::nanoseconds limit) {
       if (!had_rings && half.has_rings()) ringed_incoming_.emplace_back(peer, &half);
     }
   }
-  return moved ? Found::data : Found::a_bell;
+  return moved ? Found::data : Found::a_doorbell;
 }
 
 bool TcpLinks::is_to_drop_links() const {

@@ -38,8 +38,8 @@ def main():
     paths = {}
     for function in functions:
         path = function["filenames"][0]
-        name = path.split("/lib/")[-1]
-        if name not in wanted:
+        name = next((wanted_name for wanted_name in wanted if path.endswith("/" + wanted_name)), None)
+        if name is None:
             continue
         paths[name] = path
         plain = names[function["name"].split(":")[-1]]

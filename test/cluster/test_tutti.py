@@ -231,7 +231,7 @@ class OddNetworks(unittest.TestCase):
                                   "-np", "4", "tutti", "fan-out", "--size", "1MiB", "--verbose")
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertEqual(result.stdout.count(", verified"), 3, result.stdout)
-        setups = [sum(map(float, re.findall(r"(?:cards|shared memory|control links) ([\d.]+) ms", line)))
+        setups = [sum(map(float, re.findall(r"(?:peer info|shared memory|control links) ([\d.]+) ms", line)))
                   for line in result.stdout.splitlines() if " set-up: " in line]
         self.assertEqual(len(setups), 4, result.stdout)
         print(f"# set-up of the slowest rank: {max(setups):.0f} ms")

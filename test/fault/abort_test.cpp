@@ -11,16 +11,17 @@ namespace {
 
 const std::string reason = "the input file is empty, says rank with the answer 42";
 
-void check_aborted(const std::vector<Report>& reports, int culprit) {
+void check_aborted(const std::vector<Report>& reports, int failed_rank) {
   INFO(describe(reports));
   for (int rank = 0; rank < static_cast<int>(reports.size()); ++rank) {
     CAPTURE(rank);
     const auto& report = reports[static_cast<std::size_t>(rank)];
     REQUIRE(report.failure);
     CHECK(report.failure->code == ErrorCode::aborted);
-    CHECK(report.failure->culprits == std::vector{culprit});
+    CHECK(report.failure->failed_ranks == std::vector{failed_rank});
     CHECK(report.failure->sentence.find(reason) != std::string::npos);
-    CHECK(report.failure->sentence.find(fmt::format("rank {} (", culprit)) != std::string::npos);
+    CHECK(report.failure->sentence.find(fmt::format("rank {} (", failed_rank)) !=
+          std::string::npos);
     CHECK(report.destruction < 1500ms * patience());
   }
 }
@@ -29,14 +30,14 @@ void check_aborted(const std::vector<Report>& reports, int culprit) {
 
 TEST_CASE("an abort reaches ranks within a call, and the aborting rank's own next call") {
   for (const int size : {1, 2, 3, 5}) {
-    for (const int culprit : {0, size - 1}) {
-      CAPTURE(size, culprit);
-      const auto reports = run_ranks(size, [culprit](Rank& rank) -> std::string {
+    for (const int failed_rank : {0, size - 1}) {
+      CAPTURE(size, failed_rank);
+      const auto reports = run_ranks(size, [failed_rank](Rank& rank) -> std::string {
         auto& communicator = rank.communicator({.timeout = 10s});
         std::vector<float> data(1000);
         for (int i = 0; i < 5; ++i) reduce_and_check(rank, communicator, data);
         const auto begin = Clock::now();
-        if (rank.rank() == culprit) communicator.abort(reason);
+        if (rank.rank() == failed_rank) communicator.abort(reason);
         try {
           reduce_and_check(rank, communicator, data);
         } catch (const Error&) {
@@ -45,7 +46,7 @@ TEST_CASE("an abort reaches ranks within a call, and the aborting rank's own nex
         }
         return "reduced all the same";
       });
-      check_aborted(reports, culprit);
+      check_aborted(reports, failed_rank);
     }
   }
 }
@@ -111,10 +112,10 @@ TEST_CASE("two ranks that abort at once: all are told the same") {
   });
   INFO(describe(reports));
   REQUIRE(reports[0].failure);
-  const auto culprits = reports[0].failure->culprits;
-  REQUIRE(culprits.size() == 1);
-  CHECK(culprits[0] % 2 == 1);
-  check_aborted(reports, culprits[0]);
+  const auto failed_ranks = reports[0].failure->failed_ranks;
+  REQUIRE(failed_ranks.size() == 1);
+  CHECK(failed_ranks[0] % 2 == 1);
+  check_aborted(reports, failed_ranks[0]);
 }
 
 }  // namespace tutti::test

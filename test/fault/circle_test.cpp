@@ -18,7 +18,7 @@ void check_circle(const std::vector<Report>& reports, const std::vector<int>& ci
   for (const auto& report : reports) {
     REQUIRE(report.failure);
     CHECK(report.failure->code == ErrorCode::timeout);
-    CHECK(report.failure->culprits == circle);
+    CHECK(report.failure->failed_ranks == circle);
     CHECK(report.failure->sentence.find("in a circle") != std::string::npos);
     for (const int rank : circle) {
       CHECK(report.failure->sentence.find(fmt::format("rank {} (", rank)) != std::string::npos);
@@ -81,7 +81,7 @@ TEST_CASE("a message that is sent and never received is found at the end") {
     for (const auto& report : reports) {
       REQUIRE(report.failure);
       CHECK(report.failure->code == ErrorCode::mismatch);
-      CHECK(report.failure->culprits == std::vector{0, size - 1});
+      CHECK(report.failure->failed_ranks == std::vector{0, size - 1});
       CHECK(report.failure->sentence.find("has sent 3 messages to rank") != std::string::npos);
       CHECK(report.failure->sentence.find("received 2 of them") != std::string::npos);
     }

@@ -25,7 +25,7 @@ constexpr auto destroyed_within = 1500ms;
 struct Told {
   Clock::duration worst{};
   Clock::duration worst_destruction{};
-  std::vector<int> culprits;
+  std::vector<int> failed_ranks;
 };
 
 /// Checks that all but `dead` tell of the same loss, only of dead ranks, in time, and one for all.
@@ -42,18 +42,18 @@ Told check_survivors(const std::vector<Report>& reports, const std::set<int>& de
     REQUIRE(report.failure);
     const auto& failure = *report.failure;
     CHECK(failure.code == ErrorCode::peer_lost);
-    if (is_first) told.culprits = failure.culprits;
+    if (is_first) told.failed_ranks = failure.failed_ranks;
     is_first = false;
-    CHECK(failure.culprits == told.culprits);
-    for (const int culprit : failure.culprits) {
-      CHECK(dead.contains(culprit));
-      CHECK(failure.sentence.find(fmt::format("rank {} ", culprit)) != std::string::npos);
+    CHECK(failure.failed_ranks == told.failed_ranks);
+    for (const int failed_rank : failure.failed_ranks) {
+      CHECK(dead.contains(failed_rank));
+      CHECK(failure.sentence.find(fmt::format("rank {} ", failed_rank)) != std::string::npos);
     }
     speakers += failure.speaks ? 1 : 0;
     told.worst = std::max(told.worst, report.ended - since);
     told.worst_destruction = std::max(told.worst_destruction, report.destruction);
   }
-  CHECK_FALSE(told.culprits.empty());
+  CHECK_FALSE(told.failed_ranks.empty());
   CHECK(speakers == 1);
   CHECK(seconds(told.worst) < seconds(told_within * patience()));
   CHECK(seconds(told.worst_destruction) < seconds(destroyed_within * patience()));
@@ -93,7 +93,7 @@ TEST_CASE("a rank killed in an all_reduce is named by every survivor within a se
         const int victim = static_cast<int>(random() % static_cast<unsigned>(size));
         CAPTURE(size, count, round, victim);
         const auto told = kill_in_loop(size, count, {victim}, SIGKILL, random);
-        CHECK(told.culprits == std::vector{victim});
+        CHECK(told.failed_ranks == std::vector{victim});
         keep_worst(worst, told);
       }
     }
@@ -108,7 +108,7 @@ TEST_CASE("the death of rank 0, which leads the verdict, is told like any other"
     for (const std::size_t count : {std::size_t{1000}, std::size_t{1} << 20}) {
       CAPTURE(size, count);
       const auto told = kill_in_loop(size, count, {0}, SIGKILL, random);
-      CHECK(told.culprits == std::vector{0});
+      CHECK(told.failed_ranks == std::vector{0});
       keep_worst(worst, told);
     }
   }
@@ -129,7 +129,7 @@ TEST_CASE("two deaths at once are one set, the same everywhere") {
       const std::size_t count = round % 2 == 0 ? 4 : std::size_t{1} << 18;
       const auto told = kill_in_loop(size, count, {first, second}, SIGKILL, random);
       ++runs;
-      both += told.culprits.size() == 2 ? 1 : 0;
+      both += told.failed_ranks.size() == 2 ? 1 : 0;
       keep_worst(worst, told);
     }
   }
@@ -172,7 +172,7 @@ TEST_CASE("a death is told although the rank that speaks for the job is stopped"
     job.await_end(1, 5s);
     job.await_end(2, 5s);
     job.signal(0, SIGCONT);
-    CHECK(check_survivors(job.finish(), {3}, since).culprits == std::vector{3});
+    CHECK(check_survivors(job.finish(), {3}, since).failed_ranks == std::vector{3});
   }
 }
 
@@ -202,7 +202,7 @@ TEST_CASE("a rank's death is told although a child that it has forked lives on")
     });
     job.await_marks(victim, 3);
     const auto since = job.signal(victim, SIGKILL);
-    CHECK(check_survivors(job.finish(), {victim}, since).culprits == std::vector{victim});
+    CHECK(check_survivors(job.finish(), {victim}, since).failed_ranks == std::vector{victim});
   }
 }
 
@@ -210,7 +210,7 @@ TEST_CASE("crashes and exits without a goodbye are deaths") {
   std::mt19937 random(3);  // NOLINT
   for (const int signal : {SIGSEGV, SIGABRT, SIGTERM}) {
     CAPTURE(signal);
-    CHECK(kill_in_loop(3, 1000, {1}, signal, random).culprits == std::vector{1});
+    CHECK(kill_in_loop(3, 1000, {1}, signal, random).failed_ranks == std::vector{1});
   }
 }
 
@@ -231,7 +231,7 @@ TEST_CASE("a rank that exits by itself in the middle of the job is named") {
       });
       const auto reports = job.finish();
       REQUIRE(WEXITSTATUS(reports[static_cast<std::size_t>(victim)].status) == 3);
-      CHECK(check_survivors(reports, {victim}, job.stamped(victim)).culprits ==
+      CHECK(check_survivors(reports, {victim}, job.stamped(victim)).failed_ranks ==
             std::vector{victim});
     }
   }
@@ -258,7 +258,7 @@ TEST_CASE("a death between calls is told at the next call, at once") {
       job.tell_go();
       const auto reports = job.finish();
       const auto told = check_survivors(reports, {victim}, go);
-      CHECK(told.culprits == std::vector{victim});
+      CHECK(told.failed_ranks == std::vector{victim});
       // The verdict was there before the call: nothing to wait for, nothing to time out.
       CHECK(seconds(told.worst) < 0.2 * patience());
     }
@@ -322,10 +322,10 @@ TEST_CASE("a death among point-to-point calls is told to those who do not talk t
   const auto since = job.signal(2, SIGKILL);
   std::this_thread::sleep_for(100ms);
   job.tell_go();
-  CHECK(check_survivors(job.finish(), {2}, since).culprits == std::vector{2});
+  CHECK(check_survivors(job.finish(), {2}, since).failed_ranks == std::vector{2});
 }
 
-TEST_CASE("a death during set-up, after the cards are known, is told before the deadline") {
+TEST_CASE("a death during set-up, after the infos are known, is told before the deadline") {
   Told worst;
   for (const int size : {2, 3, 4, 5, 8}) {
     for (const int victim : {0, size - 1}) {
@@ -344,7 +344,7 @@ TEST_CASE("a death during set-up, after the cards are known, is told before the 
         });
         const auto reports = job.finish();
         const auto told = check_survivors(reports, {victim}, job.stamped(victim));
-        CHECK(told.culprits == std::vector{victim});
+        CHECK(told.failed_ranks == std::vector{victim});
         keep_worst(worst, told);
       }
     }
@@ -375,7 +375,7 @@ TEST_CASE("a death before there are links is told by hosts whose kernel can't te
       const auto& failure = reports[static_cast<std::size_t>(rank)].failure;
       REQUIRE(failure);
       CHECK(failure->code == ErrorCode::peer_lost);
-      CHECK(failure->culprits == std::vector{victim});
+      CHECK(failure->failed_ranks == std::vector{victim});
     }
   }
 }
@@ -400,7 +400,7 @@ TEST_CASE("a death during set-up is told to a rank that opens its control links 
       });
       const auto reports = job.finish();
       const auto told = check_survivors(reports, {victim}, job.stamped(late));
-      CHECK(told.culprits == std::vector{victim});
+      CHECK(told.failed_ranks == std::vector{victim});
     }
   }
 }

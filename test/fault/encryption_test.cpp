@@ -165,7 +165,7 @@ TEST_CASE("a bit changed on the path ends an encrypted job with an error that na
     REQUIRE(bent.reports[rank].failure);
     const auto& sentence = bent.reports[rank].failure->sentence;
     CHECK(bent.reports[rank].failure->code != ErrorCode::timeout);
-    CHECK_FALSE(bent.reports[rank].failure->culprits.empty());
+    CHECK_FALSE(bent.reports[rank].failure->failed_ranks.empty());
     CHECK(sentence.find(fmt::format("rank {}", 1 - rank)) != std::string::npos);
     CHECK(sentence.find("changed on the way") != std::string::npos);
   }
@@ -180,8 +180,8 @@ TEST_CASE("a bit changed on a control link makes no survivors: all hear of its t
     for (const auto& report : bent.reports) {
       REQUIRE(report.failure);
       CHECK(report.failure->code == ErrorCode::system);
-      CHECK(report.failure->culprits.size() == 2);
-      CHECK(report.failure->culprits == bent.reports[0].failure->culprits);
+      CHECK(report.failure->failed_ranks.size() == 2);
+      CHECK(report.failure->failed_ranks == bent.reports[0].failure->failed_ranks);
       CHECK(report.failure->sentence.find("tampered with or damaged") != std::string::npos);
     }
   }
@@ -197,7 +197,7 @@ TEST_CASE("a rank that encrypts and one that does not say so, both, and name eac
   for (const auto& report : reports) {
     REQUIRE(report.failure);
     CHECK(report.failure->code == ErrorCode::mismatch);
-    CHECK(report.failure->culprits == std::vector<int>{0, 2});
+    CHECK(report.failure->failed_ranks == std::vector<int>{0, 2});
     CHECK(report.failure->sentence.find("TUTTI_ENCRYPT is \"0\" on rank 2") != std::string::npos);
     CHECK(report.failure->sentence.find("\"1\" on rank 0") != std::string::npos);
   }

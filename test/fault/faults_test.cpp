@@ -43,7 +43,7 @@ TEST_CASE("kill: the rank dies in the call that was named, and the others name i
     REQUIRE(reports[static_cast<std::size_t>(rank)].failure);
     const auto& failure = *reports[static_cast<std::size_t>(rank)].failure;
     CHECK(failure.code == ErrorCode::peer_lost);
-    CHECK(failure.culprits == std::vector<int>{1});
+    CHECK(failure.failed_ranks == std::vector<int>{1});
   }
 }
 
@@ -68,7 +68,7 @@ TEST_CASE("stop: past the deadline it is named as late, not as dead") {
     INFO(describe(reports));
     REQUIRE(reports[rank].failure);
     CHECK(reports[rank].failure->code == ErrorCode::timeout);
-    CHECK(reports[rank].failure->culprits == std::vector<int>{2});
+    CHECK(reports[rank].failure->failed_ranks == std::vector<int>{2});
   }
 }
 
@@ -84,7 +84,7 @@ TEST_CASE("drop-link: the call fails on all ranks, and no living rank is called 
     INFO(describe(reports));
     REQUIRE(report.failure);
     CHECK(report.failure->code != ErrorCode::peer_lost);
-    CHECK(!report.failure->culprits.empty());
+    CHECK(!report.failure->failed_ranks.empty());
   }
 }
 

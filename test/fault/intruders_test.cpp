@@ -8,9 +8,9 @@
 
 #include "loops.hpp"
 #include "rendezvous/handshake.hpp"
-#include "strangers.hpp"
 #include "support/catch.hpp"
 #include "support/sanitized.hpp"
+#include "unauthenticated.hpp"
 
 namespace tutti::test {
 namespace {
@@ -23,7 +23,7 @@ constexpr auto dropped_within = 3000ms;
 constexpr std::size_t hello_bytes = rendezvous::hello_bytes;
 // What a thousand dropped connections may leave behind. Sanitizers keep freed memory, and notes of
 // each access.
-constexpr long most_growth_kib = is_sanitized ? 8192 : 512;
+constexpr long max_growth_kib = is_sanitized ? 8192 : 512;
 
 /// Hands a recorded broadcast to JobSecret::share: how the test comes by a job's secret.
 class Recorded final : public Bootstrap {
@@ -271,7 +271,7 @@ TEST_CASE("hundreds of connections cost neither memory nor descriptors in the en
     const auto index = static_cast<std::size_t>(rank);
     const auto grown = resident_kib(looping.job().pid(rank)) - resident[index];
     fmt::print("rank {}: {} KiB more after {} connections\n", rank, grown, 5 * crowd);
-    CHECK(grown < most_growth_kib);
+    CHECK(grown < max_growth_kib);
     CHECK(open_descriptors(looping.job().pid(rank)) == descriptors[index]);
   }
   looping.check_good_end();
@@ -302,7 +302,7 @@ TEST_CASE("strangers at the door during set-up delay nobody for long") {
     Job job(size, [](Rank& rank) -> std::string {
       rank.bootstrap().after = [&rank](int exchange) {
         if (exchange != 2) return;
-        rank.mark();  // it listens, and its card is out
+        rank.mark();  // it listens, and its info is out
         rank.wait_for_go();
       };
       const auto begin = Clock::now();

@@ -78,7 +78,7 @@ TEST_CASE("a rank that is stopped for longer is the one that the others name at 
           continue;
         }
         CHECK(report.failure->code == ErrorCode::timeout);
-        CHECK(report.failure->culprits == std::vector{victim});
+        CHECK(report.failure->failed_ranks == std::vector{victim});
         CHECK(report.failure->sentence.find(fmt::format("rank {} (", victim)) != std::string::npos);
         CHECK(report.failure->sentence.find("does not answer") != std::string::npos);
         CHECK(seconds(report.ended - job.stamped(rank)) <
@@ -113,7 +113,7 @@ TEST_CASE("a time in which all ranks are stopped is nobody's lateness") {
 }
 
 TEST_CASE("a time in which all ranks are stopped in set-up is nobody's lateness") {
-  // Before the secret, the cards and the barrier, and while the links are made: all others wait for
+  // Before the secret, the infos and the barrier, and while the links are made: all others wait for
   // the last rank.
   for (const int exchange : {1, 2, 3, 4}) {
     CAPTURE(exchange);
@@ -154,7 +154,7 @@ TEST_CASE("a rank that is stopped beside the others' stop is still named") {
     const auto& failure = report_of(reports, rank).failure;
     REQUIRE(failure);
     CHECK(failure->code == ErrorCode::timeout);
-    CHECK(failure->culprits == std::vector{1});
+    CHECK(failure->failed_ranks == std::vector{1});
   }
 }
 
@@ -176,7 +176,7 @@ TEST_CASE("a rank that sleeps outside any call is named with what it does") {
         REQUIRE(report_of(reports, rank).failure);
         const auto& failure = *report_of(reports, rank).failure;
         CHECK(failure.code == ErrorCode::timeout);
-        CHECK(failure.culprits == std::vector{sleeper});
+        CHECK(failure.failed_ranks == std::vector{sleeper});
         CHECK(failure.sentence.find(fmt::format("rank {} (", sleeper)) != std::string::npos);
         CHECK(failure.sentence.find("pid ") != std::string::npos);
         CHECK(failure.sentence.find("outside any call") != std::string::npos);
@@ -201,7 +201,7 @@ TEST_CASE("a rank that is stuck in another call is named with that call") {
     REQUIRE(report_of(reports, rank).failure);
     const auto& failure = *report_of(reports, rank).failure;
     CHECK(failure.code == ErrorCode::timeout);
-    CHECK(failure.culprits == std::vector{1});
+    CHECK(failure.failed_ranks == std::vector{1});
     CHECK(failure.sentence.find("recv of 77 f32 from rank 2") != std::string::npos);
   }
   REQUIRE(report_of(reports, 1).failure);
@@ -225,7 +225,7 @@ TEST_CASE("a receive names the sender that it waits for, not a rank that is late
   INFO(describe(reports));
   REQUIRE(report_of(reports, 0).failure);
   CHECK(report_of(reports, 0).failure->code == ErrorCode::timeout);
-  CHECK(report_of(reports, 0).failure->culprits == std::vector{1});
+  CHECK(report_of(reports, 0).failure->failed_ranks == std::vector{1});
 }
 
 TEST_CASE("two ranks that both send first are told of each other's send") {
@@ -269,12 +269,12 @@ TEST_CASE("a receive that nobody answers ends at the call's own deadline") {
   for (const int rank : {0, 1}) {
     REQUIRE(report_of(reports, rank).failure);
     CHECK(report_of(reports, rank).failure->code == ErrorCode::timeout);
-    CHECK(report_of(reports, rank).failure->culprits == std::vector{1});
+    CHECK(report_of(reports, rank).failure->failed_ranks == std::vector{1});
   }
 }
 
 TEST_CASE("a set-up that a stopped rank keeps waiting ends at the deadline") {
-  // Stopped after the cards: the control link to it stands in the kernel, and nobody answers.
+  // Stopped after the infos: the control link to it stands in the kernel, and nobody answers.
   for (const int victim : {0, 2}) {
     CAPTURE(victim);
     Job job(3, [victim](Rank& rank) -> std::string {
@@ -296,7 +296,7 @@ TEST_CASE("a set-up that a stopped rank keeps waiting ends at the deadline") {
       const auto& report = report_of(reports, rank);
       REQUIRE(report.failure);
       CHECK(report.failure->code == ErrorCode::timeout);
-      CHECK(report.failure->culprits == std::vector{victim});
+      CHECK(report.failure->failed_ranks == std::vector{victim});
       CHECK(report.failure->sentence.find("set-up") != std::string::npos);
       CHECK(report.failure->sentence.find(fmt::format("rank {} (", victim)) != std::string::npos);
       CHECK(seconds(report.ended - job.stamped(rank)) <

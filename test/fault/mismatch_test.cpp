@@ -108,7 +108,7 @@ void check_told(const std::vector<Report>& reports, const std::string& first,
     CHECK(report.failure->sentence.find(first) != std::string::npos);
     CHECK(report.failure->sentence.find(second) != std::string::npos);
     CHECK(report.failure->sentence == reports.front().failure->sentence);
-    CHECK(report.failure->culprits.size() == 2);
+    CHECK(report.failure->failed_ranks.size() == 2);
     CHECK(report.destruction < 1500ms * patience());
     speakers += report.failure->speaks ? 1 : 0;
   }

@@ -9,12 +9,12 @@
 #include <list>
 #include <stdexcept>
 
-#include "rendezvous/card.hpp"
+#include "rendezvous/peer_info.hpp"
 
 namespace tutti::test {
 namespace {
 
-using rendezvous::Card;
+using rendezvous::PeerInfo;
 using rendezvous::SocketAddress;
 
 constexpr std::size_t kind_at = 6;  // in a proof, after magic and version
@@ -37,14 +37,14 @@ void send_all(int fd, const std::vector<std::byte>& bytes, std::size_t count) {
 
 std::vector<Bytes> DetouredBootstrap::all_gather(const Bytes& mine, Deadline deadline) {
   auto told = mine;
-  if (auto card = Card::decode(mine); card && !card->addresses.empty()) {
-    for (const auto& address : card->addresses) {
+  if (auto info = PeerInfo::decode(mine); info && !info->addresses.empty()) {
+    for (const auto& address : info->addresses) {
       if (address.is_same_host(SocketAddress::loopback_v4())) {
         rank_.say(std::to_string(address.port()));
       }
     }
-    card->addresses = {loopback(ports_[static_cast<std::size_t>(rank())])};
-    told = card->encode();
+    info->addresses = {loopback(ports_[static_cast<std::size_t>(rank())])};
+    told = info->encode();
   }
   return rank_.bootstrap().all_gather(told, deadline);
 }

@@ -15,7 +15,7 @@
 /// Somebody on the path between ranks.
 namespace tutti::test {
 
-/// A bootstrap that makes every rank reach every other through the relay: a rank's cards show the
+/// A bootstrap that makes every rank reach every other through the relay: a rank's infos show the
 /// relay's port for it. The rank tells the parent where it really listens.
 class DetouredBootstrap final : public Bootstrap {
  public:

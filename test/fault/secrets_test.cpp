@@ -52,7 +52,7 @@ void check_mismatch(const std::vector<Report>& reports) {
     CHECK(report.failure->sentence.find("TUTTI_SECRET_FILE or TUTTI_SECRET") != std::string::npos);
     CHECK(report.failure->sentence.find("rank 2") != std::string::npos);
     CHECK(report.failure->sentence.find(one) == std::string::npos);
-    CHECK(report.failure->culprits == std::vector<int>{0, 2});
+    CHECK(report.failure->failed_ranks == std::vector<int>{0, 2});
   }
 }
 

@@ -149,7 +149,7 @@ TEST_CASE("a rank that is stopped for longer than shrink() may take goes nowhere
       REQUIRE(reports[rank].failure);
       CHECK(reports[rank].failure->code == ErrorCode::timeout);
       if (static_cast<int>(rank) != stopped) {
-        CHECK(reports[rank].failure->culprits == std::vector{stopped});
+        CHECK(reports[rank].failure->failed_ranks == std::vector{stopped});
       }
     }
   }
@@ -232,7 +232,7 @@ TEST_CASE("a survivor that does not come is named at the deadline") {
   for (const std::size_t rank : {0U, 1U}) {
     REQUIRE(reports[rank].failure);
     CHECK(reports[rank].failure->code == ErrorCode::timeout);
-    CHECK(reports[rank].failure->culprits == std::vector{2});
+    CHECK(reports[rank].failure->failed_ranks == std::vector{2});
     CHECK(seconds(reports[rank].ended - since) < 3.0 * patience());
   }
 }

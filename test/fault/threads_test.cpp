@@ -27,7 +27,7 @@ void check_failures(const std::vector<Report>& reports, int rank, const std::str
   for (const auto& report : reports) {
     REQUIRE(report.failure);
     CHECK(report.failure->code == ErrorCode::system);
-    CHECK(report.failure->culprits == std::vector{rank});
+    CHECK(report.failure->failed_ranks == std::vector{rank});
     CHECK(report.failure->sentence.find("rank " + std::to_string(rank) + " (") == 0);
     CHECK(report.failure->sentence.find("can't start a thread " + purpose +
                                         ": Resource temporarily unavailable (errno 11): ") !=

@@ -18,23 +18,23 @@ constexpr int rank = 1;
 
 void check_finding(Input body) {
   ByteReader reader(body);
-  const auto finding = control::Finding::decode(reader, size);
-  if (!finding) return;
+  const auto report = control::FailureReport::decode(reader, size);
+  if (!report) return;
   ByteWriter writer;
-  finding->encode(writer);
+  report->encode(writer);
   ByteReader again(writer.bytes());
-  const auto copy = control::Finding::decode(again, size);
-  require(copy.has_value() && again.at_end(), "a finding survives the way there and back");
-  require(copy->lost == finding->lost && copy->culprits == finding->culprits &&
-              copy->code == finding->code && copy->origin == finding->origin,
-          "a finding stays the same on its way");
-  require(control::speaker(*finding) <= size, "somebody speaks, or nobody is left");
-  require(!control::merge(finding, *copy).lost.empty() || finding->lost.empty(),
-          "two findings in one lose no death");
+  const auto copy = control::FailureReport::decode(again, size);
+  require(copy.has_value() && again.at_end(), "a report survives the way there and back");
+  require(copy->lost == report->lost && copy->failed_ranks == report->failed_ranks &&
+              copy->code == report->code && copy->origin == report->origin,
+          "a report stays the same on its way");
+  require(control::speaker(*report) <= size, "somebody speaks, or nobody is left");
+  require(!control::merge(report, *copy).lost.empty() || report->lost.empty(),
+          "two reports in one lose no death");
   // Whatever one rank says, in whatever order: no rank may trip over it.
   const auto ignore = [](const auto&...) {};
   control::Consensus consensus(rank, size,
-                               {.tell_evidence = ignore,
+                               {.send_evidence = ignore,
                                 .propose = ignore,
                                 .acknowledge = ignore,
                                 .commit = ignore,
@@ -45,18 +45,18 @@ void check_finding(Input body) {
   for (unsigned i = 0; i < 4; ++i) {
     switch ((seed >> (2 * i)) % 4) {
       case 0:
-        consensus.on_evidence(*finding);
+        consensus.on_evidence(*report);
         consensus.gathered();
         break;
       case 1:
-        consensus.on_proposal(finding->origin, i, seed % 2 == 0, *finding);
+        consensus.on_proposal(report->origin, i, seed % 2 == 0, *report);
         break;
       case 2:
-        consensus.on_acknowledgement(finding->origin, i, *copy);
+        consensus.on_acknowledgement(report->origin, i, *copy);
         consensus.impatient();
         break;
       default:
-        consensus.on_commit(finding->origin, i, *finding);
+        consensus.on_commit(report->origin, i, *report);
     }
   }
 }
@@ -121,10 +121,10 @@ void control_link(Input input) {
   std::size_t got = 0;
   int closed = 0;
   control::ControlLink link(
-      reactor, rendezvous::Wire::plain(std::move(pair.one)), std::chrono::seconds(15),
+      reactor, rendezvous::SecureSocket::plain(std::move(pair.one)), std::chrono::seconds(15),
       {.message =
            [&](std::span<const std::byte> bytes) {
-             require(bytes.size() <= control::most_message_bytes, "a message is bounded");
+             require(bytes.size() <= control::max_message_bytes, "a message is bounded");
              got += 4 + bytes.size();
              link.send(Bytes(bytes.begin(), bytes.end()));
            },

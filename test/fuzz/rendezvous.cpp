@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "rendezvous/address.hpp"
-#include "rendezvous/card.hpp"
 #include "rendezvous/handshake.hpp"
 #include "rendezvous/interfaces.hpp"
+#include "rendezvous/peer_info.hpp"
 #include "support/secret.hpp"
 #include "targets.hpp"
 #include "tutti/error.hpp"
@@ -75,11 +75,12 @@ void handshake(Input input) {
   }
 }
 
-void card(Input input) {
-  const auto decoded = rendezvous::Card::decode(Bytes(input.begin(), input.end()));
+void peer_info(Input input) {
+  const auto decoded = rendezvous::PeerInfo::decode(Bytes(input.begin(), input.end()));
   if (!decoded) return;
-  const auto again = rendezvous::Card::decode(decoded->encode());
-  require(again && again->encode() == decoded->encode(), "a card survives the way there and back");
+  const auto again = rendezvous::PeerInfo::decode(decoded->encode());
+  require(again && again->encode() == decoded->encode(),
+          "peer info survives the way there and back");
   for (const auto& address : decoded->addresses) {
     require(!address.text().empty() && address.shares_prefix(address, 128),
             "an address can be written and lies in its own network");
@@ -87,16 +88,16 @@ void card(Input input) {
   try {
     rendezvous::require_agreement({*decoded, *again});
   } catch (const Error&) {
-    require(false, "a card agrees with itself");
+    require(false, "peer info agrees with itself");
   }
-  rendezvous::Card own;
+  rendezvous::PeerInfo own;
   own.version = version_string;
   own.settings = {{"TUTTI_CHUNK", "262144"}};
   try {
     rendezvous::require_agreement({own, *decoded});
-    require(decoded->version == own.version, "cards of two versions do not agree");
+    require(decoded->version == own.version, "infos of two versions do not agree");
   } catch (const Error& error) {
-    require(error.code() == ErrorCode::mismatch, "cards that differ are a mismatch");
+    require(error.code() == ErrorCode::mismatch, "infos that differ are a mismatch");
   }
 }
 

@@ -12,12 +12,12 @@
 namespace tutti::fuzz {
 namespace {
 
-constexpr std::size_t most_payload = 2048;
-constexpr std::size_t most_input = 32 << 10;  // fits into the socket's buffer
+constexpr std::size_t max_payload = 2048;
+constexpr std::size_t max_input = 32 << 10;  // fits into the socket's buffer
 
 /// The bytes of a channel, cut in two where the first byte says.
 void check_channel(Input input) {
-  if (input.empty() || input.size() > most_input) return;
+  if (input.empty() || input.size() > max_input) return;
   const auto cut = std::min<std::size_t>(std::to_integer<std::size_t>(input[0]), input.size() - 1);
   input = input.subspan(1);
   static Reactor reactor;  // made once: it holds nothing of a channel that is gone
@@ -27,10 +27,10 @@ void check_channel(Input input) {
   int closed = 0;
   Bytes sent;
   store::Channel channel(
-      reactor, std::move(pair.one), most_payload,
+      reactor, std::move(pair.one), max_payload,
       [&](const store::Message& message) {
         require(closed == 0, "nothing comes after the end");
-        require(message.payload.size() <= most_payload, "a payload is bounded");
+        require(message.payload.size() <= max_payload, "a payload is bounded");
         got += store::Channel::header_bytes + message.payload.size();
         channel.send(message);
       },
@@ -45,7 +45,7 @@ void check_channel(Input input) {
   reactor.run_once(std::chrono::seconds(0));
   // What was understood goes back as it came.
   const auto drain = [&] {
-    for (auto part = peer.read(most_input); !part.empty(); part = peer.read(most_input)) {
+    for (auto part = peer.read(max_input); !part.empty(); part = peer.read(max_input)) {
       sent.insert(sent.end(), part.begin(), part.end());
     }
   };

@@ -22,7 +22,7 @@ struct Target {
 };
 
 void handshake(Input input);
-void card(Input input);
+void peer_info(Input input);
 void interfaces(Input input);
 void frame(Input input);
 void incoming(Input input);
@@ -42,7 +42,7 @@ void secret(Input input);
 
 inline constexpr std::array targets{
     Target{"handshake", handshake},
-    Target{"card", card},
+    Target{"peer_info", peer_info},
     Target{"interfaces", interfaces},
     Target{"frame", frame},
     Target{"incoming", incoming},
@@ -61,7 +61,7 @@ inline constexpr std::array targets{
     Target{"answers", answers},
 };
 
-/// Ends the process, which is a finding, where `holds` is false.
+/// Ends the process, which is a report, where `holds` is false.
 inline void require(bool holds, const char* sentence) {
   if (holds) return;
   std::fprintf(stderr, "broken promise: %s\n", sentence);

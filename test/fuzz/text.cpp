@@ -4,9 +4,9 @@
 #include "base/call_signature.hpp"
 #include "base/environment.hpp"
 #include "bootstrap/shared_secret.hpp"
-#include "launch/hostfile.hpp"
+#include "hostfile/hostfile.hpp"
+#include "hostfile/placement.hpp"
 #include "launch/place.hpp"
-#include "launch/placement.hpp"
 #include "launch/resolve.hpp"
 #include "targets.hpp"
 #include "tutti/error.hpp"
@@ -123,8 +123,8 @@ void fault(Input input) {
       require(fault.call >= 1 && fault.bytes >= 1, "calls and bytes count from 1");
       require(fault.peer < 0 || fault.rank != fault.peer, "no rank has a link with itself");
     }
-    const Faults own(faults, 1, 3);
-    require(own.most_written_bytes() <= (1U << 30), "the limit is one of those read");
+    const InjectedFaults own(faults, 1, 3);
+    require(own.max_written_bytes() <= (1U << 30), "the limit is one of those read");
   } catch (const Error& error) {
     require_good_sentence(error);
   }
@@ -133,7 +133,7 @@ void fault(Input input) {
 void hostfile(Input input) {
   try {
     std::vector<std::string> notes;
-    const auto hosts = launch::parse_hostfile(text_of(input), "hosts", &notes);
+    const auto hosts = hostfile::parse_hostfile(text_of(input), "hosts", &notes);
     require(!hosts.empty(), "a hostfile names a host");
     for (const auto& host : hosts) {
       require(!host.name.empty() && host.line >= 1, "a host has a name and a line");
@@ -142,29 +142,29 @@ void hostfile(Input input) {
     }
     // Placed by rules that the same text gives: neither may throw anything but a sentence.
     const auto text = text_of(input);
-    auto map_by = launch::MapBy{};
-    if (text.find("node") != std::string::npos) map_by = launch::parse_map_by("node");
-    if (text.find("ppr") != std::string::npos) map_by = launch::parse_map_by("ppr:1:node");
+    auto map_by = hostfile::MapBy{};
+    if (text.find("node") != std::string::npos) map_by = hostfile::parse_map_by("node");
+    if (text.find("ppr") != std::string::npos) map_by = hostfile::parse_map_by("ppr:1:node");
     const bool bounded = std::all_of(
         hosts.begin(), hosts.end(), [](const auto& host) { return host.slots.value_or(1) < 1000; });
     const bool all = bounded && text.find("all") != std::string::npos;
     const bool many = text.find("many") != std::string::npos;
     const int wanted = many ? 1 << 20 : all ? 0 : 5;
     const bool is_4 = text.find("four") != std::string::npos;
-    const auto placement = launch::place_ranks(
+    const auto placement = hostfile::place_ranks(
         hosts, "hosts",
         {.ranks = wanted,
          .map_by = map_by,
-         .rules = is_4 ? launch::Rules::open_mpi_4 : launch::Rules::open_mpi_5,
+         .rules = is_4 ? hostfile::Rules::open_mpi_4 : hostfile::Rules::open_mpi_5,
          .cores = 2,
          .cores_source = "a test"},
         [](const std::string& host) {
-          const auto name = host.starts_with("me") ? launch::this_machine : host.substr(0, 1);
+          const auto name = host.starts_with("me") ? hostfile::this_machine : host.substr(0, 1);
           return std::vector{name, std::string(1, host.back())};
         });
     require(wanted == 0 || placement.ranks.size() == static_cast<std::size_t>(wanted),
             "each rank that is asked for has its place");
-    require(launch::same_places(placement, placement), "places are like themselves");
+    require(hostfile::same_places(placement, placement), "places are like themselves");
   } catch (const Error& error) {
     require(error.code() == ErrorCode::usage, "bad input is a usage error");
     require(error.sentence().find("hosts") != std::string::npos, "the sentence names the file");
@@ -173,13 +173,13 @@ void hostfile(Input input) {
 
 void map_by(Input input) {
   try {
-    const auto read = launch::parse_map_by(text_of(input));
-    require(read.kind != launch::MapBy::Kind::ppr || read.per_host > 0, "ppr has a count");
+    const auto read = hostfile::parse_map_by(text_of(input));
+    require(read.kind != hostfile::MapBy::Kind::ppr || read.per_host > 0, "ppr has a count");
   } catch (const Error& error) {
     require(error.code() == ErrorCode::usage, "bad input is a usage error");
   }
   try {
-    (void)launch::parse_rules(text_of(input));
+    (void)hostfile::parse_rules(text_of(input));
   } catch (const Error& error) {
     require(error.code() == ErrorCode::usage, "bad input is a usage error");
   }
@@ -215,7 +215,7 @@ void secret(Input input) {
     require(shared.has_value() == (!text.empty() && text[0] != '\0'), "no text is no secret");
     if (!shared) return;
     require(shared->fingerprint().size() == 8, "a fingerprint has 8 digits");
-    require(std::string_view(text.c_str()).size() >= bootstrap::SharedSecret::least_characters,
+    require(std::string_view(text.c_str()).size() >= bootstrap::SharedSecret::min_characters,
             "a short secret is refused");
   } catch (const Error& error) {
     require_good_sentence(error);

@@ -20,7 +20,7 @@ using transport::test::Sending;
 using transport::test::SocketPair;
 
 constexpr std::size_t eager = 64;
-constexpr std::size_t most_input = 32 << 10;  // fits into the socket's buffer
+constexpr std::size_t max_input = 32 << 10;  // fits into the socket's buffer
 
 class Inspector final : public transport::CallInspector {
  public:
@@ -38,7 +38,7 @@ class Inspector final : public transport::CallInspector {
 Bytes frames_from(Input input, bool by_ring = false) {
   Bytes wire;
   ByteReader reader(input);
-  while (reader.ok() && !reader.at_end() && wire.size() < most_input) {
+  while (reader.ok() && !reader.at_end() && wire.size() < max_input) {
     const auto kind = reader.get<std::uint8_t>();
     if (kind == 0xFF) {
       for (auto count = reader.get<std::uint8_t>(); count > 0 && reader.ok(); --count) {
@@ -61,7 +61,7 @@ Bytes frames_from(Input input, bool by_ring = false) {
     const auto sent = (kind & 0x80U) != 0 ? payload / 2 : payload;
     wire.resize(wire.size() + sent, static_cast<std::byte>(sequence));
   }
-  wire.resize(std::min(wire.size(), most_input));
+  wire.resize(std::min(wire.size(), max_input));
   return wire;
 }
 
@@ -79,7 +79,7 @@ void frame(Input input) {
   std::copy_n(input.begin(), std::min(input.size(), header.size()), header.begin());
   const auto decoded = transport::decode(header);
   if (!decoded) return;
-  require(decoded->payload <= transport::most_payload_bytes, "a payload is bounded");
+  require(decoded->payload <= transport::max_payload_bytes, "a payload is bounded");
   require(transport::encode(*decoded) == header, "a frame has one form");
   const auto& call = decoded->call.signature;
   require(!describe(call).empty(), "the call of a frame can be told to people");
@@ -91,10 +91,10 @@ namespace {
 class Segment {
  public:
   Segment() {
-    const auto file = transport::Arena::make_file(2);
+    const auto file = transport::SharedSegment::make_file(2);
     for (int rank = 0; rank < 2; ++rank) {
       Descriptor own(::fcntl(file.get(), F_DUPFD_CLOEXEC, 0));
-      arenas_.push_back(std::make_shared<transport::Arena>(std::move(own), rank, 2));
+      arenas_.push_back(std::make_shared<transport::SharedSegment>(std::move(own), rank, 2));
     }
     all_ = map(0);
   }
@@ -119,7 +119,7 @@ class Segment {
   }
 
  private:
-  std::vector<std::shared_ptr<transport::Arena>> arenas_;
+  std::vector<std::shared_ptr<transport::SharedSegment>> arenas_;
   std::unique_ptr<transport::LinkMemory> all_;
 };
 
@@ -135,15 +135,15 @@ class Ends {
     forth_ = receivers_->forth().state;
   }
 
-  transport::LinkWire sender() {
-    auto socket = rendezvous::Wire::plain(std::move(sockets_.other));
+  transport::LinkEndpoint sender() {
+    auto socket = rendezvous::SecureSocket::plain(std::move(sockets_.other));
     if (!by_ring_) return {std::move(socket)};
-    return transport::LinkWire::dialed(std::move(socket), std::move(senders_));
+    return transport::LinkEndpoint::dialed(std::move(socket), std::move(senders_));
   }
-  transport::LinkWire receiver() {
-    auto socket = rendezvous::Wire::plain(std::move(sockets_.one));
+  transport::LinkEndpoint receiver() {
+    auto socket = rendezvous::SecureSocket::plain(std::move(sockets_.one));
     if (!by_ring_) return {std::move(socket)};
-    return transport::LinkWire::accepted(std::move(socket), std::move(receivers_));
+    return transport::LinkEndpoint::accepted(std::move(socket), std::move(receivers_));
   }
   /// Says that the sender's ring is so long, which may be a lie.
   void say_length(std::uint64_t length) const { forth_->length.store(length); }
@@ -156,7 +156,7 @@ class Ends {
   transport::RingState* forth_ = nullptr;
 };
 
-void put(transport::LinkWire& wire, Input bytes) {
+void put(transport::LinkEndpoint& wire, Input bytes) {
   if (bytes.empty()) return;
   const std::array<iovec, 1> part{{{const_cast<std::byte*>(bytes.data()), bytes.size()}}};
   (void)wire.write(part);
@@ -246,7 +246,7 @@ void send(Input input, bool by_ring) {
   Inspector inspector((choice & 1U) != 0);
   transport::OutgoingHalf half(1, eager, inspector);
   Ends ends(by_ring);
-  transport::LinkWire peer;
+  transport::LinkEndpoint peer;
   if ((choice & 128U) != 0) half.limit_writes(5);
   const auto connect = [&] {
     half.connect(ends.sender());

@@ -231,7 +231,7 @@ std::string check_killed(int ranks) {
 
 struct Check {
   const char* name;
-  int least_ranks;
+  int min_ranks;
   std::string (*body)(Rank&);
   Judge judge;
 };
@@ -271,7 +271,7 @@ bool run(const std::string& wanted, int ranks) {
   };
   for (const auto& check : checks) {
     const bool in_all = wanted == "all" && std::string(check.name) != "memcheck";
-    if ((!in_all && wanted != check.name) || ranks < check.least_ranks) continue;
+    if ((!in_all && wanted != check.name) || ranks < check.min_ranks) continue;
     timed(check.name, [&] { return check.judge(test::run_ranks(ranks, check.body, 180s)); });
   }
   if ((wanted == "all" || wanted == "killed") && ranks >= 2) {

@@ -30,8 +30,8 @@ struct Config {
   unsigned version = 21800;
   int blocking = INT_MIN;
   int cga_cluster_size = INT_MIN;
-  int least_ctas = INT_MIN;
-  int most_ctas = INT_MIN;
+  int min_ctas = INT_MIN;
+  int max_ctas = INT_MIN;
   const char* net_name = nullptr;
   int split_share = INT_MIN;
 };

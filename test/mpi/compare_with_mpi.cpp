@@ -189,7 +189,7 @@ class Program {
     for (int rank = 0; rank < parts_.front().ours->size(); ++rank) {
       counts.push_back(draw(one.count + 1));
     }
-    const auto most_in_flight = draw(16);
+    const auto max_in_flight = draw(16);
     auto& part = parts_[which];
     if (part.ours != nullptr) {
       const auto size = static_cast<std::size_t>(part.ours->size());
@@ -199,7 +199,7 @@ class Program {
       }
       flight_.push_back(std::make_unique<Comparison>(Pair{part.ours, part.theirs}, one));
     }
-    while (flight_.size() > (one.async ? most_in_flight : 0)) retire();
+    while (flight_.size() > (one.async ? max_in_flight : 0)) retire();
   }
 
   /// Everyone sends to one and receives from another, with a tag, in one of three ways.

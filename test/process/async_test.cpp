@@ -39,7 +39,7 @@ long peak_memory() {
 }
 
 // Sanitizers keep freed memory.
-constexpr long most_growth_kib = is_sanitized ? 32768 : 4096;
+constexpr long max_growth_kib = is_sanitized ? 32768 : 4096;
 
 struct InFlight {
   std::vector<int> data;
@@ -74,7 +74,7 @@ TEST_CASE("10,000 asynchronous all-reduces with up to 16 in flight are right, an
         }
         while (!flight.empty()) retire();
         const auto grown = peak_memory() - peak_at_a_fifth;
-        expect(grown < most_growth_kib, "memory has grown by " + std::to_string(grown) + " KiB");
+        expect(grown < max_growth_kib, "memory has grown by " + std::to_string(grown) + " KiB");
         communicator.finalize();
         return "done";
       },
@@ -166,7 +166,7 @@ TEST_CASE("a wait that is given up harms nothing; past the call's own deadline i
   for (const auto& report : reports) {
     REQUIRE(report.failure);
     CHECK(report.failure->code == ErrorCode::timeout);
-    CHECK(report.failure->culprits == std::vector<int>{1});
+    CHECK(report.failure->failed_ranks == std::vector<int>{1});
   }
 }
 
@@ -221,7 +221,7 @@ TEST_CASE("a communicator destroyed with calls in flight: all ranks hear of it, 
   for (const auto& report : reports) {
     REQUIRE(report.failure);
     CHECK(report.failure->code == ErrorCode::aborted);
-    CHECK(report.failure->culprits == std::vector<int>{0});
+    CHECK(report.failure->failed_ranks == std::vector<int>{0});
     CHECK(report.failure->sentence.find("all_reduce of 1000000 i32") != std::string::npos);
   }
 }

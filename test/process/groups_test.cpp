@@ -180,7 +180,7 @@ TEST_CASE("different calls in a part are found, and all ranks of the job hear of
   for (const auto& report : reports) {
     REQUIRE(report.failure);
     CHECK(report.failure->code == ErrorCode::mismatch);
-    CHECK(report.failure->culprits == std::vector<int>{2, 3});
+    CHECK(report.failure->failed_ranks == std::vector<int>{2, 3});
     CHECK(report.failure->sentence.find("all_reduce of 11 i32") != std::string::npos);
   }
 }
@@ -197,7 +197,7 @@ TEST_CASE("a member that never comes to a group is named, and so is a group of o
   for (const auto& report : reports) {
     REQUIRE(report.failure);
     CHECK(report.failure->code == ErrorCode::timeout);
-    CHECK(report.failure->culprits == std::vector<int>{1});
+    CHECK(report.failure->failed_ranks == std::vector<int>{1});
   }
   const auto confused = run_ranks(3, [](Rank& rank) -> std::string {
     auto& world = rank.communicator({.timeout = 2s});

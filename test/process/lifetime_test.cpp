@@ -194,7 +194,7 @@ TEST_CASE("who destroys its communicator early is named to those who still wait 
         CHECK(report.failure);
         if (!report.failure) continue;
         CHECK(report.failure->code == ErrorCode::mismatch);
-        CHECK(report.failure->culprits == std::vector{leaver});
+        CHECK(report.failure->failed_ranks == std::vector{leaver});
         CHECK(report.failure->sentence.find(fmt::format("rank {} (", leaver)) != std::string::npos);
         CHECK(report.destruction < 1500ms * patience());
       }

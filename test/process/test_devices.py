@@ -18,13 +18,13 @@ from support import tap  # noqa: E402
 
 class MadeUpDevices(Checks):
     def setUp(self):
-        self.arena = tempfile.NamedTemporaryFile(prefix="tutti_fake_nccl_", dir="/dev/shm")
-        self.addCleanup(self.arena.close)
+        self.segment = tempfile.NamedTemporaryFile(prefix="tutti_fake_nccl_", dir="/dev/shm")
+        self.addCleanup(self.segment.close)
 
     def run_on(self, devices, ranks, *words, **variables):
         # A file for each job: what it holds is what its ranks have said to each other.
-        os.truncate(self.arena.name, 0)
-        env = {"FAKE_NCCL_ARENA": self.arena.name, "FAKE_GPU_DEVICES": str(devices), **variables}
+        os.truncate(self.segment.name, 0)
+        env = {"FAKE_NCCL_ARENA": self.segment.name, "FAKE_GPU_DEVICES": str(devices), **variables}
         return mpirun(ranks, *words, env=env, timeout=120)
 
     def test_every_operation_on_8_and_16_devices(self):

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "fault/loops.hpp"
-#include "fault/strangers.hpp"
+#include "fault/unauthenticated.hpp"
 #include "rendezvous/handshake.hpp"
 #include "support/sanitized.hpp"
 #include "support/secret.hpp"
@@ -22,9 +22,9 @@ namespace {
 using namespace test;
 
 constexpr int size = 3;
-constexpr std::size_t most_at_once = 40;  // a port; fewer than those that may wait
+constexpr std::size_t max_at_once = 40;  // a port; fewer than those that may wait
 // Sanitizers keep freed memory.
-constexpr long most_growth_kib = test::is_sanitized ? 16384 : 1024;
+constexpr long max_growth_kib = test::is_sanitized ? 16384 : 1024;
 
 Bytes bytes_of(const std::string& text) {
   const auto view = std::as_bytes(std::span(text));
@@ -83,7 +83,7 @@ class Crowd {
       : kinds_(eight_kinds()), left_(connections) {
     // Each kind comes, however few they are.
     const auto at_once =
-        std::clamp<std::size_t>(connections / (kinds_.size() * doors.size()), 1, most_at_once);
+        std::clamp<std::size_t>(connections / (kinds_.size() * doors.size()), 1, max_at_once);
     for (const auto& door : doors) doors_.insert(doors_.end(), at_once, door);
   }
 
@@ -198,7 +198,7 @@ bool at_a_running_job(std::size_t connections) {
   fmt::print("memory: {} KiB more at most, in any rank\n", growth);
   paces.report();
   fmt::print("data: {}\n", wrong.empty() ? reports[0].text : wrong);
-  return wrong.empty() && all_dropped && growth <= most_growth_kib;
+  return wrong.empty() && all_dropped && growth <= max_growth_kib;
 }
 
 int free_port() {
@@ -248,7 +248,7 @@ bool at_the_meeting_point(std::size_t connections) {
   const auto wrong = trouble(reports);
   const bool all_dropped = crowd.report("where a job without MPI meets, before its ranks come");
   fmt::print("memory: {} KiB more\ndata: {}\n", growth, wrong.empty() ? reports[0].text : wrong);
-  return wrong.empty() && all_dropped && growth <= most_growth_kib;
+  return wrong.empty() && all_dropped && growth <= max_growth_kib;
 }
 
 }  // namespace
@@ -256,8 +256,8 @@ bool at_the_meeting_point(std::size_t connections) {
 int intruders(std::size_t connections) {
   raise_descriptor_limit();
   const bool running = at_a_running_job(connections);
-  const bool meeting = at_the_meeting_point(connections);
-  return running && meeting ? 0 : 1;
+  const bool exchanged = at_the_meeting_point(connections);
+  return running && exchanged ? 0 : 1;
 }
 
 }  // namespace tutti::soak

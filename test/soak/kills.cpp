@@ -1,4 +1,4 @@
-// One rank, or two at once, killed at a random moment from the card exchange to the goodbye.
+// One rank, or two at once, killed at a random moment from the info exchange to the goodbye.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -37,12 +37,12 @@ std::string live(Rank& rank, const Setting& setting) {
 }
 
 /// Waits without sleeping through the first milliseconds, which set-up takes.
-void await_cards(const Job& job, int rank) {
+void await_peer_infos(const Job& job, int rank) {
   const auto limit = Clock::now() + deadline_of_calls;
   while (job.marks(rank) == 0 && Clock::now() < limit) std::this_thread::sleep_for(50us);
 }
 
-/// How long the whole life after the cards takes, when nobody dies. Measured once for what is
+/// How long the whole life after the infos takes, when nobody dies. Measured once for what is
 /// alike.
 class Lives {
  public:
@@ -59,7 +59,7 @@ class Lives {
   static Clock::duration measure(const Setting& setting) {
     Job job(static_cast<int>(setting.host_of.size()),
             [&](Rank& rank) { return live(rank, setting); });
-    await_cards(job, 0);
+    await_peer_infos(job, 0);
     const auto start = Clock::now();
     const auto trouble = test::trouble(job.finish(deadline_of_runs));
     if (!trouble.empty()) {
@@ -115,15 +115,16 @@ void judge(const Run& run, const std::vector<test::Report>& reports, Tally& tall
       continue;
     }
     tally.told(report.ended - run.since);
-    const auto& culprits = report.failure->culprits;
-    const bool right = report.failure->code == ErrorCode::peer_lost && !culprits.empty() &&
-                       std::all_of(culprits.begin(), culprits.end(),
-                                   [&](int culprit) { return run.victims.contains(culprit); });
+    const auto& failed_ranks = report.failure->failed_ranks;
+    const bool right = report.failure->code == ErrorCode::peer_lost && !failed_ranks.empty() &&
+                       std::all_of(failed_ranks.begin(), failed_ranks.end(), [&](int failed_rank) {
+                         return run.victims.contains(failed_rank);
+                       });
     if (!right) {
       tally.wrong(fmt::format("rank {}{}", rank, test::describe(reports)));
       return;
     }
-    told.insert(culprits);
+    told.insert(failed_ranks);
     speakers += report.failure->speaks ? 1 : 0;
   }
   if (untold > 0 && !run.may_be_over) {
@@ -144,8 +145,8 @@ int kills(Settings settings, int victims) {
   for (int i = 0; i < settings.runs; ++i) {
     Run run{.seed = settings.seed + static_cast<std::uint64_t>(i)};
     std::mt19937_64 random(run.seed);
-    const auto choices = settings.most_ranks - settings.least_ranks + 1;
-    run.size = settings.least_ranks + static_cast<int>(random() % static_cast<unsigned>(choices));
+    const auto choices = settings.max_ranks - settings.min_ranks + 1;
+    run.size = settings.min_ranks + static_cast<int>(random() % static_cast<unsigned>(choices));
     std::vector<int> order;
     while (static_cast<int>(run.victims.size()) < victims) {
       const int victim = static_cast<int>(random() % static_cast<unsigned>(run.size));
@@ -159,7 +160,7 @@ int kills(Settings settings, int victims) {
     const auto between = std::chrono::microseconds(random() % 2000);
 
     Job job(run.size, [&](Rank& rank) { return live(rank, setting); });
-    for (const int victim : order) await_cards(job, victim);
+    for (const int victim : order) await_peer_infos(job, victim);
     std::this_thread::sleep_for(delay);
     run.since = Clock::now();
     for (const int victim : order) {

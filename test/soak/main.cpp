@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
     mode->add_option("--ranks", ranks, "least and most ranks of a job")->capture_default_str();
     mode->add_option("--seed", settings.seed, "of the first run; each further run adds 1")
         ->capture_default_str();
-    mode->add_option("--bound", settings.most_milliseconds,
+    mode->add_option("--bound", settings.max_milliseconds,
                      "ms until every survivor must know, in runs without load; 0: any time")
         ->capture_default_str();
     mode->add_option("--transport", settings.wanted.shared_memory,
@@ -36,15 +36,15 @@ int main(int argc, char** argv) {
         ->check(CLI::Range(0, 1024));
     mode->add_flag("--verbose", settings.verbose, "tell of each run");
     mode->callback([&, body] {
-      if (std::sscanf(ranks.c_str(), "%d-%d", &settings.least_ranks, &settings.most_ranks) != 2 ||
-          settings.least_ranks < 3 || settings.most_ranks > 64 ||
-          settings.least_ranks > settings.most_ranks) {
+      if (std::sscanf(ranks.c_str(), "%d-%d", &settings.min_ranks, &settings.max_ranks) != 2 ||
+          settings.min_ranks < 3 || settings.max_ranks > 64 ||
+          settings.min_ranks > settings.max_ranks) {
         throw CLI::ValidationError("--ranks", "give a range such as 3-8, from 3 to 64");
       }
       status = body();
     });
   };
-  add("kills", "one random rank is killed, from the card exchange to the goodbye",
+  add("kills", "one random rank is killed, from the info exchange to the goodbye",
       [&] { return kills(settings, 1); });
   add("pairs", "two ranks are killed at once: the same set everywhere",
       [&] { return kills(settings, 2); });
@@ -59,7 +59,7 @@ int main(int argc, char** argv) {
   std::size_t connections = 10'000;
   auto* const strangers =
       app.add_subcommand("intruders", "bad connections of eight kinds beside a job, which goes on");
-  strangers->add_option("--connections", connections, "at a running job, and again at a meeting")
+  strangers->add_option("--connections", connections, "at a running job, and again at a exchanged")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   strangers->callback([&] { status = tutti::soak::intruders(connections); });

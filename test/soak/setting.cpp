@@ -58,8 +58,8 @@ Setting Setting::draw(std::uint64_t seed, int size, const Wanted& wanted) {
   const bool shared_memory = random() % 2 == 0;
   const int hosts = random() % 2 == 0 ? 1 : 2;
   const bool loaded = random() % 2 == 0;
-  const auto most_load = 2 * std::max(1U, std::thread::hardware_concurrency());
-  const int load = loaded ? 1 + static_cast<int>(random() % most_load) : 0;
+  const auto max_load = 2 * std::max(1U, std::thread::hardware_concurrency());
+  const int load = loaded ? 1 + static_cast<int>(random() % max_load) : 0;
   Setting setting{.seed = seed,
                   .shared_memory = wanted.shared_memory.value_or(shared_memory),
                   .load = wanted.load.value_or(load)};

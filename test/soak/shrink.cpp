@@ -48,14 +48,14 @@ std::string live(Rank& rank, const Setting& setting) {
 
 int shrink(Settings settings) {
   allow_hosts(settings.wanted);
-  settings.most_milliseconds = 0;  // the bound is one of knowing, not of going on
+  settings.max_milliseconds = 0;  // the bound is one of knowing, not of going on
   Tally tally("shrink", settings);
   for (int i = 0; i < settings.runs; ++i) {
     const auto seed = settings.seed + static_cast<std::uint64_t>(i);
     std::mt19937_64 random(seed);
-    const auto choices = settings.most_ranks - settings.least_ranks + 1;
+    const auto choices = settings.max_ranks - settings.min_ranks + 1;
     const int size =
-        settings.least_ranks + static_cast<int>(random() % static_cast<unsigned>(choices));
+        settings.min_ranks + static_cast<int>(random() % static_cast<unsigned>(choices));
     const int first = static_cast<int>(random() % static_cast<unsigned>(size));
     const bool twice = random() % 3 == 0;
     const int second =

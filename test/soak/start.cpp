@@ -174,19 +174,19 @@ Run run_once(int size) {
 /// What must hold whatever the machine is busy with; empty if it does.
 std::string complaint(int size, const Run& run) {
   // Up and down: join and welcome, then an all-gather, a broadcast and a barrier.
-  const double most_messages = 8.0 * (size - 1);
+  const double max_messages = 8.0 * (size - 1);
   // Control links 1, 2, 4, … ranks away both ways; data links of calls by O(log n) rounds, each of
   // which sends and receives.
   const int rounds = static_cast<int>(std::bit_width(static_cast<unsigned>(size - 1)));
-  const int most_sockets = 2 * rounds + 4;
-  const int most_sockets_later = 6 * rounds + 4;
-  if (run.root_messages > most_messages) {
+  const int max_sockets = 2 * rounds + 4;
+  const int max_sockets_later = 6 * rounds + 4;
+  if (run.root_messages > max_messages) {
     return fmt::format("{} messages at rank 0, where {} are the most", run.root_messages,
-                       most_messages);
+                       max_messages);
   }
-  if (run.largest.sockets > most_sockets || run.largest.sockets_after_calls > most_sockets_later) {
+  if (run.largest.sockets > max_sockets || run.largest.sockets_after_calls > max_sockets_later) {
     return fmt::format("{} and {} sockets, where {} and {} are the most", run.largest.sockets,
-                       run.largest.sockets_after_calls, most_sockets, most_sockets_later);
+                       run.largest.sockets_after_calls, max_sockets, max_sockets_later);
   }
   return {};
 }

@@ -22,8 +22,8 @@ std::string spread(std::vector<double> times) {
 
 Tally::Tally(std::string name, const Settings& settings)
     : name_(std::move(name)), settings_(settings) {
-  fmt::print("{}: {} runs, {} to {} ranks, seed {}\n", name_, settings_.runs, settings_.least_ranks,
-             settings_.most_ranks, settings_.seed);
+  fmt::print("{}: {} runs, {} to {} ranks, seed {}\n", name_, settings_.runs, settings_.min_ranks,
+             settings_.max_ranks, settings_.seed);
   std::fflush(stdout);
 }
 
@@ -37,7 +37,7 @@ void Tally::begin(const Setting& setting) {
 void Tally::end_run() {
   if (row_ == nullptr || latest_ < 0) return;
   row_->times.push_back(latest_);
-  const double bound = settings_.most_milliseconds * test::patience();
+  const double bound = settings_.max_milliseconds * test::patience();
   if (bound > 0 && setting_.load == 0 && latest_ > bound) {
     ++late_;
     fmt::print("too late: {:.1f} ms, the bound is {:.0f} ms ({})\n", latest_, bound, repeats());

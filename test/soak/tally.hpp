@@ -11,11 +11,11 @@ namespace tutti::soak {
 
 struct Settings {
   int runs = 500;
-  int least_ranks = 3;
-  int most_ranks = 8;
+  int min_ranks = 3;
+  int max_ranks = 8;
   std::uint64_t seed = 1;
-  bool verbose = false;            ///< tell of each run
-  double most_milliseconds = 200;  ///< until a survivor knows, in runs without load; 0: no bound
+  bool verbose = false;           ///< tell of each run
+  double max_milliseconds = 200;  ///< until a survivor knows, in runs without load; 0: no bound
   Wanted wanted;
 };
 

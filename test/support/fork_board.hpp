@@ -8,17 +8,17 @@
 /// What the ranks of a forked job and their parent share.
 namespace tutti::test {
 
-inline constexpr int most_ranks = 256;
-inline constexpr std::size_t message_room = std::size_t{16} << 10;
+inline constexpr int max_ranks = 256;
+inline constexpr std::size_t message_space = std::size_t{16} << 10;
 inline constexpr std::size_t report_room = std::size_t{128} << 10;
-inline constexpr std::size_t said_room = std::size_t{8} << 10;
+inline constexpr std::size_t said_space = std::size_t{8} << 10;
 
 // Every member is used through memory that several processes map: the atomics must be free of
 // locks, and nothing in here may hold a pointer.
 struct Board {
   struct Message {
     std::uint32_t length;
-    std::array<std::byte, message_room> bytes;
+    std::array<std::byte, message_space> bytes;
   };
   struct Cell {
     // Of the bootstrap: two messages, since a rank may be one exchange ahead of its peers.
@@ -28,14 +28,14 @@ struct Board {
     std::atomic<std::uint64_t> marks;
     std::atomic<std::int64_t> stamp;
     std::atomic<std::uint32_t> said_length;
-    std::array<char, said_room> said;
+    std::array<char, said_space> said;
     std::atomic<std::int64_t> ended;
     std::atomic<std::uint32_t> report_length;  // 0: no report
     std::array<std::byte, report_room> report;
   };
   int size;
   std::atomic<bool> go;
-  std::array<Cell, most_ranks> cells;
+  std::array<Cell, max_ranks> cells;
 
   Cell& cell(int rank) { return cells[static_cast<std::size_t>(rank)]; }
 };

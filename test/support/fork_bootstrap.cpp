@@ -17,7 +17,7 @@ int ForkBootstrap::size() const {
 std::vector<Bytes> ForkBootstrap::exchange(const Bytes& mine, Deadline deadline) {
   const auto round = ++round_;
   if (before) before(static_cast<int>(round));
-  expect(mine.size() <= message_room, "a bootstrap message is longer than the test has room for");
+  expect(mine.size() <= message_space, "a bootstrap message is longer than the test has room for");
   auto& own = board_.cell(rank_);
   auto& message = own.messages[round % 2];
   message.length = static_cast<std::uint32_t>(mine.size());
@@ -33,7 +33,7 @@ std::vector<Bytes> ForkBootstrap::exchange(const Bytes& mine, Deadline deadline)
                     fmt::format("set-up timed out in exchange {} of the bootstrap: rank {} has not "
                                 "come",
                                 round, rank))
-            .with_culprits({rank});
+            .with_failed_ranks({rank});
       }
       if (polls < 100) {
         ::sched_yield();

@@ -66,7 +66,7 @@ void Rank::stamp() {
 
 void Rank::say(const std::string& text) {
   auto& cell = board_.cell(rank());
-  expect(text.size() <= said_room, "a rank says more than the test has room for");
+  expect(text.size() <= said_space, "a rank says more than the test has room for");
   std::copy(text.begin(), text.end(), cell.said.begin());
   cell.said_length.store(static_cast<std::uint32_t>(text.size()), std::memory_order_release);
 }
@@ -97,8 +97,9 @@ Bytes encode(const Report& report) {
         .put(static_cast<std::uint8_t>(failure.speaks));
     put_text(writer, failure.sentence);
     put_text(writer, failure.operation);
-    writer.put(static_cast<std::uint32_t>(failure.culprits.size()));
-    for (const int culprit : failure.culprits) writer.put(static_cast<std::uint32_t>(culprit));
+    writer.put(static_cast<std::uint32_t>(failure.failed_ranks.size()));
+    for (const int failed_rank : failure.failed_ranks)
+      writer.put(static_cast<std::uint32_t>(failed_rank));
   }
   return std::move(writer).bytes();
 }
@@ -114,9 +115,9 @@ void decode_into(Report& report, std::span<const std::byte> bytes) {
   failure.speaks = reader.get<std::uint8_t>() != 0;
   failure.sentence = reader.get_string();
   failure.operation = reader.get_string();
-  const auto culprits = reader.get<std::uint32_t>();
-  for (std::uint32_t i = 0; i < culprits && reader.ok(); ++i) {
-    failure.culprits.push_back(static_cast<int>(reader.get<std::uint32_t>()));
+  const auto failed_ranks = reader.get<std::uint32_t>();
+  for (std::uint32_t i = 0; i < failed_ranks && reader.ok(); ++i) {
+    failure.failed_ranks.push_back(static_cast<int>(reader.get<std::uint32_t>()));
   }
   report.failure = std::move(failure);
 }
@@ -140,7 +141,7 @@ void decode_into(Report& report, std::span<const std::byte> bytes) {
   } catch (const Error& error) {
     report.failure = Failure{.code = error.code(),
                              .sentence = error.sentence(),
-                             .culprits = error.culprits(),
+                             .failed_ranks = error.failed_ranks(),
                              .speaks = error.speaks_for_job(),
                              .operation = error.operation()};
   } catch (const std::exception& error) {
@@ -172,7 +173,7 @@ Board* make_board(int size) {
 
 Job::Job(int size, const Body& body)
     : board_(make_board(size), [](Board* board) { ::munmap(board, sizeof(Board)); }) {
-  expect(size >= 1 && size <= most_ranks, fmt::format("a test job has 1 to {} ranks", most_ranks));
+  expect(size >= 1 && size <= max_ranks, fmt::format("a test job has 1 to {} ranks", max_ranks));
   std::fflush(nullptr);  // or each child would print what is still buffered
   const auto parent = ::getpid();
   processes_.resize(static_cast<std::size_t>(size));
@@ -303,7 +304,7 @@ std::string describe(const Report& report) {
   if (report.failure) {
     const auto& failure = *report.failure;
     return fmt::format("threw {} {}{}: {} [in {}; destroyed in {:.3f} s]", name(failure.code),
-                       failure.culprits, failure.speaks ? " (speaks)" : "", failure.sentence,
+                       failure.failed_ranks, failure.speaks ? " (speaks)" : "", failure.sentence,
                        failure.operation, seconds(report.destruction));
   }
   if (!report.complaint.empty()) return "complains: " + report.complaint;

@@ -39,7 +39,7 @@ using Clock = std::chrono::steady_clock;
 struct Failure {
   ErrorCode code{};
   std::string sentence;
-  std::vector<int> culprits;
+  std::vector<int> failed_ranks;
   bool speaks = false;
   std::string operation;
 };
@@ -71,7 +71,7 @@ class ForkBootstrap final : public Bootstrap {
   Bytes broadcast(const Bytes& from_root, int root, Deadline deadline) override;
   void barrier(Deadline deadline) override;
 
-  /// Called before and after each exchange with its number: 1 the secret, 2 the cards, 3 the
+  /// Called before and after each exchange with its number: 1 the secret, 2 the infos, 3 the
   /// barrier.
   std::function<void(int number)> before;
   std::function<void(int number)> after;

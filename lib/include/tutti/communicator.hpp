@@ -58,7 +58,7 @@ class Communicator : public Operations<Communicator> {
   [[nodiscard]] int local_size() const noexcept;
   [[nodiscard]] int host_count() const noexcept;
   [[nodiscard]] const RankInfo& info(int rank) const;
-  /// How long each phase of set-up took, for people: "cards 1.2 ms, links 0.8 ms".
+  /// How long each phase of set-up took, for people: "peer info 1.2 ms, links 0.8 ms".
   [[nodiscard]] std::string setup_phases() const;
   /// True if buffers in device memory are served, the same on all ranks.
   [[nodiscard]] bool has_device_path() const noexcept;

@@ -8,11 +8,11 @@
 namespace tutti {
 
 enum class ErrorCode : std::uint8_t {
-  timeout,    ///< a deadline passed; `culprits` are the ranks that were waited for
-  peer_lost,  ///< a rank died or its host is unreachable; `culprits` are the lost ranks, the same
-              ///< set on every survivor
+  timeout,    ///< a deadline passed; `failed_ranks` are the ranks that were waited for
+  peer_lost,  ///< a rank died or its host is unreachable; `failed_ranks` are the lost ranks, the
+              ///< same set on every survivor
   mismatch,   ///< two ranks made different calls; the sentence describes both
-  aborted,    ///< a rank called abort() or gave up; `culprits` names it
+  aborted,    ///< a rank called abort() or gave up; `failed_ranks` names it
   usage,      ///< an argument, a setting or the environment is unusable; nothing was sent
   system,     ///< the operating system refused something; the sentence has its reason
 };
@@ -31,7 +31,7 @@ class Error : public std::exception {
   [[nodiscard]] ErrorCode code() const noexcept { return code_; }
   [[nodiscard]] const std::string& sentence() const noexcept { return sentence_; }
   /// Ranks of the job that caused it, ascending; empty where none can be named.
-  [[nodiscard]] const std::vector<int>& culprits() const noexcept { return culprits_; }
+  [[nodiscard]] const std::vector<int>& failed_ranks() const noexcept { return failed_ranks_; }
   /// The rank that threw and its host; -1 and empty before they are known.
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] const std::string& host() const noexcept { return host_; }
@@ -43,8 +43,8 @@ class Error : public std::exception {
   /// survives.
   [[nodiscard]] bool speaks_for_job() const noexcept { return speaks_for_job_; }
 
-  Error& with_culprits(std::vector<int> culprits) {
-    culprits_ = std::move(culprits);
+  Error& with_failed_ranks(std::vector<int> failed_ranks) {
+    failed_ranks_ = std::move(failed_ranks);
     return *this;
   }
   Error& at(int rank, std::string host) {
@@ -65,7 +65,7 @@ class Error : public std::exception {
  private:
   ErrorCode code_;
   std::string sentence_;
-  std::vector<int> culprits_;
+  std::vector<int> failed_ranks_;
   int rank_ = -1;
   std::string host_;
   std::string operation_;

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "algorithm/checker.hpp"
 #include "algorithm/choice.hpp"
 #include "algorithm/schedule.hpp"
+#include "support/schedule_checker/checker.hpp"
 
 /// What the tests of this folder share: the cases to try, and the way to try one.
 namespace tutti::algorithm::test {

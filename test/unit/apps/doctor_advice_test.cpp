@@ -12,8 +12,8 @@ Findings examined(const std::string& launcher) {
   std::vector<Facts> job(2);
   for (std::size_t rank = 0; rank < job.size(); ++rank) {
     auto& facts = job[rank];
-    facts.card.host = {.identity = "id-1", .name = "node1"};
-    facts.card.pid = static_cast<std::uint32_t>(100 + rank);
+    facts.info.host = {.identity = "id-1", .name = "node1"};
+    facts.info.pid = static_cast<std::uint32_t>(100 + rank);
     facts.launcher = launcher;
     facts.cpus = {3};
     facts.machine_cpus = 8;

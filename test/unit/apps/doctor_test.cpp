@@ -31,8 +31,8 @@ TEST_CASE("a healthy job has no findings") {
   CHECK(exit_status({}) == 0);
   Job without_devices = healthy();
   for (auto& facts : without_devices) {
-    facts.card.devices.clear();
-    facts.card.nccl_version = 0;
+    facts.info.devices.clear();
+    facts.info.nccl_version = 0;
     facts.driver_version.clear();
   }
   CHECK(examine(Patient(without_devices)).empty());
@@ -59,11 +59,11 @@ TEST_CASE("each fault is found, with its remedy") {
 TEST_CASE("descriptors that are short of an all-to-all only are a note") {
   Job job(16, healthy()[0]);
   for (auto& facts : job) {
-    facts.card.devices.clear();
+    facts.info.devices.clear();
     facts.reached.clear();
     for (int cpu = 8; cpu < 16; ++cpu) facts.cpus.push_back(cpu);
     facts.machine_cpus = 16;
-    facts.card.open_files_limit = 50;
+    facts.info.open_files_limit = 50;
   }
   const auto findings = examine(Patient(job));
   REQUIRE(findings.size() == 1);
@@ -131,7 +131,7 @@ TEST_CASE("facts survive the way") {
   job[0].nonce_address = ~std::uint64_t{0};
   const auto arrived = decode(encode(job[0]));
   REQUIRE(arrived);
-  CHECK(arrived->card.host.name == "node1");
+  CHECK(arrived->info.host.name == "node1");
   CHECK(arrived->links.size() == 1);
   CHECK(arrived->links[0].mtu == 1500);
   CHECK(arrived->locked_memory == unlimited);

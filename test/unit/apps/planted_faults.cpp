@@ -20,16 +20,16 @@ Job healthy() {
   for (int rank = 0; rank < 4; ++rank) {
     const int host = rank / 2 + 1;
     Facts facts;
-    facts.card.version = version_string;
-    facts.card.settings = {{"TUTTI_CHUNK", "262144"}, {"TUTTI_EAGER", "16384"}};
-    facts.card.host = {"identity " + std::to_string(host), "node" + std::to_string(host), "pids"};
-    facts.card.pid = 100U + static_cast<std::uint32_t>(rank);
-    facts.card.cores = 8;
-    facts.card.open_files_limit = 1024;
-    facts.card.open_files = 10;
-    facts.card.devices = {{"uuid-" + std::to_string(rank), "H100", "0000:18:00.0", false}};
-    facts.card.nccl_version = 22800;
-    facts.card.addresses = {at("10.0.0." + std::to_string(host), 4000)};
+    facts.info.version = version_string;
+    facts.info.settings = {{"TUTTI_CHUNK", "262144"}, {"TUTTI_EAGER", "16384"}};
+    facts.info.host = {"identity " + std::to_string(host), "node" + std::to_string(host), "pids"};
+    facts.info.pid = 100U + static_cast<std::uint32_t>(rank);
+    facts.info.cores = 8;
+    facts.info.open_files_limit = 1024;
+    facts.info.open_files = 10;
+    facts.info.devices = {{"uuid-" + std::to_string(rank), "H100", "0000:18:00.0", false}};
+    facts.info.nccl_version = 22800;
+    facts.info.addresses = {at("10.0.0." + std::to_string(host), 4000)};
     facts.links = {{"eth0", "10.0.0." + std::to_string(host), 24, 10000, 1500, true}};
     facts.own_name_addresses = {"10.0.0." + std::to_string(host)};
     facts.shared_memory = std::int64_t{1} << 30;
@@ -75,7 +75,7 @@ const std::vector<Fault>& faults() {
        "network",
        {"rank 3 (node2)", "exhausted"},
        "",
-       [](Job& job) { job[3].card.failure = "TUTTI_PORT_RANGE=1-2 is exhausted"; }},
+       [](Job& job) { job[3].info.failure = "TUTTI_PORT_RANGE=1-2 is exhausted"; }},
       {"a port that the kernel gives away",
        Severity::note,
        "ports",
@@ -89,7 +89,7 @@ const std::vector<Fault>& faults() {
        "one family",
        [](Job& job) {
          for (const int rank : {2, 3})
-           job[static_cast<std::size_t>(rank)].card.addresses = {at("fd00::2", 1)};
+           job[static_cast<std::size_t>(rank)].info.addresses = {at("fd00::2", 1)};
        }},
       {"a slow port",
        Severity::slows,
@@ -150,7 +150,7 @@ const std::vector<Fault>& faults() {
        "descriptors",
        {"rank 1 (node1) may open 16 files"},
        "ulimit -n",
-       [](Job& job) { job[1].card.open_files_limit = 16; }},
+       [](Job& job) { job[1].info.open_files_limit = 16; }},
       {"a small /dev/shm",
        Severity::stops,
        "shared memory",
@@ -164,7 +164,7 @@ const std::vector<Fault>& faults() {
        "--shm-size",
        [](Job& job) {
          job[0].shared_memory = -1;
-         for (auto& facts : job) facts.card.devices.clear();
+         for (auto& facts : job) facts.info.devices.clear();
        }},
       {"little locked memory",
        Severity::slows,
@@ -214,9 +214,9 @@ const std::vector<Fault>& faults() {
        "limits.cpu",
        [](Job& job) {
          const CpuQuota pod{500, "/pod", "29:4", "cpu.max 50000 100000"};
-         job[2].card.cpu_quotas = {{1000, "/pod/a", "29:5", "cpu.max 100000 100000"}, pod};
-         job[3].card.cpu_quotas = {{1000, "/pod/b", "29:6", "cpu.max 100000 100000"}, pod};
-         job[0].card.cpu_quotas = {{2000, "/", "29:4", "cpu.max 200000 100000"}};  // enough
+         job[2].info.cpu_quotas = {{1000, "/pod/a", "29:5", "cpu.max 100000 100000"}, pod};
+         job[3].info.cpu_quotas = {{1000, "/pod/b", "29:6", "cpu.max 100000 100000"}, pod};
+         job[0].info.cpu_quotas = {{2000, "/", "29:4", "cpu.max 200000 100000"}};  // enough
        }},
       {"a setting that must agree",
        Severity::stops,
@@ -226,7 +226,7 @@ const std::vector<Fault>& faults() {
        [](Job& job) {
          for (const std::size_t rank : {2U, 3U}) {
            job[rank].settings["TUTTI_CHUNK"] = "4096";
-           job[rank].card.settings["TUTTI_CHUNK"] = "4096";
+           job[rank].info.settings["TUTTI_CHUNK"] = "4096";
          }
        }},
       {"a variable that was not handed on",
@@ -259,7 +259,7 @@ const std::vector<Fault>& faults() {
        "version",
        {"0.0.9 on rank 3 (node2)"},
        "one version",
-       [](Job& job) { job[3].card.version = "0.0.9"; }},
+       [](Job& job) { job[3].info.version = "0.0.9"; }},
       {"another driver",
        Severity::note,
        "driver",
@@ -271,27 +271,27 @@ const std::vector<Fault>& faults() {
        "nccl",
        {"2.28", "2.20"},
        "one NCCL",
-       [](Job& job) { job[2].card.nccl_version = job[3].card.nccl_version = 22000; }},
+       [](Job& job) { job[2].info.nccl_version = job[3].info.nccl_version = 22000; }},
       {"two ranks on one device",
        Severity::slows,
        "devices",
        {"NCCL can't serve", "node1"},
        "device of its own",
-       [](Job& job) { job[1].card.devices[0].uuid = job[0].card.devices[0].uuid; }},
-      {"a slice of a card",
+       [](Job& job) { job[1].info.devices[0].uuid = job[0].info.devices[0].uuid; }},
+      {"a slice of peer info",
        Severity::slows,
        "devices",
        {"MIG"},
        "whole device",
-       [](Job& job) { job[1].card.devices[0].is_slice = true; }},
+       [](Job& job) { job[1].info.devices[0].is_slice = true; }},
       {"a rank without a device",
        Severity::slows,
        "devices",
        {"rank 3"},
        "CUDA_VISIBLE_DEVICES",
        [](Job& job) {
-         job[3].card.devices.clear();
-         job[3].card.no_device_because = "the driver shows no device";
+         job[3].info.devices.clear();
+         job[3].info.no_device_because = "the driver shows no device";
        }},
       {"far from its device",
        Severity::slows,

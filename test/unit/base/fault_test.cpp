@@ -1,5 +1,5 @@
-// Faults on purpose: what is read, what is refused, and whom they meet.
-#include "base/fault.hpp"
+// InjectedFaults on purpose: what is read, what is refused, and whom they meet.
+#include "base/fault_injection.hpp"
 
 #include <chrono>
 #include <set>
@@ -106,16 +106,16 @@ TEST_CASE("a fault meets the rank that it names, and no other") {
   const auto all = parse_faults(
       "delay:rank=1,call=2,time=30ms;drop-link:rank=1,peer=0,call=3;short-writes:rank=1,bytes=7;"
       "refuse-shared-memory:rank=1");
-  Faults other(all, 0, 2);
+  InjectedFaults other(all, 0, 2);
   for (int call = 0; call < 5; ++call) {
     other.before_call();
     CHECK(other.take_link_to_drop() == -1);
   }
-  CHECK(other.most_written_bytes() == 0);
+  CHECK(other.max_written_bytes() == 0);
   CHECK(!other.refuses_shared_memory());
 
-  Faults named(all, 1, 2);
-  CHECK(named.most_written_bytes() == 7);
+  InjectedFaults named(all, 1, 2);
+  CHECK(named.max_written_bytes() == 7);
   CHECK(named.refuses_shared_memory());
   named.before_call();
   const auto begin = std::chrono::steady_clock::now();
@@ -128,7 +128,7 @@ TEST_CASE("a fault meets the rank that it names, and no other") {
 }
 
 TEST_CASE("links that are dropped at one call all are") {
-  Faults faults(parse_faults("drop-link:rank=1,peer=0;drop-link:rank=1,peer=2"), 1, 3);
+  InjectedFaults faults(parse_faults("drop-link:rank=1,peer=0;drop-link:rank=1,peer=2"), 1, 3);
   CHECK(faults.take_link_to_drop() == -1);
   faults.before_call();
   const std::set<int> peers{faults.take_link_to_drop(), faults.take_link_to_drop()};
@@ -137,9 +137,9 @@ TEST_CASE("links that are dropped at one call all are") {
 }
 
 TEST_CASE("a fault for a rank that the job does not have is refused") {
-  CHECK_THROWS_AS(Faults(parse_faults("kill:rank=2"), 0, 2), Error);
-  CHECK_THROWS_AS(Faults(parse_faults("drop-link:rank=0,peer=2"), 0, 2), Error);
-  CHECK_NOTHROW(Faults(parse_faults("kill:rank=1"), 0, 2));
+  CHECK_THROWS_AS(InjectedFaults(parse_faults("kill:rank=2"), 0, 2), Error);
+  CHECK_THROWS_AS(InjectedFaults(parse_faults("drop-link:rank=0,peer=2"), 0, 2), Error);
+  CHECK_NOTHROW(InjectedFaults(parse_faults("kill:rank=1"), 0, 2));
 }
 
 }  // namespace tutti::test

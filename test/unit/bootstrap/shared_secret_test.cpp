@@ -108,7 +108,7 @@ TEST_CASE("an empty file and one that is too long are refused") {
   const SecretFile empty("");
   CHECK(says(refusal(empty.path(), nullptr), "too weak a secret (0 characters"));
   std::string text;
-  while (text.size() < SharedSecret::most_characters) text += good;
+  while (text.size() < SharedSecret::max_characters) text += good;
   const SecretFile full(text);
   CHECK(refusal(full.path(), nullptr).empty());
   const SecretFile over(text + "x");

@@ -10,9 +10,9 @@ namespace tutti::control::test {
 
 namespace {
 
-Finding mismatch_found_by(int rank, int other) {
+FailureReport mismatch_found_by(int rank, int other) {
   return {.code = ErrorCode::mismatch,
-          .culprits = {rank, other},
+          .failed_ranks = {rank, other},
           .sentence = "found by " + std::to_string(rank),
           .origin = rank};
 }
@@ -35,7 +35,7 @@ void try_schedules(int size, int seeds, const Prepare& prepare, const Check& che
 }
 
 /// The verdict of the lowest rank that lives and has one.
-const Finding* verdict_of(const SimulatedJob& job, int size) {
+const FailureReport* verdict_of(const SimulatedJob& job, int size) {
   for (int rank = 0; rank < size; ++rank) {
     if (!job.is_dead(rank) && !job.decided(rank).empty()) return &job.decided(rank).front();
   }
@@ -182,7 +182,7 @@ TEST_CASE("whatever comes together, those that remain have one verdict") {
   }
 }
 
-TEST_CASE("a goodbye alone is no finding") {
+TEST_CASE("a goodbye alone is no report") {
   SimulatedJob job(5, 1);
   for (int rank = 0; rank < 5; ++rank) job.plan_goodbye(rank);
   job.run();
@@ -194,28 +194,28 @@ namespace {
 /// One rank's Consensus with an outbox that only remembers.
 struct Voice {
   explicit Voice(int rank, int size)
-      : consensus(
-            rank, size,
-            {.tell_evidence = [this](const Finding&) { ++evidence; },
-             .propose =
-                 [this](std::uint32_t number, bool asks, const Finding& finding) {
-                   round = number;
-                   asks_first = asks;
-                   proposed = finding;
-                   ++proposals;
-                 },
-             .acknowledge =
-                 [this](int leader, std::uint32_t number, const std::optional<Finding>& verdict,
-                        const std::optional<Accepted>& accepted) {
-                   asked_by = leader;
-                   asked_round = number;
-                   told = verdict;
-                   earlier = accepted;
-                 },
-             .commit = [this](std::uint32_t, const Finding&) { ++commits; },
-             .gather_soon = [this] { ++gathers; },
-             .be_patient = [this] { ++waits; },
-             .decided = [this](const Finding&) { ++decisions; }}) {}
+      : consensus(rank, size,
+                  {.send_evidence = [this](const FailureReport&) { ++evidence; },
+                   .propose =
+                       [this](std::uint32_t number, bool asks, const FailureReport& report) {
+                         round = number;
+                         asks_first = asks;
+                         proposed = report;
+                         ++proposals;
+                       },
+                   .acknowledge =
+                       [this](int leader, std::uint32_t number,
+                              const std::optional<FailureReport>& verdict,
+                              const std::optional<Accepted>& accepted) {
+                         asked_by = leader;
+                         asked_round = number;
+                         told = verdict;
+                         earlier = accepted;
+                       },
+                   .commit = [this](std::uint32_t, const FailureReport&) { ++commits; },
+                   .gather_soon = [this] { ++gathers; },
+                   .be_patient = [this] { ++waits; },
+                   .decided = [this](const FailureReport&) { ++decisions; }}) {}
 
   Consensus consensus;
   int evidence = 0;
@@ -226,14 +226,14 @@ struct Voice {
   int waits = 0;
   std::uint32_t round = 0;
   bool asks_first = false;
-  Finding proposed;
+  FailureReport proposed;
   int asked_by = -1;
   std::uint32_t asked_round = 0;
-  std::optional<Finding> told;
+  std::optional<FailureReport> told;
   std::optional<Accepted> earlier;
 };
 
-Finding death_of(int rank, int origin) {
+FailureReport death_of(int rank, int origin) {
   return {.code = ErrorCode::peer_lost,
           .lost = {{rank, LossReason::connection_closed}},
           .origin = origin};
@@ -255,7 +255,7 @@ TEST_CASE("a leader waits for every living rank before it commits") {
   leader.consensus.on_acknowledgement(3, leader.round, {});
   CHECK(leader.commits == 1);
   CHECK(leader.decisions == 1);
-  CHECK(leader.consensus.verdict() == death_of(4, 0));
+  CHECK(leader.consensus.agreed_failure() == death_of(4, 0));
 }
 
 TEST_CASE("a leader that waits for a rank commits once that rank departs") {
@@ -320,7 +320,7 @@ TEST_CASE("who has committed says so to a later leader, which then commits the s
   REQUIRE(second.proposals == 1);
   second.consensus.on_acknowledgement(2, second.round, committed.told);
   CHECK(second.commits == 1);
-  CHECK(second.consensus.verdict() == first);
+  CHECK(second.consensus.agreed_failure() == first);
 }
 
 TEST_CASE("who has agreed with a later leader leaves an earlier one's commit alone") {
@@ -331,11 +331,11 @@ TEST_CASE("who has agreed with a later leader leaves an earlier one's commit alo
   CHECK(voice.asked_by == 1);
   CHECK(!voice.told);
   voice.consensus.on_commit(0, 0, death_of(3, 0));  // was long on its way
-  CHECK(!voice.consensus.verdict());
+  CHECK(!voice.consensus.agreed_failure());
   voice.consensus.on_proposal(0, 0, false, death_of(3, 0));
   CHECK(voice.asked_round == 1);  // an earlier leader hears that it is over
   voice.consensus.on_commit(1, 1, death_of(0, 1));
-  CHECK(voice.consensus.verdict() == death_of(0, 1));
+  CHECK(voice.consensus.agreed_failure() == death_of(0, 1));
 }
 
 TEST_CASE("a leader that knows of a verdict says it again to whoever still tells of a loss") {
@@ -364,7 +364,7 @@ TEST_CASE("a rank that hears of its own death is no party to it") {
   voice.consensus.on_evidence(death_of(1, 0));
   CHECK(!voice.consensus.is_lost(1));
   CHECK(voice.gathers == 0);
-  CHECK(!voice.consensus.verdict());
+  CHECK(!voice.consensus.agreed_failure());
 }
 
 TEST_CASE("a leader does not wait for a rank that does not answer, past its patience") {
@@ -376,7 +376,7 @@ TEST_CASE("a leader does not wait for a rank that does not answer, past its pati
   CHECK(leader.commits == 0);  // two of four that live are no majority
   leader.consensus.on_acknowledgement(2, leader.round, {});
   CHECK(leader.commits == 1);
-  CHECK(leader.consensus.verdict() == death_of(4, 0));
+  CHECK(leader.consensus.agreed_failure() == death_of(4, 0));
 }
 
 TEST_CASE(
@@ -396,7 +396,7 @@ TEST_CASE(
   CHECK(!voice.asks_first);
   CHECK(voice.proposed == other);
   voice.consensus.on_acknowledgement(2, voice.round, {});
-  CHECK(voice.consensus.verdict() == other);
+  CHECK(voice.consensus.agreed_failure() == other);
 }
 
 TEST_CASE("a rank that is asked first keeps and tells what it has accepted from one that lives") {
@@ -404,7 +404,7 @@ TEST_CASE("a rank that is asked first keeps and tells what it has accepted from 
   voice.consensus.on_proposal(0, 0, false, mismatch_found_by(0, 2));
   voice.consensus.on_proposal(1, 1, true, death_of(3, 1));
   REQUIRE(voice.earlier.has_value());
-  CHECK(voice.earlier->finding == mismatch_found_by(0, 2));
+  CHECK(voice.earlier->report == mismatch_found_by(0, 2));
   // What a dead leader wanted is over.
   voice.consensus.on_evidence(death_of(0, 1));
   voice.consensus.on_proposal(1, 5, true, death_of(3, 1));
@@ -457,12 +457,12 @@ TEST_CASE("a rank that decides alone tells the others, which come to the same") 
   Voice alone(1, 2);
   alone.consensus.decide_alone(mismatch_found_by(1, 0));
   CHECK(alone.commits == 1);
-  CHECK(alone.consensus.verdict() == mismatch_found_by(1, 0));
+  CHECK(alone.consensus.agreed_failure() == mismatch_found_by(1, 0));
   // A death that it knows of outweighs what its call has met.
   Voice knows(1, 3);
   knows.consensus.found(death_of(2, 1));
   knows.consensus.decide_alone(mismatch_found_by(1, 0));
-  CHECK(knows.consensus.verdict() == death_of(2, 1));
+  CHECK(knows.consensus.agreed_failure() == death_of(2, 1));
 }
 
 TEST_CASE("the first verdict stands") {
@@ -470,7 +470,7 @@ TEST_CASE("the first verdict stands") {
   voice.consensus.on_commit(0, 0, death_of(2, 0));
   voice.consensus.on_commit(2, 2, death_of(0, 2));
   CHECK(voice.decisions == 1);
-  CHECK(voice.consensus.verdict() == death_of(2, 0));
+  CHECK(voice.consensus.agreed_failure() == death_of(2, 0));
 }
 
 }  // namespace tutti::control::test

@@ -133,7 +133,7 @@ Status status_with(std::size_t lost) {
 }  // namespace
 
 TEST_CASE("a status survives the way, with what was sent in vain") {
-  for (const std::size_t count : {std::size_t{0}, std::size_t{1}, most_lost_told}) {
+  for (const std::size_t count : {std::size_t{0}, std::size_t{1}, max_unacknowledged_reported}) {
     const auto status = status_with(count);
     const auto arrived = decode_status(encode_status({7, status}), 5);
     REQUIRE(arrived);
@@ -143,9 +143,10 @@ TEST_CASE("a status survives the way, with what was sent in vain") {
     CHECK(arrived->status.activity.call == status.activity.call);
     CHECK(arrived->status.lost == status.lost);
   }
-  const auto cut = decode_status(encode_status({7, status_with(most_lost_told + 3)}), 5);
+  const auto cut =
+      decode_status(encode_status({7, status_with(max_unacknowledged_reported + 3)}), 5);
   REQUIRE(cut);
-  CHECK(cut->status.lost.size() == most_lost_told);
+  CHECK(cut->status.lost.size() == max_unacknowledged_reported);
 }
 
 TEST_CASE("a status cut short, of ranks out of range or of too many is refused") {
@@ -157,7 +158,7 @@ TEST_CASE("a status cut short, of ranks out of range or of too many is refused")
   CHECK(!decode_status(bytes, 1));
   CHECK(decode_status(bytes, 2));
   auto lying = encode_status({7, status_with(0)});
-  lying.back() = static_cast<std::byte>(most_lost_told + 1);
+  lying.back() = static_cast<std::byte>(max_unacknowledged_reported + 1);
   lying.resize(lying.size() + 1000);
   CHECK(!decode_status(lying, 5));
 }

@@ -31,8 +31,8 @@ class SimulatedJob {
   /// Things that befall the job at a time of chance's choosing.
   void plan_death(int rank) { planned_.push_back({Plan::death, rank, {}}); }
   void plan_goodbye(int rank) { planned_.push_back({Plan::goodbye, rank, {}}); }
-  void plan_finding(int rank, const Finding& finding) {
-    planned_.push_back({Plan::finding, rank, finding});
+  void plan_finding(int rank, const FailureReport& report) {
+    planned_.push_back({Plan::report, rank, report});
   }
   /// The rank dies as soon as it has sent a commit, which some get and others don't.
   void die_at_commit(int rank) { dies_at_commit_.insert(rank); }
@@ -60,7 +60,7 @@ class SimulatedJob {
     }
   }
   /// What ranks had decided before those that were stopped went on.
-  [[nodiscard]] const std::vector<Finding>& decided_before_resume(int rank) const {
+  [[nodiscard]] const std::vector<FailureReport>& decided_before_resume(int rank) const {
     return before_resume_.at(index(rank));
   }
   [[nodiscard]] bool was_stopped(int rank) const { return stopped_.contains(rank); }
@@ -94,7 +94,7 @@ class SimulatedJob {
   }
 
   [[nodiscard]] bool is_dead(int rank) const { return network_.is_dead(rank); }
-  [[nodiscard]] const std::vector<Finding>& decided(int rank) const {
+  [[nodiscard]] const std::vector<FailureReport>& decided(int rank) const {
     return decided_[index(rank)];
   }
   [[nodiscard]] const std::set<int>& departed() const { return departed_; }
@@ -102,16 +102,16 @@ class SimulatedJob {
   /// Empty if all that live and have not departed have one verdict, the same, that names no living
   /// rank; else what is wrong. Nobody asks a rank that has departed for its verdict.
   [[nodiscard]] std::string fault() const {
-    std::optional<Finding> verdict;
+    std::optional<FailureReport> verdict;
     for (int rank = 0; rank < network_.size(); ++rank) {
       if (network_.is_dead(rank) || departed_.contains(rank)) continue;
       const auto& own = decided(rank);
       const auto who = "rank " + std::to_string(rank);
       if (own.size() > 1) return who + " has decided twice";
       if (own.empty()) return who + " has no verdict";
-      for (const auto& [culprit, reason] : own.front().lost) {
-        if (!network_.is_dead(culprit)) {
-          return who + " says that rank " + std::to_string(culprit) + " is lost, which lives";
+      for (const auto& [failed_rank, reason] : own.front().lost) {
+        if (!network_.is_dead(failed_rank)) {
+          return who + " says that rank " + std::to_string(failed_rank) + " is lost, which lives";
         }
       }
       if (verdict && *verdict != own.front()) {
@@ -123,17 +123,17 @@ class SimulatedJob {
     return {};
   }
 
-  static std::string text(const Finding& finding) {
-    std::string result = name(finding.code);
-    for (const auto& [rank, reason] : finding.lost) result += " " + std::to_string(rank);
-    return result + " " + finding.sentence;
+  static std::string text(const FailureReport& report) {
+    std::string result = name(report.code);
+    for (const auto& [rank, reason] : report.lost) result += " " + std::to_string(rank);
+    return result + " " + report.sentence;
   }
 
  private:
   struct Planned {
-    enum Kind { death, goodbye, finding, impatience, stop } kind;
+    enum Kind { death, goodbye, report, impatience, stop } kind;
     int rank;
-    Finding what;
+    FailureReport what;
   };
   using Plan = Planned;
   static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
@@ -143,43 +143,44 @@ class SimulatedJob {
     from.erase(from.begin() + static_cast<std::ptrdiff_t>(i));
     return result;
   }
-  static Bytes encode(const Finding& finding) {
+  static Bytes encode(const FailureReport& report) {
     ByteWriter writer;
-    finding.encode(writer);
+    report.encode(writer);
     return std::move(writer).bytes();
   }
 
   Consensus::Outbox outbox_of(int rank) {
     return {
-        .tell_evidence =
-            [this, rank](const Finding& finding) {
-              network_.send(rank, MessageKind::evidence, everybody, encode(finding));
+        .send_evidence =
+            [this, rank](const FailureReport& report) {
+              network_.send(rank, MessageKind::evidence, everybody, encode(report));
             },
         .propose =
-            [this, rank](std::uint32_t round, bool asks_first, const Finding& finding) {
+            [this, rank](std::uint32_t round, bool asks_first, const FailureReport& report) {
               ByteWriter writer;
               writer.put(round).put(static_cast<std::uint8_t>(asks_first));
-              finding.encode(writer);
+              report.encode(writer);
               network_.send(rank, MessageKind::proposal, everybody, std::move(writer).bytes());
             },
         .acknowledge =
-            [this, rank](int leader, std::uint32_t round, const std::optional<Finding>& committed,
+            [this, rank](int leader, std::uint32_t round,
+                         const std::optional<FailureReport>& committed,
                          const std::optional<Accepted>& earlier) {
               network_.send(rank, MessageKind::acknowledgement, leader,
                             encode_acknowledgement({round, committed, earlier}));
             },
         .commit =
-            [this, rank](std::uint32_t round, const Finding& finding) {
+            [this, rank](std::uint32_t round, const FailureReport& report) {
               ByteWriter writer;
               writer.put(round);
-              finding.encode(writer);
+              report.encode(writer);
               network_.send(rank, MessageKind::commit, everybody, std::move(writer).bytes());
               if (dies_at_commit_.contains(rank)) kill(rank);
             },
         .gather_soon = [this, rank] { ++timers_[index(rank)]; },
         .be_patient = [this, rank] { waits_.insert(rank); },
-        .decided = [this,
-                    rank](const Finding& finding) { decided_[index(rank)].push_back(finding); }};
+        .decided =
+            [this, rank](const FailureReport& report) { decided_[index(rank)].push_back(report); }};
   }
 
   void on_message(int rank, const Message& message) {
@@ -187,12 +188,12 @@ class SimulatedJob {
     ByteReader reader(message.body);
     switch (message.kind) {
       case MessageKind::evidence:
-        return consensus.on_evidence(Finding::decode(reader, network_.size()).value());
+        return consensus.on_evidence(FailureReport::decode(reader, network_.size()).value());
       case MessageKind::proposal: {
         const auto round = reader.get<std::uint32_t>();
         const bool asks_first = reader.get<std::uint8_t>() != 0;
         return consensus.on_proposal(message.origin, round, asks_first,
-                                     Finding::decode(reader, network_.size()).value());
+                                     FailureReport::decode(reader, network_.size()).value());
       }
       case MessageKind::acknowledgement: {
         const auto told = decode_acknowledgement(message.body, network_.size()).value();
@@ -202,7 +203,7 @@ class SimulatedJob {
       case MessageKind::commit: {
         const auto round = reader.get<std::uint32_t>();
         return consensus.on_commit(message.origin, round,
-                                   Finding::decode(reader, network_.size()).value());
+                                   FailureReport::decode(reader, network_.size()).value());
       }
       default:
         departed_seen_[index(rank)].insert(message.origin);
@@ -236,7 +237,7 @@ class SimulatedJob {
         departed_.insert(plan.rank);
         network_.send(plan.rank, MessageKind::goodbye, everybody, {});
         return consensus_[index(plan.rank)].departed(plan.rank);
-      case Planned::finding:
+      case Planned::report:
         return consensus_[index(plan.rank)].found(plan.what);
       case Planned::impatience:
         if (waits_.erase(plan.rank) > 0) consensus_[index(plan.rank)].impatient();
@@ -256,8 +257,8 @@ class SimulatedJob {
   std::vector<std::pair<int, int>> kernel_news_;  ///< who hears, of whom
   std::vector<Planned> planned_;
   std::set<int> dies_at_commit_;
-  std::vector<std::vector<Finding>> decided_;
-  std::vector<std::vector<Finding>> before_resume_;
+  std::vector<std::vector<FailureReport>> decided_;
+  std::vector<std::vector<FailureReport>> before_resume_;
   std::set<int> waits_;  ///< for the end of their patience
   std::set<int> stopped_;
 };

@@ -34,7 +34,7 @@ class SimulatedNetwork {
       open_.emplace_back(peers.begin(), peers.end());
       routers_.push_back(std::make_unique<Router>(
           rank, size,
-          Router::Wires{
+          Router::LinkSet{
               .linked =
                   [this, rank] {
                     const auto& open = open_[index(rank)];
@@ -73,7 +73,7 @@ class SimulatedNetwork {
   void resume() { stopped_.clear(); }
   [[nodiscard]] bool is_stopped(int rank) const { return stopped_.contains(rank); }
 
-  /// Wires on which something is on its way to a rank that runs.
+  /// LinkSet on which something is on its way to a rank that runs.
   [[nodiscard]] std::size_t busy() const {
     std::size_t count = 0;
     for (const auto& [ends, wire] : wires_) count += is_idle(ends.second, wire) ? 0U : 1U;
@@ -107,8 +107,8 @@ class SimulatedNetwork {
 
  private:
   static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
-  using Wire = std::deque<std::optional<Bytes>>;
-  [[nodiscard]] bool is_idle(int to, const Wire& wire) const {
+  using SecureSocket = std::deque<std::optional<Bytes>>;
+  [[nodiscard]] bool is_idle(int to, const SecureSocket& wire) const {
     return wire.empty() || is_stopped(to);
   }
   void put(int from, int to, Bytes message) {
@@ -125,7 +125,7 @@ class SimulatedNetwork {
   std::vector<std::set<int>> open_;  ///< as each rank sees it
   std::vector<std::unique_ptr<Router>> routers_;
   /// From and to; no message: the link is closed.
-  std::map<std::pair<int, int>, Wire> wires_;
+  std::map<std::pair<int, int>, SecureSocket> wires_;
   std::uint64_t sent_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Which path all ranks take, from made-up cards: no GPU is needed to test who gets which.
+// Which path all ranks take, from made-up infos: no GPU is needed to test who gets which.
 #include "device/agreement.hpp"
 
 #include "support/catch.hpp"
@@ -7,12 +7,12 @@
 namespace tutti::device::test {
 namespace {
 
-using rendezvous::Card;
+using rendezvous::PeerInfo;
 using rendezvous::Peers;
 
 /// A rank on `host` that sees the devices with these UUIDs.
-Card card(const std::string& host, const std::vector<std::string>& uuids) {
-  Card made;
+PeerInfo info(const std::string& host, const std::vector<std::string>& uuids) {
+  PeerInfo made;
   made.version = version_string;
   made.host = {.identity = host, .name = host, .pid_namespace = host};
   made.pid = 4711;
@@ -24,11 +24,11 @@ Card card(const std::string& host, const std::vector<std::string>& uuids) {
   return made;
 }
 
-Agreement agree_on(const std::vector<Card>& cards) {
-  const auto first = agree(Peers(0, cards, {}));
+Agreement agree_on(const std::vector<PeerInfo>& infos) {
+  const auto first = agree(Peers(0, infos, {}));
   // Every rank must come to the same.
-  for (int rank = 1; rank < static_cast<int>(cards.size()); ++rank) {
-    const auto other = agree(Peers(rank, cards, {}));
+  for (int rank = 1; rank < static_cast<int>(infos.size()); ++rank) {
+    const auto other = agree(Peers(rank, infos, {}));
     CHECK(other.path == first.path);
     CHECK(other.device_of_rank == first.device_of_rank);
     CHECK(other.reason == first.reason);
@@ -47,8 +47,8 @@ TEST_CASE("ranks of a host that see all its devices take the one of their local 
   for (const int size : {1, 2, 3, 4, 5, 6, 7, 8, 16}) {
     std::vector<std::string> all;
     for (int i = 0; i < size; ++i) all.push_back(std::to_string(i));
-    std::vector<Card> cards(static_cast<std::size_t>(size), card("a", all));
-    const auto agreement = agree_on(cards);
+    std::vector<PeerInfo> infos(static_cast<std::size_t>(size), info("a", all));
+    const auto agreement = agree_on(infos);
     REQUIRE(agreement.path == Path::nccl);
     for (int rank = 0; rank < size; ++rank) {
       CHECK(agreement.device_of_rank[static_cast<std::size_t>(rank)] == rank);
@@ -58,60 +58,60 @@ TEST_CASE("ranks of a host that see all its devices take the one of their local 
 
 TEST_CASE("on two hosts the local rank counts, not the rank") {
   const auto agreement = agree_on(
-      {card("a", {"1", "2"}), card("b", {"3", "4"}), card("a", {"1", "2"}), card("b", {"3", "4"})});
+      {info("a", {"1", "2"}), info("b", {"3", "4"}), info("a", {"1", "2"}), info("b", {"3", "4"})});
   REQUIRE(agreement.path == Path::nccl);
   CHECK(agreement.device_of_rank == std::vector{0, 0, 1, 1});
 }
 
 TEST_CASE("a process that sees one device uses it, whatever its local rank") {
-  const auto agreement = agree_on({card("a", {"1"}), card("a", {"2"}), card("a", {"3"})});
+  const auto agreement = agree_on({info("a", {"1"}), info("a", {"2"}), info("a", {"3"})});
   REQUIRE(agreement.path == Path::nccl);
   CHECK(agreement.device_of_rank == std::vector{0, 0, 0});
 }
 
 TEST_CASE("two ranks on one device are named, with what to do") {
-  const auto agreement = agree_on({card("a", {"1"}), card("a", {"1"})});
+  const auto agreement = agree_on({info("a", {"1"}), info("a", {"1"})});
   CHECK(agreement.path == Path::staged);
   CHECK(says(agreement, "rank 0 (a, pid 4711) and rank 1 (a, pid 4711) share GPU"));
   CHECK(says(agreement, "CUDA_VISIBLE_DEVICES"));
 }
 
 TEST_CASE("the same device name on another host is another device") {
-  CHECK(agree_on({card("a", {"1"}), card("b", {"1"})}).path == Path::nccl);
+  CHECK(agree_on({info("a", {"1"}), info("b", {"1"})}).path == Path::nccl);
 }
 
 TEST_CASE("more ranks than devices") {
   const auto agreement =
-      agree_on({card("a", {"1", "2"}), card("a", {"1", "2"}), card("a", {"1", "2"})});
+      agree_on({info("a", {"1", "2"}), info("a", {"1", "2"}), info("a", {"1", "2"})});
   CHECK(agreement.path == Path::staged);
   CHECK(agreement.device_of_rank == std::vector{0, 1, 0});
   CHECK(says(agreement, "host a: 3 local ranks, 2 devices"));
 }
 
 TEST_CASE("a rank without a device takes all to the host path") {
-  const auto agreement = agree_on({card("a", {"1"}), card("a", {}), card("a", {"2"})});
+  const auto agreement = agree_on({info("a", {"1"}), info("a", {}), info("a", {"2"})});
   CHECK(agreement.path == Path::host);
   CHECK(agreement.device_of_rank.empty());
   CHECK(says(agreement, "rank 1 (a, pid 4711): hidden"));
-  CHECK(agree_on({card("a", {}), card("b", {})}).reason == "no rank has a GPU");
+  CHECK(agree_on({info("a", {}), info("b", {})}).reason == "no rank has a GPU");
 }
 
-TEST_CASE("a slice of a card is refused by name") {
-  std::vector cards{card("a", {"1"}), card("a", {"2"})};
-  cards[1].devices[0].is_slice = true;
-  const auto agreement = agree_on(cards);
+TEST_CASE("a slice of peer info is refused by name") {
+  std::vector infos{info("a", {"1"}), info("a", {"2"})};
+  infos[1].devices[0].is_slice = true;
+  const auto agreement = agree_on(infos);
   CHECK(agreement.path == Path::staged);
   CHECK(says(agreement, "rank 1"));
   CHECK(says(agreement, "MIG"));
 }
 
 TEST_CASE("NCCL missing or of another release on one rank") {
-  std::vector cards{card("a", {"1"}), card("b", {"2"})};
-  cards[1].nccl_version = 22809;
-  CHECK(says(agree_on(cards), "install one version"));
-  cards[1].nccl_version = 0;
-  cards[1].no_nccl_because = "libnccl.so.2: not found";
-  const auto agreement = agree_on(cards);
+  std::vector infos{info("a", {"1"}), info("b", {"2"})};
+  infos[1].nccl_version = 22809;
+  CHECK(says(agree_on(infos), "install one version"));
+  infos[1].nccl_version = 0;
+  infos[1].no_nccl_because = "libnccl.so.2: not found";
+  const auto agreement = agree_on(infos);
   CHECK(agreement.path == Path::staged);
   CHECK(says(agreement, "rank 1 (b, pid 4711) has no NCCL (libnccl.so.2: not found)"));
 }

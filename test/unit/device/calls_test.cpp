@@ -69,7 +69,7 @@ TEST_CASE("no driver, no device and a failing driver each say so") {
   CHECK(inventory.none_because == "device 0: CUDA driver: error 3");
 }
 
-TEST_CASE("a slice has another UUID than its card") {
+TEST_CASE("a slice has another UUID than its info") {
   auto calls = driver<1>();
   calls.card_uuid = [](CudaUuid* uuid, CudaDevice) {
     uuid->fill('x');

@@ -122,7 +122,7 @@ TEST_CASE("a rank that stays away is named at the deadline, also by a work's wai
     });
     require_failure({reports[0], reports[1]}, ErrorCode::timeout,
                     {"all_reduce of 256 f32, sum", "rank 2", "outside any call"});
-    CHECK(reports[0].failure->culprits == std::vector{2});
+    CHECK(reports[0].failure->failed_ranks == std::vector{2});
   }
 }
 
@@ -137,7 +137,7 @@ TEST_CASE("a message that nobody sends names the sender") {
     return "away";
   });
   require_failure({reports[0]}, ErrorCode::timeout, {"recv of 256 f32 from rank 2", "rank 2 ("});
-  CHECK(reports[0].failure->culprits == std::vector{2});
+  CHECK(reports[0].failure->failed_ranks == std::vector{2});
 }
 
 TEST_CASE("wait_for gives up early without harm") {
@@ -178,9 +178,9 @@ TEST_CASE("a call that is blocked inside NCCL is ended at its deadline, and the 
 }
 
 TEST_CASE("a call that is blocked inside NCCL is ended when another rank dies") {
-  const Arena arena;
+  const SharedSegment segment;
   tutti::test::Job job(2, [&](Rank& rank) -> std::string {
-    set("FAKE_NCCL_ARENA", arena.path());
+    set("FAKE_NCCL_ARENA", segment.path());
     Desk desk(rank);
     rank.mark();
     if (rank.rank() == 1) std::this_thread::sleep_for(60s);
@@ -197,9 +197,9 @@ TEST_CASE("a call that is blocked inside NCCL is ended when another rank dies") 
 }
 
 TEST_CASE("a rank that is killed amid a loop: the others name it") {
-  const Arena arena;
+  const SharedSegment segment;
   tutti::test::Job job(3, [&](Rank& rank) -> std::string {
-    set("FAKE_NCCL_ARENA", arena.path());
+    set("FAKE_NCCL_ARENA", segment.path());
     Desk desk(rank);
     while (true) {
       desk.communicator.all_reduce(in_place, desk.floats, max, desk.stream);
@@ -218,9 +218,9 @@ TEST_CASE("a rank that is killed amid a loop: the others name it") {
 }
 
 TEST_CASE("a call that is done on one stream does not hide another's on a second stream") {
-  const Arena arena;
+  const SharedSegment segment;
   tutti::test::Job job(3, [&](Rank& rank) -> std::string {
-    set("FAKE_NCCL_ARENA", arena.path());
+    set("FAKE_NCCL_ARENA", segment.path());
     Desk desk(rank);
     DeviceMemory other(desk.communicator.device());
     gpu_test::DeviceBuffer second(other, 64);
@@ -262,9 +262,9 @@ TEST_CASE("an abort that hangs does not hold the survivor up") {
 }
 
 TEST_CASE("a call that never comes back although it was ended is told of") {
-  const Arena arena;
+  const SharedSegment segment;
   tutti::test::Job job(2, [&](Rank& rank) -> std::string {
-    set("FAKE_NCCL_ARENA", arena.path());
+    set("FAKE_NCCL_ARENA", segment.path());
     auto& communicator =
         rank.communicator({.timeout = 1s,
                            .backend = BackendChoice::device,

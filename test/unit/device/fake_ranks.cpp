@@ -7,23 +7,23 @@
 
 namespace tutti::device::test {
 
-Arena::Arena() : path_("/dev/shm/tutti_fake_nccl_XXXXXX") {
+SharedSegment::SharedSegment() : path_("/dev/shm/tutti_fake_nccl_XXXXXX") {
   const int file = ::mkstemp(path_.data());
   expect(file >= 0, "no file for the made-up NCCL");
   ::close(file);
 }
 
-Arena::~Arena() {
+SharedSegment::~SharedSegment() {
   ::unlink(path_.c_str());
 }
 
 std::vector<Report> run_on_devices(int ranks, const Variables& variables, const Body& body,
                                    std::chrono::nanoseconds limit) {
-  const Arena arena;
+  const SharedSegment segment;
   return tutti::test::run_ranks(
       ranks,
       [&](Rank& rank) {
-        set("FAKE_NCCL_ARENA", arena.path());
+        set("FAKE_NCCL_ARENA", segment.path());
         for (const auto& [variable, value] : variables) set(variable, value);
         return body(rank);
       },

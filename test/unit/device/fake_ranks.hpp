@@ -20,12 +20,12 @@ using tutti::test::trouble;
 using Variables = std::map<std::string, std::string>;
 
 /// The file through which the made-up NCCLs of a job talk.
-class Arena {
+class SharedSegment {
  public:
-  Arena();
-  Arena(const Arena&) = delete;
-  Arena& operator=(const Arena&) = delete;
-  ~Arena();
+  SharedSegment();
+  SharedSegment(const SharedSegment&) = delete;
+  SharedSegment& operator=(const SharedSegment&) = delete;
+  ~SharedSegment();
   [[nodiscard]] const std::string& path() const { return path_; }
 
  private:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs gpu_check on made-up devices: gpu_check_on_fakes.py GPU_CHECK DEVICES PART…, one arena for each part."""
+"""Runs gpu_check on made-up devices: gpu_check_on_fakes.py GPU_CHECK DEVICES PART…, one segment for each part."""
 import os
 import subprocess
 import sys
@@ -8,7 +8,7 @@ import tempfile
 program, devices, *parts = sys.argv[1:]
 status = 0
 for part in parts:
-    with tempfile.NamedTemporaryFile(prefix="tutti_fake_nccl_", dir="/dev/shm") as arena:
-        env = {**os.environ, "FAKE_NCCL_ARENA": arena.name, "FAKE_GPU_DEVICES": devices}
+    with tempfile.NamedTemporaryFile(prefix="tutti_fake_nccl_", dir="/dev/shm") as segment:
+        env = {**os.environ, "FAKE_NCCL_ARENA": segment.name, "FAKE_GPU_DEVICES": devices}
         status |= subprocess.run([program, devices, part], env=env, check=False).returncode != 0
 sys.exit(status)

@@ -74,7 +74,7 @@ TEST_CASE("the root can't make the id: the same error on all ranks, or staging o
 }
 
 TEST_CASE("the id travels by the bootstrap's own broadcast, and only where NCCL serves") {
-  // 1 the secret, 2 the cards, 3 the barrier, 4 the id.
+  // 1 the secret, 2 the infos, 3 the barrier, 4 the id.
   const auto exchanges = [](const std::string& without, BackendChoice backend) {
     return run_on_devices(3, {}, [=](Rank& rank) -> std::string {
       if (!without.empty() && rank.rank() == 1) set(without, "");
@@ -115,7 +115,7 @@ TEST_CASE("an id that is never made: an error after the deadline, or the other p
   };
   const auto failed = run_on_devices(3, {}, body);
   require_same_failure(failed, ErrorCode::system, "the NCCL unique id was not made in time");
-  CHECK(failed[2].failure->culprits == std::vector{0});
+  CHECK(failed[2].failure->failed_ranks == std::vector{0});
 
   const auto reports = run_on_devices(3, {}, [](Rank& rank) -> std::string {
     if (rank.rank() == 0) set("FAKE_NCCL_ID_HANGS", "1");
@@ -144,7 +144,7 @@ TEST_CASE("a rank that dies before the id's broadcast is named by the others") {
     INFO(tutti::test::describe(reports));
     REQUIRE(report.failure);
     CHECK(report.failure->code == ErrorCode::peer_lost);
-    CHECK(report.failure->culprits == std::vector{2});
+    CHECK(report.failure->failed_ranks == std::vector{2});
   }
 }
 
@@ -156,7 +156,7 @@ TEST_CASE("a rank whose NCCL fails, or whose context can't be made, is named by 
       return "nothing was thrown";
     });
     require_same_failure(reports, ErrorCode::system, "NCCL's set-up failed: NCCL: ");
-    CHECK(reports[0].failure->culprits == std::vector{1});
+    CHECK(reports[0].failure->failed_ranks == std::vector{1});
     CHECK(contains(reports[0].failure->sentence, code));
   }
   const Body no_context = [](Rank& rank) -> std::string {
@@ -179,7 +179,7 @@ TEST_CASE("a rank whose NCCL fails, or whose context can't be made, is named by 
 
 TEST_CASE("a rank that can start no thread for NCCL is named by all, or all stage") {
   if (!tutti::test::can_refuse_threads()) return;
-  // 2 the cards, by when the control thread is there; 4 the id, right before NCCL's own set-up.
+  // 2 the infos, by when the control thread is there; 4 the id, right before NCCL's own set-up.
   for (const auto& [number, purpose] : {std::tuple(2, "to watch NCCL"), {4, "to call NCCL"}}) {
     CAPTURE(purpose);
     const auto without_thread = [number = number](Rank& rank) {
@@ -194,7 +194,7 @@ TEST_CASE("a rank that can start no thread for NCCL is named by all, or all stag
       return "nothing was thrown";
     });
     require_same_failure(failed, ErrorCode::system, words);
-    CHECK(failed[2].failure->culprits == std::vector{1});
+    CHECK(failed[2].failure->failed_ranks == std::vector{1});
 
     const auto reports = run_on_devices(3, {}, [&](Rank& rank) -> std::string {
       without_thread(rank);
@@ -244,7 +244,7 @@ TEST_CASE("set-up that never ends on a rank: an error after the deadline, or the
 TEST_CASE("a rank that never comes to set-up is named soon after the deadline") {
   const auto reports = run_on_devices(3, {}, [](Rank& rank) -> std::string {
     if (rank.rank() == 2) {
-      // Leaves the card exchange as the others do, and then does not come.
+      // Leaves the info exchange as the others do, and then does not come.
       rank.bootstrap().after = [](int number) {
         if (number == 3) std::this_thread::sleep_for(6s);
       };

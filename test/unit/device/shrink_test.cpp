@@ -64,9 +64,9 @@ std::string lose_and_go_on(Rank& rank, const Options& options, int left_at_last)
 }  // namespace
 
 TEST_CASE("after a loss NCCL serves the survivors, again and again") {
-  const Arena arena;
+  const SharedSegment segment;
   Job job(5, [&](Rank& rank) -> std::string {
-    set("FAKE_NCCL_ARENA", arena.path());
+    set("FAKE_NCCL_ARENA", segment.path());
     set("FAKE_GPU_DEVICES", "8");
     const auto text = lose_and_go_on(rank, {.timeout = 20s, .backend = BackendChoice::device}, 3);
     // Three set-ups of all that were left: the job's, and one after each loss.
@@ -89,9 +89,9 @@ TEST_CASE("after a loss NCCL serves the survivors, again and again") {
 }
 
 TEST_CASE("after a loss buffers in device memory are staged as they were before") {
-  const Arena arena;
+  const SharedSegment segment;
   Job job(3, [&](Rank& rank) -> std::string {
-    set("FAKE_NCCL_ARENA", arena.path());
+    set("FAKE_NCCL_ARENA", segment.path());
     set("FAKE_GPU_MIG", "1");
     return lose_and_go_on(rank, {.timeout = 20s, .log = [](LogLevel, const std::string&) {}}, 2);
   });

@@ -151,7 +151,7 @@ TEST_CASE("finalize() brings home calls that were started and dropped") {
   CHECK(trouble(reports) == "");
 }
 
-TEST_CASE("slices of a card and nodes without NCCL are staged, too") {
+TEST_CASE("slices of peer info and nodes without NCCL are staged, too") {
   const Variables slices{{"FAKE_GPU_MIG", "1"}};
   const Variables no_nccl{{"FAKE_NCCL_VERSION", "0"}};
   for (const auto& variables : {slices, no_nccl}) {

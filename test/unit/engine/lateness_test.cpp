@@ -1,5 +1,5 @@
 // Whom a rank blames for a call that was not done in time.
-#include "engine/lateness.hpp"
+#include "engine/timeout_report.hpp"
 
 #include "support/catch.hpp"
 #include "tutti/version.hpp"
@@ -9,21 +9,21 @@ namespace tutti::engine::test {
 namespace {
 
 using control::Group;
-using control::LostData;
 using control::Status;
+using control::UnacknowledgedData;
 
 /// Rank r on host n(r+1).
 rendezvous::Peers peers(int rank, int size) {
-  std::vector<rendezvous::Card> cards;
+  std::vector<rendezvous::PeerInfo> infos;
   for (int i = 1; i <= size; ++i) {
-    rendezvous::Card card;
-    card.version = version_string;
+    rendezvous::PeerInfo info;
+    info.version = version_string;
     const auto name = "n" + std::to_string(i);
-    card.host = {"identity of " + name, name, "pids"};
-    card.pid = 100;
-    cards.push_back(std::move(card));
+    info.host = {"identity of " + name, name, "pids"};
+    info.pid = 100;
+    infos.push_back(std::move(info));
   }
-  return {rank, std::move(cards), {}};
+  return {rank, std::move(infos), {}};
 }
 
 /// In call 3 as everybody else, unless another sequence says otherwise.
@@ -36,7 +36,7 @@ Status in_call(const CallSignature& call, std::uint64_t sequence = 3) {
   return status;
 }
 
-LostData lost_to(int peer, std::uint32_t packet_bytes = 1500) {
+UnacknowledgedData lost_to(int peer, std::uint32_t packet_bytes = 1500) {
   return {.peer = peer,
           .data = {.bytes = 14480, .times = 4, .packet_bytes = packet_bytes, .is_ipv6 = false}};
 }
@@ -50,7 +50,7 @@ struct Scene {
   std::vector<Awaited> awaited{{0, true}};
   Answers answers;
 
-  [[nodiscard]] control::Finding judge() const {
+  [[nodiscard]] control::FailureReport judge() const {
     const auto group = Group::whole_job(rank, size);
     return judge_late(
         peers(rank, size),
@@ -59,8 +59,8 @@ struct Scene {
   }
 };
 
-bool has(const control::Finding& finding, const std::string& part) {
-  return finding.sentence.find(part) != std::string::npos;
+bool has(const control::FailureReport& report, const std::string& part) {
+  return report.sentence.find(part) != std::string::npos;
 }
 
 using Ranks = std::set<int>;
@@ -71,16 +71,16 @@ TEST_CASE("a receiver names both ends where the sender's data gets lost, and sus
   Scene scene;
   scene.answers.statuses[0] = in_call(broadcast);
   scene.answers.statuses[0].lost = {lost_to(1)};
-  const auto finding = scene.judge();
-  INFO(finding.sentence);
-  CHECK(finding.code == ErrorCode::timeout);
-  CHECK(finding.culprits == Ranks{0, 1});
-  CHECK(has(finding,
+  const auto report = scene.judge();
+  INFO(report.sentence);
+  CHECK(report.code == ErrorCode::timeout);
+  CHECK(report.failed_ranks == Ranks{0, 1});
+  CHECK(has(report,
             "14480 bytes that rank 0 (n1, pid 100) has sent to rank 1 (n2, pid 100) are not "
             "acknowledged after 4 retransmissions, while small packets pass"));
-  CHECK(has(finding, "packets of 1500 bytes"));
-  CHECK(has(finding, "ping -M do -s 1472 n2 on n1"));
-  CHECK(!has(finding, "waiting for"));
+  CHECK(has(report, "packets of 1500 bytes"));
+  CHECK(has(report, "ping -M do -s 1472 n2 on n1"));
+  CHECK(!has(report, "waiting for"));
 }
 
 TEST_CASE("the sender says the same of itself") {
@@ -88,12 +88,12 @@ TEST_CASE("the sender says the same of itself") {
   scene.rank = 0;
   scene.awaited = {{1, false}};
   scene.answers.statuses[1] = in_call(broadcast);
-  scene.answers.own_lost = {lost_to(1)};
-  const auto finding = scene.judge();
-  INFO(finding.sentence);
-  CHECK(finding.culprits == Ranks{0, 1});
-  CHECK(has(finding, "14480 bytes that rank 0 (n1, pid 100) has sent to rank 1 (n2, pid 100)"));
-  CHECK(has(finding, "ping -M do -s 1472 n2 on n1"));
+  scene.answers.own_unacknowledged = {lost_to(1)};
+  const auto report = scene.judge();
+  INFO(report.sentence);
+  CHECK(report.failed_ranks == Ranks{0, 1});
+  CHECK(has(report, "14480 bytes that rank 0 (n1, pid 100) has sent to rank 1 (n2, pid 100)"));
+  CHECK(has(report, "ping -M do -s 1472 n2 on n1"));
 }
 
 TEST_CASE("lost data is blamed before those who wait for it in other calls") {
@@ -106,10 +106,10 @@ TEST_CASE("lost data is blamed before those who wait for it in other calls") {
   scene.answers.statuses[0].lost = {lost_to(3)};
   scene.answers.statuses[1] = in_call(broadcast, 2);
   scene.answers.statuses[3] = in_call(broadcast, 2);
-  const auto finding = scene.judge();
-  INFO(finding.sentence);
-  CHECK(finding.culprits == Ranks{0, 3});
-  CHECK(has(finding, "rank 0 (n1, pid 100) has sent to rank 3 (n4, pid 100)"));
+  const auto report = scene.judge();
+  INFO(report.sentence);
+  CHECK(report.failed_ranks == Ranks{0, 3});
+  CHECK(has(report, "rank 0 (n1, pid 100) has sent to rank 3 (n4, pid 100)"));
 }
 
 TEST_CASE("a rank that stays away is blamed before data that gets lost between others") {
@@ -121,21 +121,21 @@ TEST_CASE("a rank that stays away is blamed before data that gets lost between o
   scene.answers.statuses[0].lost = {lost_to(1)};
   scene.answers.statuses[1] = in_call(broadcast, 3);
   scene.answers.statuses[3].activity.sequence = 2;
-  const auto finding = scene.judge();
-  INFO(finding.sentence);
-  CHECK(finding.culprits == Ranks{3});
-  CHECK(has(finding, "outside any call"));
+  const auto report = scene.judge();
+  INFO(report.sentence);
+  CHECK(report.failed_ranks == Ranks{3});
+  CHECK(has(report, "outside any call"));
 }
 
 TEST_CASE("small packets that get lost are no matter of the MTU") {
   Scene scene;
   scene.answers.statuses[0] = in_call(broadcast);
   scene.answers.statuses[0].lost = {lost_to(1, 200)};
-  const auto finding = scene.judge();
-  INFO(finding.sentence);
-  CHECK(finding.culprits == Ranks{0, 1});
-  CHECK(!has(finding, "MTU"));
-  CHECK(has(finding, "firewalls on n1 and n2"));
+  const auto report = scene.judge();
+  INFO(report.sentence);
+  CHECK(report.failed_ranks == Ranks{0, 1});
+  CHECK(!has(report, "MTU"));
+  CHECK(has(report, "firewalls on n1 and n2"));
 }
 
 TEST_CASE("who does not answer is late, and its host too where it acknowledges nothing") {
@@ -143,13 +143,13 @@ TEST_CASE("who does not answer is late, and its host too where it acknowledges n
   scene.rank = 0;
   scene.awaited = {{1, false}};
   CHECK(has(scene.judge(), "rank 1 (n2, pid 100), which does not answer (it is stopped, or"));
-  scene.answers.own_lost = {lost_to(1)};
-  const auto finding = scene.judge();
-  INFO(finding.sentence);
-  CHECK(finding.culprits == Ranks{1});
-  CHECK(has(finding, "14480 bytes that rank 0 (n1, pid 100) has sent to it are not acknowledged"));
-  CHECK(has(finding, "is down"));
-  CHECK(!has(finding, "MTU"));
+  scene.answers.own_unacknowledged = {lost_to(1)};
+  const auto report = scene.judge();
+  INFO(report.sentence);
+  CHECK(report.failed_ranks == Ranks{1});
+  CHECK(has(report, "14480 bytes that rank 0 (n1, pid 100) has sent to it are not acknowledged"));
+  CHECK(has(report, "is down"));
+  CHECK(!has(report, "MTU"));
 }
 
 TEST_CASE("a message is not late because of data that gets lost between others") {
@@ -160,10 +160,10 @@ TEST_CASE("a message is not late because of data that gets lost between others")
   scene.answers.statuses[2] = in_call(broadcast);
   scene.answers.statuses[2].lost = {lost_to(3)};
   scene.answers.statuses[3] = in_call(broadcast);
-  const auto finding = scene.judge();
-  INFO(finding.sentence);
-  CHECK(finding.culprits == Ranks{0});
-  CHECK(has(finding, "rank 0 (n1, pid 100), which is outside any call"));
+  const auto report = scene.judge();
+  INFO(report.sentence);
+  CHECK(report.failed_ranks == Ranks{0});
+  CHECK(has(report, "rank 0 (n1, pid 100), which is outside any call"));
 }
 
 TEST_CASE("what was sent to a rank that has left is nobody's trouble") {
@@ -172,7 +172,7 @@ TEST_CASE("what was sent to a rank that has left is nobody's trouble") {
   scene.answers.statuses[0] = in_call(broadcast);
   scene.answers.statuses[0].lost = {lost_to(2)};
   scene.answers.departed = {2};
-  CHECK(scene.judge().culprits == Ranks{0});
+  CHECK(scene.judge().failed_ranks == Ranks{0});
 }
 
 }  // namespace tutti::engine::test

@@ -8,7 +8,7 @@
 
 #include "control/group.hpp"
 #include "engine/execution.hpp"
-#include "transport/memory_links.hpp"
+#include "support/memory_links.hpp"
 
 /// Runs the schedules of all ranks of a job on real data, in one thread.
 namespace tutti::engine::test {

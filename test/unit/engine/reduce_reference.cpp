@@ -27,7 +27,7 @@ struct Shape {
   int fraction_bits;
   int exponent_bits;
 
-  [[nodiscard]] int least_exponent() const { return 2 - (1 << (exponent_bits - 1)); }
+  [[nodiscard]] int min_exponent() const { return 2 - (1 << (exponent_bits - 1)); }
   [[nodiscard]] Bits sign() const { return Bits{1} << (fraction_bits + exponent_bits); }
   [[nodiscard]] Bits one_fraction() const { return Bits{1} << fraction_bits; }
   [[nodiscard]] Bits infinity() const { return sign() - one_fraction(); }
@@ -102,7 +102,7 @@ double reduce_numbers(Type type, Operator op, double a, double b) {
 Bits special(Type type, std::mt19937_64& random) {
   if (is_float(type)) {
     const auto shape = shape_of(type);
-    const Bits one = static_cast<Bits>(1 - shape.least_exponent()) << shape.fraction_bits;
+    const Bits one = static_cast<Bits>(1 - shape.min_exponent()) << shape.fraction_bits;
     const Bits values[] = {0,
                            1,
                            shape.one_fraction() - 1,
@@ -123,7 +123,7 @@ Bits special(Type type, std::mt19937_64& random) {
 Bits moderate(Type type, std::mt19937_64& random) {
   if (!is_float(type)) return low_bytes(type, random() % 201 - 100);
   const auto shape = shape_of(type);
-  const Bits exponent = static_cast<Bits>(1 - shape.least_exponent()) + random() % 7 - 3;
+  const Bits exponent = static_cast<Bits>(1 - shape.min_exponent()) + random() % 7 - 3;
   return (exponent << shape.fraction_bits) + random() % shape.one_fraction() +
          (random() % 2 == 0 ? shape.sign() : 0);
 }
@@ -139,7 +139,7 @@ double number_of(Type type, Bits bits) {
   if (bits % shape.sign() == shape.infinity()) {
     return sign * std::numeric_limits<double>::infinity();
   }
-  const auto unit = shape.least_exponent() - shape.fraction_bits;
+  const auto unit = shape.min_exponent() - shape.fraction_bits;
   if (field == 0) return sign * std::ldexp(static_cast<double>(fraction), unit);
   return sign * std::ldexp(static_cast<double>(fraction + shape.one_fraction()), unit + field - 1);
 }
@@ -150,10 +150,10 @@ Bits nearest(Type type, double number) {
   const Bits sign = std::signbit(number) ? shape.sign() : 0;
   if (std::isinf(number)) return sign | shape.infinity();
   if (number == 0) return sign;
-  const auto exponent = std::max(std::ilogb(number), shape.least_exponent());
+  const auto exponent = std::max(std::ilogb(number), shape.min_exponent());
   const auto units = std::nearbyint(std::ldexp(std::abs(number), shape.fraction_bits - exponent));
   // Where rounding carries out of the fraction, the addition carries into the exponent.
-  const auto bits = (static_cast<Bits>(exponent - shape.least_exponent()) << shape.fraction_bits) +
+  const auto bits = (static_cast<Bits>(exponent - shape.min_exponent()) << shape.fraction_bits) +
                     static_cast<Bits>(units);
   return sign | std::min(bits, shape.infinity());
 }

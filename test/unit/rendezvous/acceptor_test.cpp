@@ -4,7 +4,7 @@
 #include <deque>
 #include <random>
 
-#include "meeting.hpp"
+#include "peer_exchange.hpp"
 #include "support/catch.hpp"
 
 namespace tutti::rendezvous::test {
@@ -93,7 +93,7 @@ TEST_CASE("of too many silent strangers the oldest is dropped, and an honest pee
   Reactor reactor;
   Host host(reactor, member(0));
   std::deque<Visitor> strangers;
-  for (std::size_t i = 0; i < Acceptor::most_pending; ++i) {
+  for (std::size_t i = 0; i < Acceptor::max_pending; ++i) {
     strangers.emplace_back(host.address);
     reactor.run_once(10ms);
   }

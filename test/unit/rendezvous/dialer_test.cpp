@@ -1,7 +1,7 @@
 // Dialing peers over real sockets.
 #include "rendezvous/dialer.hpp"
 
-#include "meeting.hpp"
+#include "peer_exchange.hpp"
 #include "support/catch.hpp"
 
 namespace tutti::rendezvous::test {

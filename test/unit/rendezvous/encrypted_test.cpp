@@ -1,7 +1,7 @@
 // Connections of a job whose links are encrypted: over real sockets, in one thread.
 #include <array>
 
-#include "meeting.hpp"
+#include "peer_exchange.hpp"
 #include "rendezvous/tls.hpp"
 #include "support/catch.hpp"
 
@@ -49,7 +49,7 @@ TEST_CASE("a plain connection has no place in a job whose links are encrypted") 
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0);
   const Descriptor far(ends[1]);
   for (const auto kind : {LinkKind::control, LinkKind::data}) {
-    const Connection plain{Wire::plain(Descriptor(::dup(ends[0]))), 2, kind};
+    const Connection plain{SecureSocket::plain(Descriptor(::dup(ends[0]))), 2, kind};
     const auto reason = why_refused(encrypted_member(1, std::make_shared<TlsContext>()), plain);
     CHECK(reason.find("TUTTI_ENCRYPT=1") != std::string_view::npos);
     CHECK(why_refused(member(1), plain).empty());

@@ -1,7 +1,7 @@
 // Sockets that are not connections yet, in a process that forks a child which lives on.
 #include <thread>
 
-#include "meeting.hpp"
+#include "peer_exchange.hpp"
 #include "store/root_side.hpp"
 #include "support/catch.hpp"
 #include "support/forked_child.hpp"

@@ -10,13 +10,13 @@ namespace tutti::rendezvous::test {
 
 namespace {
 
-Card card_on(const std::string& host, std::vector<SocketAddress> addresses = {}) {
-  Card card;
-  card.version = version_string;
-  card.host = {"identity of " + host, host, "pids of " + host};
-  card.pid = 100;
-  card.addresses = std::move(addresses);
-  return card;
+PeerInfo info_on(const std::string& host, std::vector<SocketAddress> addresses = {}) {
+  PeerInfo info;
+  info.version = version_string;
+  info.host = {"identity of " + host, host, "pids of " + host};
+  info.pid = 100;
+  info.addresses = std::move(addresses);
+  return info;
 }
 
 std::vector<std::string> texts(const std::vector<SocketAddress>& addresses) {
@@ -34,8 +34,8 @@ const auto fast_v6 = v6("fd00::2", 4);
 
 }  // namespace
 
-TEST_CASE("places come from the cards") {
-  const Peers peers(2, {card_on("a"), card_on("b"), card_on("a"), card_on("b")}, {});
+TEST_CASE("places come from the infos") {
+  const Peers peers(2, {info_on("a"), info_on("b"), info_on("a"), info_on("b")}, {});
   CHECK(peers.rank() == 2);
   CHECK(peers.size() == 4);
   CHECK(peers.place().local_rank == 1);
@@ -47,7 +47,7 @@ TEST_CASE("places come from the cards") {
 }
 
 TEST_CASE("the ranks that are left are renumbered, and know what they were") {
-  const Peers all(3, {card_on("a"), card_on("b"), card_on("a"), card_on("b"), card_on("a")}, {});
+  const Peers all(3, {info_on("a"), info_on("b"), info_on("a"), info_on("b"), info_on("a")}, {});
   const auto rest = all.without({0, 4});
   CHECK(rest.rank() == 2);
   CHECK(rest.size() == 3);
@@ -62,18 +62,18 @@ TEST_CASE("the ranks that are left are renumbered, and know what they were") {
   CHECK(last.rank_of_original(2) == -1);
 }
 
-TEST_CASE("cards that contradict each other are an error") {
-  auto other = card_on("b");
+TEST_CASE("infos that contradict each other are an error") {
+  auto other = info_on("b");
   other.version = "99.0.0";
-  CHECK_THROWS_AS(Peers(0, {card_on("a"), other}, {}), Error);
+  CHECK_THROWS_AS(Peers(0, {info_on("a"), other}, {}), Error);
 }
 
 TEST_CASE("a pid means something only where both see the same pids") {
-  auto blind = card_on("a");
+  auto blind = info_on("a");
   blind.host.pid_namespace.clear();
-  auto contained = card_on("a");
+  auto contained = info_on("a");
   contained.host.pid_namespace = "a container's";
-  const Peers peers(0, {card_on("a"), card_on("a"), contained, blind, card_on("b")}, {});
+  const Peers peers(0, {info_on("a"), info_on("a"), contained, blind, info_on("b")}, {});
   CHECK(peers.sees_pid_of(1));
   CHECK(!peers.sees_pid_of(2));
   CHECK(!peers.sees_pid_of(3));
@@ -84,13 +84,13 @@ TEST_CASE("a pid means something only where both see the same pids") {
 
 TEST_CASE("ranks share cores where more of them are on the same ones than there are") {
   const auto on = [](const std::string& host, std::uint32_t first, std::uint32_t cores) {
-    auto card = card_on(host);
-    card.first_core = first;
-    card.cores = cores;
-    return card;
+    auto info = info_on(host);
+    info.first_core = first;
+    info.cores = cores;
+    return info;
   };
-  const auto shared = [](int rank, std::vector<Card> cards) {
-    return Peers(rank, std::move(cards), {}).shares_cores();
+  const auto shared = [](int rank, std::vector<PeerInfo> infos) {
+    return Peers(rank, std::move(infos), {}).shares_cores();
   };
   // Each bound to a core of its own, as mpirun does with two ranks.
   CHECK(!shared(0, {on("a", 0, 1), on("a", 1, 1)}));
@@ -107,13 +107,13 @@ TEST_CASE("ranks share cores where more of them are on the same ones than there 
 
 TEST_CASE("ranks share cores where a control group allows them less than one each") {
   const auto under = [](const std::string& host, std::vector<CpuQuota> quotas) {
-    auto card = card_on(host);
-    card.cores = 8;
-    card.cpu_quotas = std::move(quotas);
-    return card;
+    auto info = info_on(host);
+    info.cores = 8;
+    info.cpu_quotas = std::move(quotas);
+    return info;
   };
-  const auto shared = [](int rank, std::vector<Card> cards) {
-    return Peers(rank, std::move(cards), {}).shares_cores();
+  const auto shared = [](int rank, std::vector<PeerInfo> infos) {
+    return Peers(rank, std::move(infos), {}).shares_cores();
   };
   const auto group = [](std::uint32_t millicores, const std::string& identity) {
     return CpuQuota{millicores, "/" + identity, identity, ""};
@@ -134,55 +134,55 @@ TEST_CASE("ranks share cores where a control group allows them less than one eac
 
 TEST_CASE("inside a host loopback is tried, between hosts all else") {
   const Peers peers(
-      0, {card_on("a"), card_on("a", {slow, loopback}), card_on("b", {slow, loopback})}, {});
+      0, {info_on("a"), info_on("a", {slow, loopback}), info_on("b", {slow, loopback})}, {});
   CHECK(texts(peers.candidates(1)) == Texts{"127.0.0.1:1"});
   CHECK(texts(peers.candidates(2)) == Texts{"192.168.0.2:2"});
 }
 
 TEST_CASE("networks that both are in come first, else the peer's order stays") {
-  const std::vector<Card> cards{card_on("a"), card_on("b", {slow, fast, fast_v6, loopback})};
-  CHECK(texts(Peers(0, cards, {}).candidates(1)) ==
+  const std::vector<PeerInfo> infos{info_on("a"), info_on("b", {slow, fast, fast_v6, loopback})};
+  CHECK(texts(Peers(0, infos, {}).candidates(1)) ==
         Texts{"192.168.0.2:2", "10.0.0.2:3", "[fd00::2]:4"});
-  const Peers with_fast(0, cards, {{"ib0", v4("10.0.0.1"), 24}});
+  const Peers with_fast(0, infos, {{"ib0", v4("10.0.0.1"), 24}});
   CHECK(texts(with_fast.candidates(1)) == Texts{"10.0.0.2:3", "192.168.0.2:2", "[fd00::2]:4"});
-  const Peers with_both(0, cards, {{"ib0", v6("fd00::1"), 64}, {"eth0", v4("192.168.0.1"), 24}});
+  const Peers with_both(0, infos, {{"ib0", v6("fd00::1"), 64}, {"eth0", v4("192.168.0.1"), 24}});
   CHECK(texts(with_both.candidates(1)) == Texts{"192.168.0.2:2", "[fd00::2]:4", "10.0.0.2:3"});
-  const Peers with_neither(0, cards, {{"eth0", v4("172.16.0.1"), 16}});
+  const Peers with_neither(0, infos, {{"eth0", v4("172.16.0.1"), 16}});
   CHECK(texts(with_neither.candidates(1)) == Texts{"192.168.0.2:2", "10.0.0.2:3", "[fd00::2]:4"});
 }
 
 TEST_CASE("what means this host itself, or can't be reached for its family, comes last") {
-  const std::vector<Card> cards{card_on("a"),
-                                card_on("b", {v4("172.17.0.1", 5), fast_v6, fast, loopback})};
-  const Peers with_bridge(0, cards,
+  const std::vector<PeerInfo> infos{info_on("a"),
+                                    info_on("b", {v4("172.17.0.1", 5), fast_v6, fast, loopback})};
+  const Peers with_bridge(0, infos,
                           {{"docker0", v4("172.17.0.1"), 16}, {"eth0", v4("10.9.0.1"), 24}});
   CHECK(texts(with_bridge.candidates(1)) == Texts{"10.0.0.2:3", "[fd00::2]:4", "172.17.0.1:5"});
-  const Peers v6_only(0, cards, {{"eth0", v6("fd00::1"), 64}});
+  const Peers v6_only(0, infos, {{"eth0", v6("fd00::1"), 64}});
   CHECK(texts(v6_only.candidates(1)) == Texts{"[fd00::2]:4", "172.17.0.1:5", "10.0.0.2:3"});
 }
 
 TEST_CASE("a rank that could not listen is the same error on all") {
-  auto failed = card_on("b", {});
+  auto failed = info_on("b", {});
   failed.failure = "TUTTI_PORT_RANGE=1-2 is exhausted";
   try {
-    Peers(0, {card_on("a", {slow}), failed}, {}).require_ways();
+    Peers(0, {info_on("a", {slow}), failed}, {}).require_ways();
     FAIL("no error");
   } catch (const Error& error) {
     CHECK(error.code() == ErrorCode::system);
-    CHECK(error.culprits() == std::vector<int>{1});
+    CHECK(error.failed_ranks() == std::vector<int>{1});
     CHECK(error.sentence().find("TUTTI_PORT_RANGE=1-2 is exhausted") != std::string::npos);
   }
 }
 
 TEST_CASE("where only the other kind of address is offered, that is tried") {
   // "Hosts" made up by TUTTI_HOST_ID meet on loopback.
-  const Peers peers(0, {card_on("a"), card_on("b", {loopback}), card_on("a", {slow})}, {});
+  const Peers peers(0, {info_on("a"), info_on("b", {loopback}), info_on("a", {slow})}, {});
   CHECK(texts(peers.candidates(1)) == Texts{"127.0.0.1:1"});
   CHECK(texts(peers.candidates(2)) == Texts{"192.168.0.2:2"});
 }
 
 TEST_CASE("a peer that listens nowhere can't be tried") {
-  const Peers peers(0, {card_on("a"), card_on("b")}, {});
+  const Peers peers(0, {info_on("a"), info_on("b")}, {});
   CHECK(peers.candidates(1).empty());
 }
 

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "meeting.hpp"
+#include "peer_exchange.hpp"
 #include "support/catch.hpp"
 
 namespace tutti::rendezvous::test {

@@ -1,7 +1,7 @@
 // Whether anybody is left at a rank's ports.
 #include "rendezvous/refusal_probe.hpp"
 
-#include "meeting.hpp"
+#include "peer_exchange.hpp"
 #include "support/catch.hpp"
 
 namespace tutti::rendezvous::test {

@@ -3,7 +3,7 @@
 
 #include <netinet/tcp.h>
 
-#include "meeting.hpp"
+#include "peer_exchange.hpp"
 #include "support/catch.hpp"
 
 namespace tutti::rendezvous::test {

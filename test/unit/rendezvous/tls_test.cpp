@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "rendezvous/wire.hpp"
+#include "rendezvous/secure_socket.hpp"
 #include "support/catch.hpp"
 
 namespace tutti::rendezvous::test {

@@ -35,8 +35,8 @@ constexpr std::size_t op_at = 52;
 }  // namespace
 
 TEST_CASE("every kind of frame survives the way") {
-  for (const auto kind :
-       {FrameKind::data, FrameKind::eager, FrameKind::want, FrameKind::grant, FrameKind::credit}) {
+  for (const auto kind : {FrameKind::data, FrameKind::eager, FrameKind::want,
+                          FrameKind::clear_to_send, FrameKind::credit}) {
     const bool carries_data = kind == FrameKind::data || kind == FrameKind::eager;
     const auto frame = sample(kind, carries_data ? 77 : 0);
     const auto arrived = decode(encode(frame));
@@ -64,7 +64,7 @@ TEST_CASE("only the known values of each enumeration are read") {
     INFO("value " << value);
     // The other three kinds have no payload, and this frame has.
     REQUIRE(with(frame, kind_at, value).has_value() == (value == 1 || value == 2));
-    REQUIRE(with(sample(FrameKind::grant, 0), kind_at, value).has_value() ==
+    REQUIRE(with(sample(FrameKind::clear_to_send, 0), kind_at, value).has_value() ==
             (value >= 3 && value <= 5));
     REQUIRE(with(frame, stream_kind_at, value).has_value() == (value < 2));
     REQUIRE(with(frame, operation_at, value).has_value() == (value < operation_count));
@@ -78,7 +78,7 @@ TEST_CASE("only the known values of each enumeration are read") {
 }
 
 TEST_CASE("a payload is neither empty nor longer than agreed") {
-  constexpr auto most = static_cast<std::uint32_t>(most_payload_bytes);
+  constexpr auto most = static_cast<std::uint32_t>(max_payload_bytes);
   for (const auto kind : {FrameKind::data, FrameKind::eager}) {
     CHECK(!decode(encode(sample(kind, 0))));
     CHECK(decode(encode(sample(kind, 1))));
@@ -89,7 +89,7 @@ TEST_CASE("a payload is neither empty nor longer than agreed") {
 }
 
 TEST_CASE("only data has a payload") {
-  for (const auto kind : {FrameKind::want, FrameKind::grant, FrameKind::credit}) {
+  for (const auto kind : {FrameKind::want, FrameKind::clear_to_send, FrameKind::credit}) {
     CHECK(decode(encode(sample(kind, 0))));
     CHECK(!decode(encode(sample(kind, 1))));
   }

@@ -28,7 +28,7 @@ TEST_CASE("both halves name the reason when the peer is gone") {
   SocketPair pair;
   Witness witness;
   OutgoingHalf out(1, 64, witness);
-  out.connect(rendezvous::Wire::plain(std::move(pair.one)));
+  out.connect(rendezvous::SecureSocket::plain(std::move(pair.one)));
   CHECK(out.failure().empty());
   pair.other.reset();
   Sending sending(collective(1), pattern(10));
@@ -56,8 +56,8 @@ TEST_CASE("requests posted before the connection stands are served once it does"
   in.post(large_to.request);
   CHECK(!in.read());
   SocketPair pair;
-  out.connect(rendezvous::Wire::plain(std::move(pair.one)));
-  in.connect(rendezvous::Wire::plain(std::move(pair.other)));
+  out.connect(rendezvous::SecureSocket::plain(std::move(pair.one)));
+  in.connect(rendezvous::SecureSocket::plain(std::move(pair.other)));
   for (int i = 0; i < 10; ++i) {
     out.write();
     in.read();
@@ -150,7 +150,7 @@ TEST_CASE("what is not acknowledged yet is known") {
   Witness witness;
   OutgoingHalf out(1, 64, witness);
   CHECK(out.unacknowledged() == 0);
-  out.connect(rendezvous::Wire::plain(std::move(pair.one)));
+  out.connect(rendezvous::SecureSocket::plain(std::move(pair.one)));
   CHECK(out.unacknowledged() == 0);
   Sending sending(collective(1), pattern(10));
   out.post(sending.request);
@@ -179,9 +179,10 @@ TEST_CASE("what was read together with the last bytes is not left until more com
   REQUIRE(::connect(writer.get(), plain, length) == 0);
   Witness witness;
   IncomingHalf half(0, 16384, witness);
-  half.connect(rendezvous::Wire::plain(Descriptor(::accept(listening.get(), nullptr, nullptr))));
+  half.connect(
+      rendezvous::SecureSocket::plain(Descriptor(::accept(listening.get(), nullptr, nullptr))));
 
-  const std::size_t piece = most_payload_bytes - frame_header_bytes;
+  const std::size_t piece = max_payload_bytes - frame_header_bytes;
   constexpr std::size_t pieces = 8;
   Buffer to(pieces * piece);
   Buffer mine(to.size(), std::byte{1});

@@ -269,7 +269,7 @@ void add_bytes(std::byte* to, const std::byte* a, const std::byte* b, std::size_
 
 }  // namespace
 
-TEST_CASE("what comes is reduced, eager, granted, kept or torn") {
+TEST_CASE("what comes is reduced, eager, cleared, kept or torn") {
   for (const std::size_t elements : {1, 15, 16, 17, 1000, 60'000}) {
     for (const bool receiver_first : {false, true}) {
       for (const int buffer_bytes : {0, 1}) {

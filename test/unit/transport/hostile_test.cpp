@@ -17,7 +17,7 @@ struct LyingSender {
 
   LyingSender() : LyingSender(SocketPair()) {}
   explicit LyingSender(SocketPair pair) : liar(std::move(pair.other)) {
-    in.connect(rendezvous::Wire::plain(std::move(pair.one)));
+    in.connect(rendezvous::SecureSocket::plain(std::move(pair.one)));
   }
 
   void write(FrameKind kind, std::uint64_t position, std::size_t payload,
@@ -43,7 +43,7 @@ struct LyingReceiver {
 
   LyingReceiver() : LyingReceiver(SocketPair()) {}
   explicit LyingReceiver(SocketPair pair) : liar(std::move(pair.other)) {
-    out.connect(rendezvous::Wire::plain(std::move(pair.one)));
+    out.connect(rendezvous::SecureSocket::plain(std::move(pair.one)));
   }
   std::string failure() {
     out.read();
@@ -60,7 +60,7 @@ TEST_CASE("honest frames, written by hand, are taken") {
   peer.in.post(peer.receiving.request);
   const auto frames = peer.liar.read_headers();
   REQUIRE(frames.size() == 1);
-  CHECK(frames[0].kind == FrameKind::grant);
+  CHECK(frames[0].kind == FrameKind::clear_to_send);
   CHECK(frames[0].position == 1000);
   peer.write(FrameKind::eager, 0, eager);
   peer.write(FrameKind::data, eager, 1000 - eager);
@@ -70,7 +70,7 @@ TEST_CASE("honest frames, written by hand, are taken") {
 
 TEST_CASE("data without a grant, or beyond it, is refused") {
   LyingSender peer;
-  SECTION("nothing was granted") {
+  SECTION("nothing was cleared") {
     peer.write(FrameKind::data, 0, 1);
   }
   SECTION("one byte too many") {
@@ -127,7 +127,7 @@ TEST_CASE("eager data beyond the link's credit is refused, and so much is kept a
 }
 
 TEST_CASE("frames that only receivers send are refused by a receiver") {
-  for (const auto kind : {FrameKind::grant, FrameKind::credit}) {
+  for (const auto kind : {FrameKind::clear_to_send, FrameKind::credit}) {
     LyingSender peer;
     peer.write(kind, 100, 0);
     CHECK(peer.failure() == no_frame);
@@ -213,7 +213,7 @@ TEST_CASE("an absurd credit is no more than the full one") {
 TEST_CASE("an absurd grant sends no more than there is") {
   LyingReceiver peer;
   Sending sending(collective(1), pattern(500));
-  peer.liar.write({.kind = FrameKind::grant, .position = UINT64_MAX, .call = sending.call});
+  peer.liar.write({.kind = FrameKind::clear_to_send, .position = UINT64_MAX, .call = sending.call});
   CHECK(peer.failure().empty());
   peer.out.post(sending.request);
   peer.out.write();
@@ -224,20 +224,21 @@ TEST_CASE("an absurd grant sends no more than there is") {
 TEST_CASE("a grant takes nothing back") {
   LyingReceiver peer;
   Sending sending(collective(1), pattern(500));
-  peer.liar.write({.kind = FrameKind::grant, .position = 400, .call = sending.call});
-  peer.liar.write({.kind = FrameKind::grant, .position = 100, .call = sending.call});
+  peer.liar.write({.kind = FrameKind::clear_to_send, .position = 400, .call = sending.call});
+  peer.liar.write({.kind = FrameKind::clear_to_send, .position = 100, .call = sending.call});
   CHECK(peer.failure().empty());
   peer.out.post(sending.request);
   peer.out.write();
   CHECK(sending.request.taken == 400);
 }
 
-TEST_CASE("grants for calls that never come don't pile up for ever") {
+TEST_CASE("clears for calls that never come don't pile up for ever") {
   LyingReceiver peer;
   std::uint64_t sequence = 0;
   while (peer.failure().empty() && sequence < 200'000) {
     for (int i = 0; i < 100; ++i) {
-      peer.liar.write({.kind = FrameKind::grant, .position = 1, .call = collective(++sequence)});
+      peer.liar.write(
+          {.kind = FrameKind::clear_to_send, .position = 1, .call = collective(++sequence)});
     }
   }
   CHECK(peer.out.failure() == no_frame);

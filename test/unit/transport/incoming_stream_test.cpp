@@ -222,27 +222,27 @@ TEST_CASE("a reduction may end where the next request begins") {
 
 TEST_CASE("there is direct room only in the front request, and not where bytes are reduced") {
   IncomingStream stream;
-  CHECK(stream.direct_room().empty());
+  CHECK(stream.direct_space().empty());
   Buffer first(6);
   Buffer second(3);
   auto one = into(first);
   auto two = into(second);
   stream.post(one);
   stream.post(two);
-  CHECK(stream.direct_room().data() == first.data());
-  CHECK(stream.direct_room().size() == 6);
+  CHECK(stream.direct_space().data() == first.data());
+  CHECK(stream.direct_space().size() == 6);
   stream.put(numbers(2), false);
-  CHECK(stream.direct_room().data() == first.data() + 2);
+  CHECK(stream.direct_space().data() == first.data() + 2);
   stream.put_directly(4);
   CHECK(one.done());
   CHECK(stream.arrived() == 6);
-  CHECK(stream.direct_room().data() == second.data());
+  CHECK(stream.direct_space().data() == second.data());
   stream.put_directly(3);
   CHECK(two.done());
-  CHECK(stream.direct_room().empty());
+  CHECK(stream.direct_space().empty());
   Adder adder(1);
   stream.post(adder.request);
-  CHECK(stream.direct_room().empty());
+  CHECK(stream.direct_space().empty());
 }
 
 TEST_CASE("an empty request is done and waits for nothing") {

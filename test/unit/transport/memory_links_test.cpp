@@ -1,5 +1,5 @@
 // The links that tests run schedules over.
-#include "transport/memory_links.hpp"
+#include "support/memory_links.hpp"
 
 #include "support/catch.hpp"
 

@@ -1,4 +1,4 @@
-// What becomes of rooms and links where the system refuses memory that they come to need later.
+// What becomes of channels and links where the system refuses memory that they come to need later.
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
@@ -39,8 +39,8 @@ bool without_memory(Body body) {
 struct Told {
   std::vector<std::string> texts;
 
-  explicit Told(Arena& arena) {
-    arena.tell_by([this](const std::string& text) { texts.push_back(text); });
+  explicit Told(SharedSegment& segment) {
+    segment.set_warning_sink([this](const std::string& text) { texts.push_back(text); });
   }
 };
 
@@ -52,40 +52,40 @@ std::size_t memory_of(const Descriptor& file) {
 
 }  // namespace
 
-TEST_CASE("without memory for other communicators' rooms none is free, which is told once") {
+TEST_CASE("without memory for other communicators' channels none is free, which is told once") {
   Host host;
   Told told(*host.first);
   const auto before = memory_of(host.file);
   if (!without_memory([&] {
-        CHECK(host.first->free_rooms() == 0);
-        CHECK(host.first->free_rooms() == 0);
+        CHECK(host.first->free_channels() == 0);
+        CHECK(host.first->free_channels() == 0);
       })) {
     return;
   }
   REQUIRE(told.texts.size() == 1);
   CHECK(told.texts[0].find("shared bytes: No space left on device") != std::string::npos);
   CHECK(memory_of(host.file) == before);
-  CHECK(host.first->free_rooms() == 0);  // decided for good: the other ranks go by it
-  CHECK(host.second->free_rooms() != 0);
+  CHECK(host.first->free_channels() == 0);  // decided for good: the other ranks go by it
+  CHECK(host.second->free_channels() != 0);
 }
 
-TEST_CASE("a room whose ring is refused memory goes on with what it has") {
+TEST_CASE("a channel whose ring is refused memory goes on with what it has") {
   Host host;
   Told told(*host.first);
   const std::vector<int> ranks{0, 1};
-  Room room(host.first, 0, 0, ranks, 0);
-  const auto before = room.next_place(0, room.round_bytes());
+  CollectiveChannel channel(host.first, 0, 0, ranks, 0);
+  const auto before = channel.next_place(0, channel.round_bytes());
   if (!without_memory([&] {
-        room.grow();
-        room.grow();
+        channel.grow();
+        channel.grow();
       })) {
     return;
   }
   REQUIRE(told.texts.size() == 1);
   CHECK(told.texts[0].find("long collective calls take longer") != std::string::npos);
-  room.take(0, before);
+  channel.take(0, before);
   // The second round needs the first one's place.
-  CHECK(room.next_place(1, room.round_bytes()).needed == 1);
+  CHECK(channel.next_place(1, channel.round_bytes()).needed == 1);
 }
 
 TEST_CASE("a link that is refused more memory goes round what it has, with right data") {

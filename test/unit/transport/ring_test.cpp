@@ -75,7 +75,7 @@ TEST_CASE("a ring takes what fits, and gives it back in order") {
   const std::array<iovec, 2> parts{part_of(std::span(bytes).first(10)),
                                    part_of(std::span(bytes).subspan(10))};
   CHECK(ring.writer.write(parts) == ring_bytes);
-  CHECK(!ring.writer.has_room());
+  CHECK(!ring.writer.has_space());
   CHECK(ring.writer.write(parts) == 0);
   std::vector<std::byte> got(ring_bytes + 7, std::byte{0xEE});
   const std::array<iovec, 2> places{part_of(std::span(got).first(33)),
@@ -83,7 +83,7 @@ TEST_CASE("a ring takes what fits, and gives it back in order") {
   CHECK(ring.reader.read(places) == ring_bytes);
   CHECK(std::equal(bytes.begin(), bytes.begin() + ring_bytes, got.begin()));
   CHECK(got[ring_bytes] == std::byte{0xEE});
-  CHECK(ring.writer.has_room());
+  CHECK(ring.writer.has_space());
 }
 
 TEST_CASE("across the end of its memory a ring shows two pieces") {

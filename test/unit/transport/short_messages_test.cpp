@@ -82,7 +82,7 @@ TEST_CASE("messages that are many ahead of their receiver, with and without requ
   std::mt19937 random(12);
   std::uint64_t sequence = 0;
   for (int burst = 0; burst < 200; ++burst) {
-    // More than the link's credit at times: then requests wait for grants.
+    // More than the link's credit at times: then requests wait for clears.
     std::deque<Sending> sendings;
     for (auto count = 1 + random() % 150; count > 0; --count) {
       const std::size_t size = 1 + random() % (random() % 4 == 0 ? 20'000 : 300);

@@ -9,7 +9,7 @@ namespace tutti::transport::test {
 namespace {
 
 struct Stream {
-  int granted = 0;
+  int cleared = 0;
   std::vector<int> kept;
 };
 
@@ -23,14 +23,14 @@ TEST_CASE("a stream is new until it is opened, and again once it was closed") {
   StreamTable<Stream> table;
   CHECK(table.open(key(1)).second);
   CHECK(!table.open(key(1)).second);
-  table.open(key(1)).first.granted = 7;
+  table.open(key(1)).first.cleared = 7;
   table.open(key(1)).first.kept = {1, 2, 3};
   table.close(table.find(key(1)));
   CHECK(table.find(key(1)) == table.end());
   for (const std::uint64_t next : {2U, 1U}) {
     const auto [stream, is_new] = table.open(key(next));
     CHECK(is_new);
-    CHECK(stream.granted == 0);
+    CHECK(stream.cleared == 0);
     CHECK(stream.kept.empty());
   }
   CHECK(table.size() == 2);

@@ -115,11 +115,11 @@ struct Wire {
 
   explicit Wire(std::size_t eager, int buffer_bytes = 0) : eager_bytes(eager) {
     SocketPair pair(buffer_bytes);
-    out.connect(rendezvous::Wire::plain(std::move(pair.one)));
-    in.connect(rendezvous::Wire::plain(std::move(pair.other)));
+    out.connect(rendezvous::SecureSocket::plain(std::move(pair.one)));
+    in.connect(rendezvous::SecureSocket::plain(std::move(pair.other)));
   }
 
-  Wire(std::size_t eager, LinkWire senders, LinkWire receivers) : eager_bytes(eager) {
+  Wire(std::size_t eager, LinkEndpoint senders, LinkEndpoint receivers) : eager_bytes(eager) {
     out.connect(std::move(senders));
     in.connect(std::move(receivers));
   }

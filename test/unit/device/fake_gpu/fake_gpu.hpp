@@ -10,7 +10,7 @@
 /// Variables of the environment shape the machine. libcuda.so.1 reads, when it is first used:
 ///   FAKE_GPU_DEVICES       how many there are (4); CUDA_VISIBLE_DEVICES chooses among them
 ///   FAKE_GPU_NAME          ("Fake GPU")
-///   FAKE_GPU_MIG           1: all are slices of a card
+///   FAKE_GPU_MIG           1: all are slices of peer info
 /// and each time:
 ///   FAKE_GPU_CONTEXT_FAILS 1: no context can be made
 ///   FAKE_GPU_ISLAND        the index of a device that no other can reach (none)

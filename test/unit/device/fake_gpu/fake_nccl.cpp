@@ -28,8 +28,8 @@ namespace {
 constexpr int success = 0;
 constexpr int system_error = 2;
 constexpr int internal_error = 3;
-constexpr int most_ranks = 16;
-constexpr int most_comms = 32;
+constexpr int max_ranks = 16;
+constexpr int max_comms = 32;
 constexpr std::size_t piece_bytes = std::size_t{64} << 10;
 
 /// One piece of one message between two ranks.
@@ -41,25 +41,25 @@ struct Mailbox {
 struct Room {
   std::atomic<std::uint64_t> id;
   std::atomic<int> joined;
-  std::array<std::array<Mailbox, most_ranks>, most_ranks> boxes;  ///< [from][to]
+  std::array<std::array<Mailbox, max_ranks>, max_ranks> boxes;  ///< [from][to]
 };
-struct Arena {
+struct SharedSegment {
   std::atomic<std::uint64_t> next_id;
-  std::array<Room, most_comms> rooms;
+  std::array<Room, max_comms> rooms;
 };
 
-Arena& arena() {
-  static Arena* const mapped = [] {
+SharedSegment& segment() {
+  static SharedSegment* const mapped = [] {
     const char* const path = std::getenv("FAKE_NCCL_ARENA");
     const int file = path == nullptr ? -1 : ::open(path, O_RDWR | O_CREAT, 0600);
-    if (file < 0 || ::ftruncate(file, sizeof(Arena)) != 0) {
+    if (file < 0 || ::ftruncate(file, sizeof(SharedSegment)) != 0) {
       std::fputs("the made-up NCCL needs FAKE_NCCL_ARENA\n", stderr);
       std::abort();
     }
     void* const memory =
-        ::mmap(nullptr, sizeof(Arena), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        ::mmap(nullptr, sizeof(SharedSegment), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     ::close(file);
-    return static_cast<Arena*>(memory);
+    return static_cast<SharedSegment*>(memory);
   }();
   return *mapped;
 }
@@ -261,7 +261,7 @@ int ncclGetUniqueId(Id* id) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   if (const int result = setting("FAKE_NCCL_ID_RESULT", success); result != success) return result;
-  const auto number = ++arena().next_id;
+  const auto number = ++segment().next_id;
   std::memcpy(id->bytes, &number, sizeof number);
   note("id " + std::to_string(number));
   return success;
@@ -275,9 +275,9 @@ int ncclCommInitRank(void** comm, int ranks, Id id, int rank) {
   }
   std::uint64_t number = 0;
   std::memcpy(&number, id.bytes, sizeof number);
-  if (number == 0 || ranks > most_ranks) return system_error;
+  if (number == 0 || ranks > max_ranks) return system_error;
   auto* const made = new Comm;
-  made->room = &arena().rooms[number % most_comms];
+  made->room = &segment().rooms[number % max_comms];
   made->rank = rank;
   made->size = ranks;
   ++made->room->joined;

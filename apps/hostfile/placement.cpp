@@ -1,0 +1,221 @@
+#include "hostfile/placement.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "tutti/error.hpp"
+
+namespace tutti::hostfile {
+namespace {
+
+constexpr std::size_t max_hosts_told = 8;
+constexpr int max_per_host = 1 << 20;
+
+using Hosts = std::vector<Placement::Host>;
+
+/// "a: 2, b: 1", or the first few and how many more.
+std::string list_slots(const Hosts& hosts,
+                       const std::function<int(const Placement::Host&)>& count) {
+  std::vector<std::string> parts;
+  for (const auto& host : hosts) {
+    if (parts.size() == max_hosts_told) break;
+    parts.push_back(fmt::format("{}: {}", host.entry.name, count(host)));
+  }
+  const auto left = hosts.size() - parts.size();
+  return fmt::format("{}{}", fmt::join(parts, ", "),
+                     left > 0 ? fmt::format(", {} more", left) : "");
+}
+
+void find_aliases(Placement& placement, const std::string& file, const Resolver& resolve) {
+  std::map<std::string, std::size_t> owner;
+  for (std::size_t i = 0; i < placement.hosts.size(); ++i) {
+    auto& host = placement.hosts[i];
+    host.alias = i;
+    // Behind one address, other ports may lead to other machines (containers).
+    const auto port = fmt::format(" port {}", host.entry.port.value_or(0));
+    for (const auto& key : resolve(host.entry.name)) {
+      const auto first = owner.emplace(key + port, i).first->second;
+      if (first == i || host.alias != i) continue;
+      host.alias = placement.hosts[first].alias;
+      const auto& same = placement.hosts[host.alias].entry;
+      placement.notes.push_back(fmt::format(
+          "{}:{}: {} is the same host as {} of line {} ({}): its local ranks go on from there; "
+          "name a host by one name only",
+          file, host.entry.line, host.entry.name, same.name, same.line, key));
+    }
+  }
+}
+
+/// The order in which hosts get ranks.
+std::vector<std::size_t> order_of(const Placement& placement, Rules rules,
+                                  const Resolver& resolve) {
+  std::vector<std::size_t> order(placement.hosts.size());
+  std::iota(order.begin(), order.end(), 0);
+  if (rules == Rules::open_mpi_4) {
+    std::stable_partition(order.begin(), order.end(), [&](std::size_t host) {
+      const auto keys = resolve(placement.hosts[host].entry.name);
+      return std::find(keys.begin(), keys.end(), this_machine) != keys.end();
+    });
+  }
+  return order;
+}
+
+/// How many ranks each host gets where they are dealt out in turn.
+using Counts = std::vector<int>;
+
+Counts one_a_turn(const Counts& room, long ranks) {
+  Counts counts(room.size(), 0);
+  while (ranks > 0) {
+    for (std::size_t i = 0; i < room.size() && ranks > 0; ++i) {
+      if (counts[i] == room[i]) continue;
+      ++counts[i];
+      --ranks;
+    }
+  }
+  return counts;
+}
+
+/// As Open MPI 4.1 does: each round gives equal shares to the hosts that have room, one more to the
+/// first of them where the ranks don't divide evenly. What a host has no room for is left to the
+/// next round, which counts all hosts of the round before, full or not.
+Counts equal_shares(const Counts& room, long ranks) {
+  Counts counts(room.size(), 0);
+  auto sharing = static_cast<long>(room.size());
+  while (ranks > 0 && sharing > 0) {
+    const long share = std::max(ranks / sharing, 1L);
+    long one_more = std::max(ranks - share * sharing, 0L);
+    sharing = 0;
+    for (std::size_t i = 0; i < room.size(); ++i) {
+      if (counts[i] == room[i]) continue;
+      const long due = share + (one_more-- > 0 ? 1 : 0);
+      const auto taken = std::min({due, static_cast<long>(room[i] - counts[i]), ranks});
+      counts[i] += static_cast<int>(taken);
+      ranks -= taken;
+      ++sharing;
+    }
+  }
+  return counts;
+}
+
+void add_rank(Placement& placement, std::map<std::size_t, int>& taken, std::size_t host) {
+  placement.ranks.push_back({.rank = static_cast<int>(placement.ranks.size()),
+                             .entry = host,
+                             .local_rank = taken[placement.hosts[host].alias]++});
+}
+
+}  // namespace
+
+MapBy parse_map_by(std::string_view text) {
+  MapBy result;
+  result.text = text;
+  if (text == "slot") return result;
+  if (text == "node") {
+    result.kind = MapBy::Kind::node;
+    return result;
+  }
+  constexpr std::string_view head = "ppr:";
+  constexpr std::string_view tail = ":node";
+  if (text.starts_with(head) && text.ends_with(tail) && text.size() > head.size() + tail.size()) {
+    const auto number = text.substr(head.size(), text.size() - head.size() - tail.size());
+    const auto* const end = number.data() + number.size();
+    const auto read = std::from_chars(number.data(), end, result.per_host);
+    if (read.ec == std::errc() && read.ptr == end && result.per_host >= 1 &&
+        result.per_host <= max_per_host) {
+      result.kind = MapBy::Kind::ppr;
+      return result;
+    }
+  }
+  throw Error(
+      ErrorCode::usage,
+      fmt::format("--map-by {} is not known to the dry run: give slot, node or ppr:N:node", text));
+}
+
+Rules parse_rules(std::string_view text) {
+  if (text == "openmpi5" || text == "mpich") return Rules::open_mpi_5;
+  if (text == "openmpi4") return Rules::open_mpi_4;
+  throw Error(
+      ErrorCode::usage,
+      fmt::format("--mpi {} is not known to the dry run: give openmpi4, openmpi5 or mpich", text));
+}
+
+Placement place_ranks(const std::vector<HostEntry>& hosts, const std::string& file,
+                      const PlacementRequest& request, const Resolver& resolve) {
+  Placement placement;
+  std::vector<std::string> bare;
+  for (const auto& host : hosts) {
+    placement.hosts.push_back(
+        {.entry = host, .slots = host.slots.value_or(request.cores), .alias = 0});
+    if (!host.slots) bare.push_back(host.name);
+  }
+  if (!bare.empty()) {
+    const bool many = bare.size() > max_hosts_told;
+    const auto told = many ? std::vector(bare.begin(), bare.begin() + max_hosts_told) : bare;
+    placement.notes.push_back(fmt::format(
+        "assumption: a bare host's slots are its cores ({}{}), taken as {} ({})",
+        fmt::join(told, ", "), many ? fmt::format(", {} more", bare.size() - told.size()) : "",
+        request.cores, request.cores_source));
+  }
+  find_aliases(placement, file, resolve);
+
+  const bool is_ppr = request.map_by.kind == MapBy::Kind::ppr;
+  const auto available = [&](const Placement::Host& host) {
+    return is_ppr ? std::min(host.slots, request.map_by.per_host) : host.slots;
+  };
+  long have = 0;
+  for (const auto& host : placement.hosts) have += available(host);
+  if (is_ppr) {
+    for (const auto& host : placement.hosts) {
+      if (host.slots >= request.map_by.per_host) continue;
+      throw Error(ErrorCode::usage,
+                  fmt::format("{}:{}: --map-by {} needs {} slots on each host, {} has {}: give it "
+                              "more, or ask for fewer",
+                              file, host.entry.line, request.map_by.text, request.map_by.per_host,
+                              host.entry.name, host.slots));
+    }
+  }
+  const long need = request.ranks > 0 ? request.ranks : have;
+  if (need > have) {
+    throw Error(ErrorCode::usage,
+                fmt::format("{}: need {}, have {} ({}): add hosts or slots, start fewer ranks, or "
+                            "let mpirun --oversubscribe put more on a host than it has slots",
+                            file, need, have, list_slots(placement.hosts, available)));
+  }
+
+  const auto order = order_of(placement, request.rules, resolve);
+  Counts room;
+  for (const auto host : order) room.push_back(available(placement.hosts[host]));
+  std::map<std::size_t, int> taken;
+  const auto left = [&] { return need - static_cast<long>(placement.ranks.size()); };
+  if (request.map_by.kind == MapBy::Kind::node) {
+    auto counts =
+        request.rules == Rules::open_mpi_4 ? equal_shares(room, need) : one_a_turn(room, need);
+    while (left() > 0) {
+      for (std::size_t i = 0; i < order.size(); ++i) {
+        if (counts[i]-- > 0) add_rank(placement, taken, order[i]);
+      }
+    }
+  } else {
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      for (auto n = std::min<long>(room[i], left()); n > 0; --n) {
+        add_rank(placement, taken, order[i]);
+      }
+    }
+  }
+  placement.host_count = static_cast<int>(taken.size());
+  return placement;
+}
+
+bool same_places(const Placement& one, const Placement& other) {
+  return std::equal(one.ranks.begin(), one.ranks.end(), other.ranks.begin(), other.ranks.end(),
+                    [](const PlannedRank& left, const PlannedRank& right) {
+                      return left.entry == right.entry && left.local_rank == right.local_rank;
+                    });
+}
+
+}  // namespace tutti::hostfile

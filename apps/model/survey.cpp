@@ -1,0 +1,128 @@
+#include "model/survey.hpp"
+
+#include <algorithm>
+
+namespace tutti::model {
+
+namespace {
+
+using algorithm::Step;
+using algorithm::StepKind;
+
+bool is_recv(StepKind kind) {
+  return kind == StepKind::recv || kind == StepKind::recv_reduce;
+}
+
+std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
+  hash ^= value + 0x9E3779B97F4A7C15U + (hash << 6) + (hash >> 2);
+  hash *= 0xBF58476D1CE4E5B9U;
+  return hash ^ (hash >> 31);
+}
+
+}  // namespace
+
+std::vector<int> local_ranks(const std::vector<int>& host) {
+  std::vector<int> next;
+  std::vector<int> local;
+  local.reserve(host.size());
+  for (const int h : host) {
+    if (next.size() <= static_cast<std::size_t>(h)) next.resize(static_cast<std::size_t>(h) + 1);
+    local.push_back(next[static_cast<std::size_t>(h)]++);
+  }
+  return local;
+}
+
+Surveyor::Surveyor(const Machine& machine)
+    : machine_(machine),
+      hosts_(*std::max_element(machine.host.begin(), machine.host.end()) + 1),
+      local_(local_ranks(machine.host)) {
+  survey_.out.resize(static_cast<std::size_t>(hosts_));
+  survey_.in.resize(static_cast<std::size_t>(hosts_));
+  const int most = *std::max_element(local_.begin(), local_.end()) + 1;
+  survey_.hosts_are_alike = static_cast<int>(machine.host.size()) == most * hosts_;
+  alike_.resize(static_cast<std::size_t>(most));
+  met_.resize(machine.host.size());
+}
+
+/// A peer as its distance in hosts and its place there.
+std::uint64_t Surveyor::relative(int rank, int peer) const {
+  if (peer < 0) return 0;
+  const auto p = static_cast<std::size_t>(peer);
+  const int away = machine_.host[p] - machine_.host[static_cast<std::size_t>(rank)];
+  const auto distance = static_cast<std::uint64_t>(away < 0 ? away + hosts_ : away);
+  return distance << 32 | static_cast<std::uint64_t>(local_[p] + 1);
+}
+
+void Surveyor::add(int rank, const algorithm::Schedule& schedule) {
+  const auto r = static_cast<std::size_t>(rank);
+  const auto own_host = static_cast<std::size_t>(machine_.host[r]);
+  ++added_;
+  std::uint64_t hash = 1;
+  std::int64_t sent = 0;
+  algorithm::Cursor cursor(schedule);
+  for (Step step; cursor.next(step);) {
+    ++survey_.steps;
+    hash = mix(hash, static_cast<std::uint64_t>(step.kind) |
+                         static_cast<std::uint64_t>(step.region.length()) << 4);
+    if (step.peer < 0) continue;
+    hash = mix(hash, relative(rank, step.peer));
+    if (step.kind != StepKind::send) continue;
+    ++sent;
+    const auto host = static_cast<std::size_t>(machine_.host[static_cast<std::size_t>(step.peer)]);
+    const auto length = step.region.length();
+    (host == own_host ? survey_.within_hosts : survey_.between_hosts) += length;
+    if (host == own_host) continue;
+    survey_.out[own_host] += length;
+    survey_.in[host] += length;
+  }
+  survey_.messages += sent;
+  survey_.max_messages = std::max(survey_.max_messages, sent);
+  survey_.scratch_elements = std::max(survey_.scratch_elements, schedule.scratch_elements);
+  count_sockets(rank, schedule);
+  if (!survey_.hosts_are_alike) return;
+  auto& seen = alike_[static_cast<std::size_t>(local_[r])];
+  if (!seen.any) seen = {hash, true};
+  if (seen.hash != hash) survey_.hosts_are_alike = false;
+}
+
+void Surveyor::count_sockets(int rank, const algorithm::Schedule& schedule) {
+  // Of loops, not of steps: a peer is met in few of them.
+  std::fill(met_.begin(), met_.end(), std::uint8_t{0});
+  int all = 0;
+  int far = 0;
+  const int own_host = machine_.host[static_cast<std::size_t>(rank)];
+  for (const auto& loop : schedule.loops) {
+    for (const auto& pattern : loop.steps) {
+      if (pattern.peer < 0) continue;
+      const std::uint8_t direction = is_recv(pattern.kind) ? 2 : 1;
+      const std::int64_t peers = pattern.peer_step == 0 ? 1 : loop.outer_count;
+      for (std::int64_t i = 0; i < peers; ++i) {
+        const auto peer = static_cast<std::size_t>(pattern.peer + i * pattern.peer_step);
+        if ((met_[peer] & direction) != 0) continue;
+        met_[peer] = static_cast<std::uint8_t>(met_[peer] | direction);
+        ++all;
+        far += machine_.host[peer] != own_host ? 1 : 0;
+      }
+    }
+  }
+  survey_.sockets = std::max(survey_.sockets, all);
+  survey_.far_sockets = std::max(survey_.far_sockets, far);
+}
+
+Survey Surveyor::result() const {
+  Survey result = survey_;
+  if (added_ == machine_.host.size()) return result;
+  const auto grow = [this](std::int64_t& sum) {
+    sum = static_cast<std::int64_t>(static_cast<double>(sum) *
+                                    static_cast<double>(machine_.host.size()) /
+                                    static_cast<double>(added_));
+  };
+  for (auto* const sum :
+       {&result.steps, &result.messages, &result.between_hosts, &result.within_hosts})
+    grow(*sum);
+  result.in.clear();  // what comes to a host is known by those who send
+  result.sampled = true;
+  return result;
+}
+
+}  // namespace tutti::model

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "algorithm/cost_model.hpp"
+#include "algorithm/schedule.hpp"
+#include "communicator/backend.hpp"
+#include "communicator/shared_path.hpp"
+#include "control/plane.hpp"
+#include "engine/progress_engine.hpp"
+
+namespace tutti {
+
+/// Moves buffers in host memory: picks a schedule, and has the job's progress_engine run it over
+/// the links.
+class HostBackend final : public Backend {
+ public:
+  struct Settings {
+    std::size_t chunk_bytes = 0;  ///< 0: as chosen
+    algorithm::CostModel costs;
+    /// Results do not depend on chunking or on how buffers are cut into calls.
+    bool deterministic = false;
+  };
+
+  /// For one communicator, whose calls are told apart by the group's id.
+  /// `shared` is null where its ranks share no memory.
+  HostBackend(control::Plane& plane, engine::ProgressEngine& progress_engine, control::Group group,
+              Settings settings, std::unique_ptr<SharedPath> shared = nullptr);
+  /// Waits up to a second for calls that were started; past it the job's communication is over.
+  ~HostBackend() override;
+
+  [[nodiscard]] const char* name() const override { return "cpu"; }
+  void run(const CheckedCollective& call, const CallSettings& settings) override;
+  void run(const Message& message, const CallSettings& settings) override;
+  std::unique_ptr<Pending> start(const CheckedCollective& call,
+                                 const CallSettings& settings) override;
+  std::unique_ptr<Pending> start(const Message& message, const CallSettings& settings) override;
+  void finish_started() override;
+  /// Calls on host memory are done when they return.
+  void synchronize(const CallSettings&) override {}
+  [[nodiscard]] const std::string& latest_algorithm() const override { return latest_algorithm_; }
+
+  [[nodiscard]] const control::Group& group() const { return history_->group(); }
+  [[nodiscard]] control::CallHistory& history() const { return *history_; }
+
+ private:
+  using Peer = std::pair<int, std::uint32_t>;  ///< rank, tag
+
+  [[nodiscard]] algorithm::Problem problem_of(const CheckedCollective& call) const;
+  [[nodiscard]] algorithm::Schedule choose_schedule(const CheckedCollective& call,
+                                                    const CallSettings& settings) const;
+  void prepare(engine::Task& task, const CheckedCollective& call, const CallSettings& settings,
+               std::vector<std::byte>& scratch);
+  struct BegunMessages {
+    CallSignature call;
+    engine::Messages messages;
+    control::OtherCall past;
+  };
+  BegunMessages begin_messages(const Message& message, const CallSettings& settings);
+  void prepare(engine::Task& task, const BegunMessages& begun, const CallSettings& settings) const;
+  void prepare_division(engine::Task& task, const CheckedCollective& call) const;
+  void prepare_weighing(engine::Task& task, const CheckedCollective& call) const;
+  void require_all_received(const CallSettings& settings);
+  [[nodiscard]] bool in_rank_order(const CheckedCollective& call) const;
+  [[nodiscard]] bool goes_shared(const CheckedCollective& call, const CallSettings& settings) const;
+  struct BegunShared {
+    control::PastCall past;
+    engine::SharedCall call;
+  };
+  BegunShared begin_shared(const CheckedCollective& call);
+  void prepare_shared(engine::Task& task, const control::PastCall& past,
+                      const CallSettings& settings) const;
+  void end_failed(const CallSignature& call, std::uint64_t ticket, const std::exception& error);
+  void run_shared(const CheckedCollective& call, const CallSettings& settings);
+  void require_no_failure(const CallSignature& call) const;
+  [[nodiscard]] transport::StreamKey next_message(std::map<Peer, std::uint64_t>& sequences,
+                                                  int peer, std::uint32_t tag) const;
+  std::unique_ptr<Pending> start(const std::shared_ptr<engine::Task>& task);
+
+  control::Plane& plane_;
+  engine::ProgressEngine& progress_;
+  Settings settings_;
+  std::shared_ptr<control::CallHistory> history_;
+  std::unique_ptr<SharedPath> shared_;
+  std::vector<int> host_of_rank_;
+  std::map<Peer, std::uint64_t> sent_;
+  std::map<Peer, std::uint64_t> received_;
+  std::vector<std::byte> scratch_;  ///< of calls that block: one at a time
+  std::string latest_algorithm_;
+};
+
+}  // namespace tutti

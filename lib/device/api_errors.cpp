@@ -1,0 +1,22 @@
+#include "device/api_errors.hpp"
+
+#include <fmt/format.h>
+
+#include "device/inventory.hpp"
+
+namespace tutti::device {
+void Faults::fail(const std::string& doing, const std::string& reason) const {
+  if (plane_.failed()) throw plane_.agreed_error();
+  const auto& peers = plane_.peers();
+  throw plane_.report_and_wait(
+      {.code = ErrorCode::system,
+       .failed_ranks = {peers.rank()},
+       .sentence = fmt::format("{}: {} failed: {}", peers.describe(peers.rank()), doing, reason),
+       .origin = peers.rank()});
+}
+
+void Faults::fail(CudaResult result, const char* doing) const {
+  fail(std::string(doing), cuda_error_text(cuda_, result));
+}
+
+}  // namespace tutti::device

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "algorithm/schedule.hpp"
+#include "engine/reduce.hpp"
+#include "transport/links.hpp"
+
+namespace tutti::engine {
+
+/// What a rank contributes to an average, where that is weighed before it is added up: the whole
+/// input. Of an in-place call it is what lies in the output, all but `weighed`, which the call may
+/// overwrite and has weighed there.
+struct Contribution {
+  Type type = Type::f32;
+  int ranks = 1;
+  bool is_output = false;
+  algorithm::Region weighed;
+};
+
+/// The memory that a schedule's buffers mean, and how its elements combine.
+struct Memory {
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;  ///< the same as `input` in an in-place call
+  std::byte* scratch = nullptr;
+  std::size_t element_bytes = 1;
+  transport::ReduceFunction reduce = nullptr;
+  CombineFunction combine = nullptr;
+  std::optional<Contribution> contribution;
+};
+
+/// A peer that a schedule is waiting for, as a rank of the job.
+struct Awaited {
+  int peer = -1;
+  bool receiving = false;
+};
+
+/// One schedule on its way: keeps a window of consecutive steps in flight, each started as soon as
+/// no earlier unfinished step of the window touches the same data.
+class Execution {
+ public:
+  static constexpr std::size_t window = 64;
+
+  /// What names the call in the streams, and the rank in the job of each rank that the schedule
+  /// speaks of.
+  struct Names {
+    const transport::CallContext& call;
+    std::span<const int> world;
+  };
+  Execution(const algorithm::Schedule& schedule, const Memory& memory, const Names& names,
+            transport::Links& links);
+  Execution(const Execution&) = delete;
+  Execution& operator=(const Execution&) = delete;
+
+  /// Starts and finishes what can be; true when the schedule is done.
+  bool advance();
+  [[nodiscard]] std::vector<Awaited> awaited() const;
+
+ private:
+  enum class State : std::uint8_t { waiting, started, done };
+  struct Slot {
+    algorithm::Step step;
+    State state = State::waiting;
+    transport::SendRequest send;
+    transport::RecvRequest recv;
+    /// A contribution, weighed, that the step reads.
+    std::unique_ptr<std::byte[]> weighed;
+    std::size_t weighed_bytes = 0;
+  };
+
+  [[nodiscard]] Slot& at(std::size_t i) { return slots_[(first_ + i) % window]; }
+  [[nodiscard]] const Slot& at(std::size_t i) const { return slots_[(first_ + i) % window]; }
+  bool refill();
+  bool reap();
+  bool start_ready();
+  [[nodiscard]] bool may_start(std::size_t i) const;
+  void start(Slot& slot);
+  void run_local(Slot& slot) const;
+  [[nodiscard]] int world_of(int peer) const { return world_[static_cast<std::size_t>(peer)]; }
+  [[nodiscard]] std::byte* writable(algorithm::Buffer buffer) const;
+  [[nodiscard]] const std::byte* readable(algorithm::Buffer buffer) const;
+  [[nodiscard]] bool is_contribution(algorithm::Buffer buffer) const;
+  void weigh_into(std::byte* to, const algorithm::Step& step) const;
+  [[nodiscard]] const std::byte* source(Slot& slot) const;
+
+  algorithm::Cursor cursor_;
+  std::size_t max_in_flight_;
+  Memory memory_;
+  const transport::CallContext* call_;
+  std::span<const int> world_;
+  transport::Links& links_;
+  std::array<Slot, window> slots_;
+  std::size_t first_ = 0;
+  std::size_t count_ = 0;
+  bool cursor_at_end_ = false;
+};
+
+}  // namespace tutti::engine

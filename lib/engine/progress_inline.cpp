@@ -1,0 +1,53 @@
+// Short messages that need no task.
+#include <sched.h>
+
+#include "base/pause.hpp"
+#include "engine/progress_engine.hpp"
+
+namespace tutti::engine {
+namespace {
+
+// A rank looks for some 15 µs (turns times looks) before it makes a task, which may sleep. Where
+// ranks share cores it looks once a turn and gives its core away, which whoever sends may need;
+// where others compute a turn takes long, and sleeping is better.
+constexpr int max_turns = 16;
+constexpr int looks_with_own_core = 64;
+
+}  // namespace
+
+bool ProgressEngine::try_inline(Messages& messages) {
+  using Clock = std::chrono::steady_clock;
+  if (messages.own) return false;
+  const int looks_in_a_row = shares_cores_ ? 1 : looks_with_own_core;
+  // A task calls `while_waiting_` as often as was promised.
+  const int turns = while_waiting_ ? 1 : max_turns;
+  Clock::time_point begun;
+  for (int i = 0; i < turns; ++i) {
+    if (i > 0 && shares_cores_) {
+      if (i == 1) begun = Clock::now();
+      ::sched_yield();
+    }
+    const Lock lock(mutex_);
+    // After a verdict nothing passes any more.
+    if (plane_.failed() || driving_ || has_tasks()) return false;
+    if (messages.out) {
+      const auto& out = *messages.out;
+      if (!links_.try_send(out.to, out.call, out.bytes)) return false;
+      messages.out.reset();
+    }
+    for (int j = 0; messages.in && j < looks_in_a_row; ++j) {
+      const auto& in = *messages.in;
+      const auto receipt = links_.try_receive(in.from, in.senders_call, in.bytes);
+      if (receipt == transport::Receipt::refused) return false;
+      if (receipt == transport::Receipt::taken) messages.in.reset();
+    }
+    if (!messages.in) return true;
+    if (i > 0 && shares_cores_ && Clock::now() - begun > longest_yielding) {
+      links_.spin_no_more();
+      return false;
+    }
+  }
+  return false;
+}
+
+}  // namespace tutti::engine

@@ -1,0 +1,114 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/copy_choice.hpp"
+#include "transport/frame.hpp"
+#include "transport/link_endpoint.hpp"
+#include "transport/links.hpp"
+#include "transport/request_queue.hpp"
+#include "transport/stream_table.hpp"
+
+namespace tutti::transport {
+
+/// The sending half of a link: this rank dialed it, data frames leave by it, clears and credit come
+/// back by it.
+class OutgoingHalf {
+ public:
+  OutgoingHalf(int peer, std::size_t eager_bytes, CallInspector& inspector);
+
+  void connect(LinkEndpoint endpoint);
+  /// A fault on purpose: at most so many bytes a write; 0: no limit.
+  void limit_writes(std::size_t bytes) { max_written_ = bytes; }
+  void fail(std::string reason);
+  [[nodiscard]] bool connected() const { return static_cast<bool>(endpoint_); }
+  [[nodiscard]] int fd() const { return endpoint_.fd(); }
+  [[nodiscard]] const std::string& failure() const { return failure_; }
+
+  void post(SendRequest& request);
+  /// Sends a short message into a ring, where nothing else of this half is on its way and the
+  /// receiver need not be asked. Else false, and nothing has left.
+  bool try_send(const CallContext& call, std::span<const std::byte> bytes);
+  void finish(const StreamKey& key);
+  /// Forgets all requests, whose memory may be gone; nothing is moved any more.
+  void abandon(const std::string& reason);
+  [[nodiscard]] bool is_over() const { return !failure_.empty(); }
+
+  /// Both return true if anything moved.
+  bool write();
+  bool read();
+  /// True if write() stopped because the kernel takes no more.
+  [[nodiscard]] bool wants_to_write() const { return blocked_ && !endpoint_.has_rings(); }
+  /// Something is ready on the socket.
+  void on_socket_event() {
+    if (endpoint_.has_rings()) endpoint_.drain_doorbell();
+  }
+  [[nodiscard]] bool has_rings() const { return endpoint_.has_rings(); }
+  /// With rings, which no event tells of: read() or write() would move something.
+  [[nodiscard]] bool has_ring_work() {
+    return !is_over() && (endpoint_.has_input() || (blocked_ && endpoint_.has_space()));
+  }
+  /// Bytes that the peer's kernel has not acknowledged yet.
+  [[nodiscard]] std::size_t unacknowledged() const;
+  /// No more data will follow: the peer reads an orderly end after all of it.
+  void shut_down() const;
+
+ private:
+  struct Stream {
+    CallContext call;
+    RequestQueue<SendRequest> requests;  ///< none of them is done
+    std::uint64_t sent = 0;
+    std::uint64_t cleared = 0;
+    bool asked = false;
+    bool inspected = false;
+  };
+  struct Current {
+    FrameHeader header{};
+    std::size_t header_sent = 0;
+    Stream* stream = nullptr;  ///< null: a frame without payload, else the front request's stream
+    std::size_t payload_left = 0;
+  };
+
+  Stream& stream_of(const CallContext& call);
+  bool start_next_frame();
+  bool start_frame(Stream& stream);
+  bool send_current();
+  ssize_t write_parts(std::span<const iovec> parts, const SendRequest* request);
+  void begin_copies(const SendRequest& request);
+  void end_copies(const SendRequest& request);
+  bool on_frame(const Frame& frame);
+
+  int peer_;
+  std::size_t eager_bytes_;
+  CallInspector& inspector_;
+  LinkEndpoint endpoint_;
+  std::string failure_;
+  StreamTable<Stream> streams_;
+  StreamKey last_served_;
+  std::optional<Current> current_;
+  std::uint64_t credit_;
+  bool blocked_ = false;
+  // Of messages through a ring, but short ones: how the one that is on its way is copied, since
+  // when, and how long the copying alone has taken.
+  std::unique_ptr<CopyChoice> copies_;
+  const SendRequest* copied_ = nullptr;
+  Streaming streaming_ = Streaming::none;
+  std::chrono::steady_clock::time_point begun_{};
+  std::chrono::steady_clock::duration copying_{};
+  std::size_t max_written_ = 0;
+  FrameHeader incoming_{};
+  std::size_t incoming_bytes_ = 0;
+};
+
+/// Of longer messages it is measured how they are best copied.
+inline constexpr std::size_t max_bytes_at_once = CopyChoice::min_bytes - 1;
+
+/// Bytes that may be on their way ahead of clears on one link, all streams together.
+[[nodiscard]] constexpr std::size_t eager_credit(std::size_t eager_bytes) {
+  return 16 * eager_bytes;
+}
+
+}  // namespace tutti::transport

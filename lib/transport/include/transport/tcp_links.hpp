@@ -1,0 +1,91 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "base/descriptor.hpp"
+#include "base/fault_injection.hpp"
+#include "control/plane.hpp"
+#include "transport/incoming_half.hpp"
+#include "transport/links.hpp"
+#include "transport/outgoing_half.hpp"
+#include "tutti/deadline.hpp"
+
+namespace tutti::transport {
+
+/// Links over TCP, made when they are first used. A link has two one-way halves, each dialed by its
+/// sender, so that two ranks which begin to talk at the same time need not agree whose connection
+/// counts.
+class TcpLinks final : public Links {
+ public:
+  struct Settings {
+    std::size_t eager_bytes = 0;
+    std::string congestion;            ///< TCP congestion control; empty: the system's
+    InjectedFaults* faults = nullptr;  ///< null: none
+    /// What this host's ranks share, or null: then links inside it are sockets, too.
+    std::shared_ptr<SharedSegment> segment;
+    bool shares_cores = false;  ///< more ranks than cores here: whoever spins steals a peer's time
+    std::chrono::nanoseconds connect_timeout{};
+  };
+
+  TcpLinks(control::Plane& plane, CallInspector& inspector, Settings settings);
+  /// Waits up to half a second until the peers' hosts have what was sent.
+  ~TcpLinks() override;
+
+  void post(SendRequest& request) override;
+  void post(RecvRequest& request) override;
+  bool try_send(int to, const CallContext& call, std::span<const std::byte> bytes) override;
+  Receipt try_receive(int from, const CallContext& call, std::span<std::byte> bytes) override;
+  void finish_collective(const StreamKey& key) override;
+  void finish_sent(const StreamKey& key, int to) override;
+  void finish_received(const StreamKey& key, int from) override;
+  void abandon() override;
+  void allow_spinning(bool allowed) override { may_spin_ = allowed; }
+  void spin_no_more() override {
+    is_idle_ = true;
+    idle_since_ = {};
+  }
+  bool progress(std::chrono::nanoseconds limit) override;
+  [[nodiscard]] LinkState state(int peer, bool receiving) const override;
+
+ private:
+  OutgoingHalf& outgoing(int peer);
+  IncomingHalf& incoming(int peer);
+  void take_connections();
+  void drop_link_if_due();
+  [[nodiscard]] bool is_to_drop_links() const;
+  void watch(int fd, int peer, bool is_outgoing);
+  template <class Half>
+  void update_watch(Half& half, int peer, bool is_outgoing);
+  [[nodiscard]] std::unique_ptr<LinkMemory> link_memory(int from, int to) const;
+  LinkEndpoint wire_to(rendezvous::SecureSocket socket, int peer) const;
+  LinkEndpoint wire_from(rendezvous::SecureSocket socket, int peer) const;
+  [[nodiscard]] bool shares_memory_with(int peer) const;
+  template <class Half>
+  bool serve(Half& half, int peer, bool is_outgoing);
+  bool poll_rings();
+  bool wait_for_events(std::chrono::nanoseconds limit);
+  /// What a wait for events came to: its end, events that moved nothing, or some that did.
+  enum class Found : std::uint8_t { nothing, a_doorbell, data };
+  Found look(std::chrono::nanoseconds limit);
+
+  control::Plane& plane_;
+  CallInspector& inspector_;
+  Settings settings_;
+  Descriptor epoll_;
+  std::map<int, OutgoingHalf> outgoing_;
+  std::map<int, IncomingHalf> incoming_;
+  std::map<std::pair<int, bool>, std::uint32_t> watched_;  ///< (peer, is_outgoing) → epoll events
+  // Those that have rings, by peer.
+  std::vector<std::pair<int, OutgoingHalf*>> ringed_outgoing_;
+  std::vector<std::pair<int, IncomingHalf*>> ringed_incoming_;
+  std::uint32_t polls_ = 0;
+  std::chrono::steady_clock::time_point idle_since_{};
+  bool is_idle_ = false;
+  bool may_spin_ = true;
+  std::set<int> links_to_drop_;
+};
+
+}  // namespace tutti::transport

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "algorithm/schedule.hpp"
+#include "support/schedule_checker/check_memory.hpp"
+#include "support/schedule_checker/check_sets.hpp"
+#include "support/schedule_checker/checker.hpp"
+
+namespace tutti::algorithm {
+
+/// What the checker has found; its text is what check() returns.
+class Fault : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Done by the rank alone, at once.
+inline bool is_local(const Step& step) {
+  return step.kind == StepKind::copy || step.kind == StepKind::reduce ||
+         step.kind == StepKind::combine;
+}
+
+/// One rank of a check: its memory, and the window of steps that it has in flight.
+class CheckedRank {
+ public:
+  static constexpr int max_window = 64;
+
+  struct Slot {
+    Step step;
+    std::int32_t number = 0;
+    std::uint64_t blockers = 0;  // slots of earlier steps that this one waits for
+    std::int64_t moved = 0;      // elements sent or received so far
+    // What the step touches, with all buffers laid out in one range of addresses, and which stream
+    // it belongs to.
+    Region written;
+    Region read;
+    Region also_read;
+    int stream = -1;
+  };
+
+  CheckedRank(int rank, int size, const Schedule& schedule, CheckedMemory memory, int window);
+
+  /// Takes steps into the window as long as there is room. Adds the slots of those that wait for
+  /// nothing to `ready`.
+  void admit(std::vector<int>& ready);
+  /// Ends the step in `slot`, and goes on as admit() does.
+  void finish(int slot, std::vector<int>& ready);
+
+  [[nodiscard]] bool finished() const { return exhausted_ && pending_ == 0; }
+  [[nodiscard]] Slot& slot(int index) { return slots_[static_cast<std::size_t>(index)]; }
+  /// The earliest step that has not ended.
+  [[nodiscard]] const Slot& oldest() const;
+
+  /// Throws Fault where nothing was ever written.
+  [[nodiscard]] const Symbol& read(const Slot& slot, Buffer buffer, std::int64_t index) const;
+  /// Throws Fault where `index` of output is no place for this element.
+  void write(const Slot& slot, Buffer buffer, std::int64_t index, Symbol symbol);
+  [[nodiscard]] const std::vector<Symbol>& memory(Buffer buffer) const {
+    return memory_[static_cast<std::size_t>(buffer)];
+  }
+
+  /// What output shall hold in the end.
+  [[nodiscard]] const std::vector<Symbol>& wanted() const { return wanted_; }
+
+  /// "rank 3, step 7 (send output[0, 4) to rank 1)"
+  [[nodiscard]] std::string name(const Slot& slot) const;
+  [[nodiscard]] std::string name(std::int32_t step_number) const;
+
+ private:
+  static void note_what_it_touches(Slot& slot);
+  void require_sound(const Slot& slot) const;
+  void require_inside(const Slot& slot, Buffer buffer, const Region& region) const;
+  [[nodiscard]] std::uint64_t blockers_of(const Slot& slot) const;
+
+  int rank_;
+  int size_;
+  const Schedule& schedule_;
+  bool in_place_;
+  int window_;
+  Cursor cursor_;
+  std::array<std::vector<Symbol>, 3> memory_;
+  std::vector<Symbol> wanted_;
+  std::array<Slot, max_window> slots_;
+  std::int32_t base_ = 0;  // number of the earliest step in the window
+  std::int32_t next_ = 0;  // number of the next step to take in
+  std::uint64_t pending_ = 0;
+  bool exhausted_ = false;
+};
+
+}  // namespace tutti::algorithm

@@ -1,0 +1,117 @@
+// The rings and the socket of a link between ranks that share memory.
+#include "transport/link_endpoint.hpp"
+
+#include <array>
+#include <cerrno>
+
+#include "host.hpp"
+#include "support/catch.hpp"
+
+namespace tutti::transport::test {
+namespace {
+
+template <class Bytes>
+std::array<iovec, 1> part(Bytes& bytes) {
+  return {{{bytes.data(), bytes.size()}}};
+}
+
+}  // namespace
+
+TEST_CASE("a link of ranks that share memory goes through it, both ways") {
+  Host host;
+  auto to = host.dial();
+  auto from = host.accept();
+  REQUIRE(to.is_settled());
+  CHECK(!from.is_settled());
+  std::array<std::byte, 5> bytes{std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}};
+  CHECK(from.write(part(bytes)) == -1);
+  CHECK(errno == EAGAIN);
+  REQUIRE(from.settle());
+  REQUIRE(from.is_settled());
+  REQUIRE(from.has_rings());
+
+  std::array<std::byte, 8> got{};
+  CHECK(from.read(part(got)) == -1);
+  CHECK(errno == EAGAIN);
+  CHECK(to.write(part(bytes)) == 5);
+  CHECK(from.has_input());
+  CHECK(from.read(part(got)) == 5);
+  CHECK(got[2] == bytes[2]);
+  CHECK(from.write(part(bytes)) == 5);
+  CHECK(to.read(part(got)) == 5);
+  CHECK(!to.has_input());
+}
+
+TEST_CASE("a dialer without memory says so, and the socket serves") {
+  Host host;
+  auto to = host.dial(false);
+  auto from = host.accept();
+  REQUIRE(from.settle());
+  REQUIRE(from.is_settled());
+  CHECK(!from.has_rings());
+  CHECK(!to.has_rings());
+  std::array<std::byte, 3> bytes{std::byte{7}, std::byte{8}, std::byte{9}};
+  CHECK(to.write(part(bytes)) == 3);
+  std::array<std::byte, 8> got{};
+  CHECK(from.read(part(got)) == 3);
+  CHECK(got[1] == bytes[1]);
+}
+
+TEST_CASE("a first byte that is none, and a peer that goes before it, end a link") {
+  for (const bool says_something : {true, false}) {
+    Host host;
+    auto from = host.accept();
+    {
+      Stranger stranger(std::move(host.sockets.one));
+      const std::array<std::byte, 1> wrong{std::byte{'x'}};
+      if (says_something) stranger.write(wrong);
+      if (!says_something) stranger.close();
+      CHECK(!from.settle());
+      CHECK(errno == (says_something ? EPROTO : ECONNRESET));
+    }
+  }
+}
+
+TEST_CASE("only a peer that sleeps is woken by its socket, and once") {
+  Host host;
+  auto to = host.dial();
+  auto from = host.accept();
+  REQUIRE(from.settle());
+  std::array<std::byte, 64> room{};
+  std::array<std::byte, 1> byte{};
+  const auto rings = [&] {
+    const auto got = ::recv(from.fd(), room.data(), room.size(), MSG_DONTWAIT);
+    return got < 0 ? 0 : got;
+  };
+  CHECK(to.write(part(byte)) == 1);
+  CHECK(rings() == 0);
+  host.second->asleep_on_links(1).store(1);
+  CHECK(to.write(part(byte)) == 1);
+  CHECK(to.write(part(byte)) == 1);
+  CHECK(rings() == 1);
+  CHECK(host.second->asleep_on_links(1).load() == 0);
+  // The writer sleeps, too, when the ring is full.
+  host.first->asleep_on_links(0).store(1);
+  CHECK(from.read(part(room)) == 3);
+  CHECK(::recv(to.fd(), room.data(), room.size(), MSG_DONTWAIT) == 1);
+}
+
+TEST_CASE("what was in the ring when its writer went is read before the end") {
+  Host host;
+  auto from = host.accept();
+  {
+    auto to = host.dial();
+    REQUIRE(from.settle());
+    std::array<std::byte, 5> bytes{};
+    REQUIRE(to.write(part(bytes)) == 5);
+  }
+  from.drain_doorbell();
+  CHECK(from.is_closed());
+  std::array<std::byte, 5> got{};
+  CHECK(from.read(part(got)) == 5);
+  CHECK(from.read(part(got)) == 0);
+  CHECK(from.write(part(got)) == -1);
+  CHECK(errno == EPIPE);
+}
+
+}  // namespace tutti::transport::test
