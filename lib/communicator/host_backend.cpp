@@ -142,9 +142,9 @@ void HostBackend::prepare(engine::Task& task, const CheckedCollective& call,
   task.call = {.key = {.communicator = group().id, .sequence = past.sequence},
                .signature = signature,
                .fingerprint = past.before};
-  task.late.call = signature;
-  task.late.sequence = past.sequence;
-  task.late.timeout = settings.timeout;
+  task.pending.call = signature;
+  task.pending.sequence = past.sequence;
+  task.pending.timeout = settings.timeout;
   task.deadline = plane_.deadline(settings.timeout);
 }
 
@@ -234,9 +234,9 @@ void HostBackend::prepare(engine::Task& task, const BegunMessages& begun,
                           const CallSettings& settings) const {
   task.messages = begun.messages;
   task.ticket = begun.past.ticket;
-  task.late.call = begun.call;
-  task.late.sequence = begun.past.sequence;
-  task.late.timeout = settings.timeout;
+  task.pending.call = begun.call;
+  task.pending.sequence = begun.past.sequence;
+  task.pending.timeout = settings.timeout;
   task.deadline = plane_.deadline(settings.timeout);
 }
 
@@ -261,9 +261,9 @@ HostBackend::BegunShared HostBackend::begin_shared(const CheckedCollective& call
 void HostBackend::prepare_shared(engine::Task& task, const control::PastCall& past,
                                  const CallSettings& settings) const {
   task.ticket = past.ticket;
-  task.late.call = past.call;
-  task.late.sequence = past.sequence;
-  task.late.timeout = settings.timeout;
+  task.pending.call = past.call;
+  task.pending.sequence = past.sequence;
+  task.pending.timeout = settings.timeout;
   task.call = {.key = {.communicator = group().id, .sequence = past.sequence},
                .signature = past.call,
                .fingerprint = past.before};

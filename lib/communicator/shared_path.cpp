@@ -46,13 +46,13 @@ SharedPath::Prepared SharedPath::prepare_anew(const CheckedCollective& call) con
   require_reducible(call);
   auto signature = signature_of(call);
   signature.algorithm = algorithm_id(name);
-  engine::SharedProblem problem{.operation = call.operation,
-                                .root = call.root,
-                                .input = static_cast<const std::byte*>(call.send),
-                                .output = static_cast<std::byte*>(call.recv),
-                                .count = call.count,
-                                .element_bytes = size_of(call.type),
-                                .type = call.type};
+  engine::SharedArguments problem{.operation = call.operation,
+                                  .root = call.root,
+                                  .input = static_cast<const std::byte*>(call.send),
+                                  .output = static_cast<std::byte*>(call.recv),
+                                  .count = call.count,
+                                  .element_bytes = size_of(call.type),
+                                  .type = call.type};
   const auto& shape = shape_of(call.operation);
   if (shape.send == Extent::none) problem.input = problem.output;
   if (shape.reduces) {

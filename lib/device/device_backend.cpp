@@ -35,7 +35,7 @@ DeviceBackend::DeviceBackend(Parts parts)
       watch_({.failed = [this] { return plane_.failed(); },
               .late =
                   [this](std::chrono::nanoseconds timeout) {
-                    static_cast<void>(plane_.report_and_wait(find_late(timeout)));
+                    static_cast<void>(plane_.report_and_wait(make_timeout_report(timeout)));
                   },
               .abort = [this] { session_->abort(); },
               .stuck =
@@ -219,7 +219,7 @@ bool DeviceBackend::wait(Look look, Deadline limit, Deadline deadline,
       if (plane_.failed()) throw agreed_failure();
       session_->check_async();
       if (deadline.expired()) {
-        throw plane_.report_and_wait(find_late(timeout));
+        throw plane_.report_and_wait(make_timeout_report(timeout));
       }
       if (limit.expired()) return false;
     }
@@ -250,7 +250,7 @@ void DeviceBackend::finished(CudaStream stream, std::uint64_t ordinal) {
   watch_.rest();
 }
 
-control::FailureReport DeviceBackend::find_late(std::chrono::nanoseconds timeout) const {
+control::FailureReport DeviceBackend::make_timeout_report(std::chrono::nanoseconds timeout) const {
   const auto activity = history_->activity();
   const auto& group = session_->group();
   std::vector<engine::Awaited> awaited;
@@ -263,7 +263,7 @@ control::FailureReport DeviceBackend::find_late(std::chrono::nanoseconds timeout
   if (operation == Operation::send_recv && sender >= 0) {
     awaited.push_back({group.world_of(sender), true});
   }
-  return engine::find_late(
+  return engine::make_timeout_report(
       plane_,
       {.group = &group, .call = activity.call, .sequence = activity.sequence, .timeout = timeout},
       awaited);

@@ -63,7 +63,7 @@ class DeviceBackend final : public Backend {
   /// The stream has come past call number `ordinal`.
   void finished(CudaStream stream, std::uint64_t ordinal);
   [[nodiscard]] Error agreed_failure() const;
-  [[nodiscard]] control::FailureReport find_late(std::chrono::nanoseconds timeout) const;
+  [[nodiscard]] control::FailureReport make_timeout_report(std::chrono::nanoseconds timeout) const;
 
   control::Plane& plane_;
   std::shared_ptr<control::CallHistory> history_;

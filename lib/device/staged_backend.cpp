@@ -81,7 +81,7 @@ void StagedBackend::wait(Look look, Deadline deadline, const char* doing,
     throw parts_.plane.report_and_wait(
         {.code = ErrorCode::timeout,
          .failed_ranks = {peers.rank()},
-         .sentence = fmt::format("{}: {} was not done after {:g} s", peers.describe(peers.rank()),
+         .sentence = fmt::format("{}: {} timed out after {:g} s", peers.describe(peers.rank()),
                                  doing, std::chrono::duration<double>(timeout).count()),
          .origin = peers.rank()});
   }

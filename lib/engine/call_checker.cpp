@@ -11,17 +11,17 @@ bool CallChecker::on_peer_call(int peer, const transport::CallContext& theirs) {
 
 bool CallChecker::check_collective(int peer, const transport::CallContext& theirs) {
   const auto history = plane_.history(theirs.key.communicator);
-  if (!history) return true;  // this rank has not made that communicator yet
+  if (!history) return true;  // this rank has not created the communicator yet
   const auto own = history->find(theirs.key.sequence);
-  if (!own) return true;  // this rank has not come to that call yet: compared when it does
+  if (!own) return true;  // this rank has not reached the call yet: compared when it does
   if (own->call != theirs.signature) {
     plane_.report(control::mismatch(plane_.peers(), history->group(), own->sequence,
                                     plane_.peers().rank(), own->call, peer, theirs.signature));
     return false;
   }
   if (own->fingerprint != fingerprint(theirs.fingerprint, theirs.signature)) {
-    // An earlier call differed; the peer finds out which. Until then this call must not end, or the
-    // job might before anybody knows.
+    // An earlier call differed; the peer finds out which. This call must not end before, or the job
+    // might end without a report.
     plane_.compare_calls_with(peer, theirs.key.communicator);
     return false;
   }
@@ -51,7 +51,7 @@ bool CallChecker::check_message(int peer, const transport::CallContext& theirs) 
     };
     plane_.report({.code = ErrorCode::mismatch,
                    .failed_ranks = {self, peer},
-                   .sentence = fmt::format("a message does not fit: {} called {}, {} called {}",
+                   .sentence = fmt::format("send and receive differ: {} called {}, {} called {}",
                                            peers.describe(self), text(own->signature),
                                            peers.describe(peer), text(theirs.signature)),
                    .origin = self});

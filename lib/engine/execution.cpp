@@ -112,7 +112,7 @@ bool Execution::may_start(std::size_t i) const {
   const auto mine = accesses_of(step);
   const auto overlap = [this](const Access& a, const Access& b) {
     const auto base = [this](Buffer buffer) {
-      // In place, input is another name of output.
+      // In place, input is an alias of output.
       return buffer == Buffer::input && memory_.input == memory_.output ? Buffer::output : buffer;
     };
     return base(a.buffer) == base(b.buffer) && a.region.overlaps(b.region);
@@ -149,7 +149,7 @@ bool Execution::is_contribution(Buffer buffer) const {
   return contribution && buffer == (contribution->is_output ? Buffer::output : Buffer::input);
 }
 
-/// What a step reads of the contribution.
+/// Writes the part of the contribution that a step reads, scaled.
 void Execution::weigh_into(std::byte* to, const Step& step) const {
   const auto& contribution = *memory_.contribution;
   const auto& weighed = contribution.weighed;
@@ -172,7 +172,7 @@ void Execution::weigh_into(std::byte* to, const Step& step) const {
   weigh_piece(end, all.end);
 }
 
-/// The elements that a step reads; those of a contribution are weighed first.
+/// Returns the elements that a step reads; those of a contribution are scaled first.
 const std::byte* Execution::source(Slot& slot) const {
   const auto& step = slot.step;
   const auto bytes = memory_.element_bytes;

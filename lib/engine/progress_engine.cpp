@@ -11,19 +11,20 @@
 namespace tutti::engine {
 namespace {
 
-// How long a rank sleeps at most before it looks at its peers and its deadlines again.
-constexpr std::chrono::milliseconds nap{100};
-// The same where something else wants to be driven meanwhile.
-constexpr std::chrono::microseconds nap_between_looks{100};
-// A broken data link alone proves no death: the control plane gets this long to say who died.
-constexpr std::chrono::seconds wait_for_agreement{2};
+// Maximum sleep before the running thread checks its peers and deadlines again.
+constexpr std::chrono::milliseconds max_sleep{100};
+// The same if a `while_waiting` callback must be called.
+constexpr std::chrono::microseconds callback_interval{100};
+// A broken data link alone does not prove that a rank died: the control plane gets this long to
+// agree on the failed ranks.
+constexpr std::chrono::seconds agreement_limit{2};
 
-std::string text_of(const Task& task) {
-  return control::describe(task.late.call, *task.late.group);
+std::string describe_call(const Task& task) {
+  return control::describe(task.pending.call, *task.pending.group);
 }
 
-Error in_call(Error error, const Task& task) {
-  return error.in(text_of(task), task.late.sequence);
+Error with_call(Error error, const Task& task) {
+  return error.in(describe_call(task), task.pending.sequence);
 }
 
 }  // namespace
@@ -34,7 +35,7 @@ ProgressEngine::~ProgressEngine() {
     stop_ = true;
     changed_.notify_all();
   }
-  poke();
+  wake();
   if (progress_thread_.joinable()) progress_thread_.join();
 }
 
@@ -51,11 +52,11 @@ void ProgressEngine::make_progress_thread() {
   try {
     const Lock lock(mutex_);
     if (!progress_thread_.joinable()) {
-      progress_thread_ =
-          start_quiet_thread("that moves calls while the program computes", [this] { help(); });
+      progress_thread_ = start_quiet_thread("that advances non-blocking calls",
+                                            [this] { progress_thread_loop(); });
     }
   } catch (const Error& error) {
-    // The others make this call and would wait for this rank.
+    // The other ranks make this call, too, and would wait for this rank.
     const auto& peers = plane_.peers();
     throw plane_.report_and_wait(
         {.code = error.code(),
@@ -75,11 +76,11 @@ void ProgressEngine::start(const std::shared_ptr<Task>& task) {
 void ProgressEngine::add(Task& task) {
   in_flight_.push_back(&task);
   incoming_.push_back(&task);
-  if (driving_) poke();
+  if (running_) wake();
 }
 
-/// Whoever drives is to look around, wherever it sleeps.
-void ProgressEngine::poke() {
+/// Wakes the running thread wherever it sleeps.
+void ProgressEngine::wake() {
   plane_.poke();
   if (segment_) segment_->wake_self();
 }
@@ -94,13 +95,13 @@ bool ProgressEngine::wait(Lock& lock, Task& task, Deadline limit) {
   const auto is_finished = [&] { return task.finished.load(std::memory_order_relaxed); };
   ++waiters_;
   do {
-    if (!driving_) {
-      driving_ = true;
-      drive(lock, limit, [&] { return is_finished() || limit.expired(); });
-      driving_ = false;
+    if (!running_) {
+      running_ = true;
+      run_engine(lock, limit, [&] { return is_finished() || limit.expired(); });
+      running_ = false;
     } else {
-      if (progress_thread_drives_) poke();  // it makes way
-      changed_.wait_for(lock, limit.remaining(), [&] { return is_finished() || !driving_; });
+      if (progress_thread_runs_) wake();  // it yields to the caller
+      changed_.wait_for(lock, limit.remaining(), [&] { return is_finished() || !running_; });
     }
   } while (!is_finished() && !limit.expired());
   --waiters_;
@@ -119,8 +120,8 @@ void ProgressEngine::leave(const control::Group& group, std::chrono::nanoseconds
     const auto task = find(group);
     if (!task) return;
     if (wait(*task, reported ? Deadline::after(std::chrono::seconds(1)) : deadline)) continue;
-    // The thread that drives is in a long step of its own (a copy, a reduction) and still uses the
-    // call's memory; the step ends, and then the verdict ends the call.
+    // The running thread is in a long copy or reduction that still uses the call's memory. When
+    // that returns, the agreed failure ends the call.
     if (reported) continue;
     reported = true;
     const auto& peers = plane_.peers();
@@ -128,7 +129,8 @@ void ProgressEngine::leave(const control::Group& group, std::chrono::nanoseconds
         {.code = ErrorCode::aborted,
          .failed_ranks = {peers.rank()},
          .sentence = fmt::format("{} destroyed a communicator while its {} (call {}) was in flight",
-                                 peers.describe(peers.rank()), text_of(*task), task->late.sequence),
+                                 peers.describe(peers.rank()), describe_call(*task),
+                                 task->pending.sequence),
          .origin = peers.rank()}));
   }
 }
@@ -136,19 +138,19 @@ void ProgressEngine::leave(const control::Group& group, std::chrono::nanoseconds
 std::shared_ptr<Task> ProgressEngine::find(const control::Group& group) {
   const Lock lock(mutex_);
   for (const auto* task : in_flight_) {
-    if (task->late.group->id == group.id) return task->self;
+    if (task->pending.group->id == group.id) return task->self;
   }
   return nullptr;
 }
 
-/// With the mutex held and `driving_` set by the caller.
+/// Requires the mutex, and `running_` set by the caller.
 template <class Stop>
-void ProgressEngine::drive(Lock& lock, Deadline limit, Stop stop) {
+void ProgressEngine::run_engine(Lock& lock, Deadline limit, Stop stop) {
   do {
     active_.insert(active_.end(), incoming_.begin(), incoming_.end());
     incoming_.clear();
     lock.unlock();
-    move_all(limit);
+    advance_and_wait(limit);
     lock.lock();
     if (publish() && waiters_ > 1) changed_.notify_all();
   } while (!stop() && has_tasks());
@@ -156,64 +158,65 @@ void ProgressEngine::drive(Lock& lock, Deadline limit, Stop stop) {
 }
 
 bool ProgressEngine::publish() {
-  const bool any = !over_.empty();
-  for (auto* const task : over_) {
+  const bool any = !finished_.empty();
+  for (auto* const task : finished_) {
     const auto kept = std::move(task->self);
     std::erase(in_flight_, task);
     task->finished.store(true, std::memory_order_release);
   }
-  over_.clear();
+  finished_.clear();
   return any;
 }
 
-void ProgressEngine::help() {
+void ProgressEngine::progress_thread_loop() {
   Lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return stop_ || (!driving_ && waiters_ == 0 && has_tasks()); });
+    changed_.wait(lock, [this] { return stop_ || (!running_ && waiters_ == 0 && has_tasks()); });
     if (stop_) return;
-    driving_ = true;
-    progress_thread_drives_ = true;
+    running_ = true;
+    progress_thread_runs_ = true;
     links_.allow_spinning(false);
-    drive(lock, Deadline::after(std::chrono::hours(1)), [this] { return stop_ || waiters_ > 0; });
+    run_engine(lock, Deadline::after(std::chrono::hours(1)),
+               [this] { return stop_ || waiters_ > 0; });
     links_.allow_spinning(true);
-    progress_thread_drives_ = false;
-    driving_ = false;
+    progress_thread_runs_ = false;
+    running_ = false;
     changed_.notify_all();
   }
 }
 
-void ProgressEngine::move_all(Deadline limit) {
+void ProgressEngine::advance_and_wait(Deadline limit) {
   current_ = nullptr;
   try {
     if (plane_.failed()) return fail_all();
     if (advance_all()) return;
-    auto longest = std::min<std::chrono::nanoseconds>(nap, limit.remaining());
-    for (const auto* task : active_) longest = std::min(longest, task->deadline.remaining());
-    // Not by the helper: it may be of use to the thread that calls only.
-    if (while_waiting_ && !progress_thread_drives_) {
+    auto max_wait = std::min<std::chrono::nanoseconds>(max_sleep, limit.remaining());
+    for (const auto* task : active_) max_wait = std::min(max_wait, task->deadline.remaining());
+    // Not on the progress thread: the callback may need the caller's thread.
+    if (while_waiting_ && !progress_thread_runs_) {
       while_waiting_();
-      longest = std::min<std::chrono::nanoseconds>(longest, nap_between_looks);
+      max_wait = std::min<std::chrono::nanoseconds>(max_wait, callback_interval);
     }
-    const bool moved = progress(longest);
-    // What came may be all that was due; deadlines of others are looked at in any case.
+    const bool moved = progress(max_wait);
+    // The data may complete all calls; otherwise deadlines are checked in any case.
     if (moved && advance_all() && active_.empty()) return;
-    look_for_trouble(moved);
+    check_tasks(moved);
   } catch (...) {
     if (active_.empty()) return;
     fail_all_with(current_ != nullptr ? *current_ : *active_.front(), std::current_exception());
   }
 }
 
-/// True if a call is over.
+/// Returns true if a call has finished.
 bool ProgressEngine::advance_all() {
   for (auto* const task : active_) {
     current_ = task;
     if (advance(*task)) complete(*task);
   }
   current_ = nullptr;
-  if (over_.empty()) return false;
+  if (finished_.empty()) return false;
   std::erase_if(active_, [this](Task* task) {
-    return std::find(over_.begin(), over_.end(), task) != over_.end();
+    return std::find(finished_.begin(), finished_.end(), task) != finished_.end();
   });
   return true;
 }
@@ -223,7 +226,7 @@ void ProgressEngine::activate(Task& task) {
     weigh(division->buffer, division->buffer, division->count, division->type, division->ranks);
   }
   task.execution.emplace(task.schedule, task.memory,
-                         Execution::Names{task.call, task.late.group->world}, links_);
+                         Execution::Names{task.call, task.pending.group->world}, links_);
 }
 
 void ProgressEngine::activate_messages(Task& task) {
@@ -269,46 +272,46 @@ void ProgressEngine::complete(Task& task) {
   if (const auto& division = task.division) {
     divide(division->buffer, division->count, division->type, division->ranks);
   }
-  close(task);
+  retire(task);
 }
 
-void ProgressEngine::close(Task& task) {
+void ProgressEngine::retire(Task& task) {
   if (task.messages) {
     if (const auto& out = task.messages->out) checker_.remove_message(out->call);
     if (const auto& in = task.messages->in) checker_.remove_message(in->call);
   }
   task.history->end(task.ticket);
-  over_.push_back(&task);
+  finished_.push_back(&task);
 }
 
-/// A verdict ends all calls alike.
+/// An agreed failure ends all calls.
 void ProgressEngine::fail_all() {
   for (auto* const task : active_) {
-    task->error = std::make_exception_ptr(in_call(plane_.agreed_error(), *task));
-    close(*task);
+    task->error = std::make_exception_ptr(with_call(plane_.agreed_error(), *task));
+    retire(*task);
   }
   active_.clear();
-  // The memory of these calls goes: the links must not touch it again.
+  // The memory of these calls is released: the links must not touch it again.
   links_.abandon();
 }
 
-void ProgressEngine::fail_all_with(Task& failed_rank, const std::exception_ptr& error) {
-  // What this rank alone has met the others must hear of, or they wait for it.
-  if (!plane_.failed()) tell(failed_rank, error);
+void ProgressEngine::fail_all_with(Task& failed_task, const std::exception_ptr& error) {
+  // The other ranks must learn of a local failure, or they would wait for this rank.
+  if (!plane_.failed()) report_failure(failed_task, error);
   for (auto* const task : active_) {
-    // One that was done in the same round keeps its result.
-    if (std::find(over_.begin(), over_.end(), task) != over_.end()) continue;
-    task->error = task == &failed_rank
+    // A call that finished in the same iteration keeps its result.
+    if (std::find(finished_.begin(), finished_.end(), task) != finished_.end()) continue;
+    task->error = task == &failed_task
                       ? error
-                      : std::make_exception_ptr(in_call(plane_.agreed_error(), *task));
-    close(*task);
+                      : std::make_exception_ptr(with_call(plane_.agreed_error(), *task));
+    retire(*task);
   }
   active_.clear();
   links_.abandon();
 }
 
-/// Returns with a verdict.
-void ProgressEngine::tell(const Task& failed_rank, const std::exception_ptr& error) {
+/// Returns once the failure is agreed.
+void ProgressEngine::report_failure(const Task& failed_task, const std::exception_ptr& error) {
   std::string reason = "unknown";
   try {
     std::rethrow_exception(error);
@@ -321,18 +324,18 @@ void ProgressEngine::tell(const Task& failed_rank, const std::exception_ptr& err
       {.code = ErrorCode::aborted,
        .failed_ranks = {peers.rank()},
        .sentence = fmt::format("{}: {} failed: {}", peers.describe(peers.rank()),
-                               text_of(failed_rank), reason),
+                               describe_call(failed_task), reason),
        .origin = peers.rank()}));
 }
 
-void ProgressEngine::look_for_trouble(bool moved) {
+void ProgressEngine::check_tasks(bool moved) {
   for (auto* const task : active_) {
     current_ = task;
     if (task->deadline.expired()) {
-      // What came at the last moment counts.
+      // Data that arrived at the last moment counts.
       if (advance(*task)) continue;
-      const auto report = find_late(plane_, task->late, awaited(*task));
-      if (plane_.failed()) throw in_call(plane_.agreed_error(), *task);
+      const auto report = make_timeout_report(plane_, task->pending, awaited(*task));
+      if (plane_.failed()) throw with_call(plane_.agreed_error(), *task);
       fail(report, *task);
     }
     if (!moved) check_peers(*task);
@@ -341,7 +344,7 @@ void ProgressEngine::look_for_trouble(bool moved) {
 }
 
 void ProgressEngine::fail(const control::FailureReport& report, const Task& task) {
-  throw in_call(plane_.report_and_wait(report), task);
+  throw with_call(plane_.report_and_wait(report), task);
 }
 
 void ProgressEngine::check_peers(Task& task) {
@@ -354,12 +357,13 @@ void ProgressEngine::check_peers(Task& task) {
   note_awaited(task, all);
 }
 
-/// For the recorder: not in the first moments, which cost.
+/// Records the awaited peers in the call history. Skips the first 100 ms: most calls are done by
+/// then.
 void ProgressEngine::note_awaited(Task& task, const std::vector<Awaited>& all) {
   const auto now = std::chrono::steady_clock::now();
-  const bool is_first = task.next_note == std::chrono::steady_clock::time_point{};
-  if (!is_first && now < task.next_note) return;
-  task.next_note = now + nap;
+  const bool is_first = task.next_record == std::chrono::steady_clock::time_point{};
+  if (!is_first && now < task.next_record) return;
+  task.next_record = now + max_sleep;
   if (is_first) return;
   std::vector<int> peers;
   for (const auto& [peer, receiving] : all) {
@@ -372,9 +376,10 @@ void ProgressEngine::fail_departed(int peer, const Task& task) {
   const auto& peers = plane_.peers();
   fail({.code = ErrorCode::mismatch,
         .failed_ranks = {peer},
-        .sentence = fmt::format("{} waits in {} for {}, which has left: all ranks must make the "
-                                "same calls before they destroy the communicator",
-                                peers.describe(peers.rank()), text_of(task), peers.describe(peer)),
+        .sentence =
+            fmt::format("{} waits in {} for {}, which has left the job: all ranks must make the "
+                        "same calls before they destroy the communicator",
+                        peers.describe(peers.rank()), describe_call(task), peers.describe(peer)),
         .origin = peers.rank()},
        task);
 }
@@ -385,8 +390,8 @@ void ProgressEngine::check_peer(Task& task, const Awaited& awaited, bool departe
   const auto state = links_.state(peer, receiving);
   const bool over = !state.failure.empty();
   if (plane_.has_departed(peer) && (over || !state.made)) {
-    // Its last connection may have come after this look at the link and before the look for the
-    // goodbye: what is there is taken first.
+    // The peer's last connection may have been accepted between links_.state() and has_departed().
+    // Its data is processed first; the next check decides.
     task.seen_departed.insert(peer);
     if (!departed_before) return;
     fail_departed(peer, task);
@@ -394,7 +399,7 @@ void ProgressEngine::check_peer(Task& task, const Awaited& awaited, bool departe
   if (!over) return;
   const auto now = plane_.clock()->now();
   if (!task.broken_since) task.broken_since = now;
-  if (now - *task.broken_since < wait_for_agreement) return;
+  if (now - *task.broken_since < agreement_limit) return;
   fail({.code = ErrorCode::system,
         .failed_ranks = {peer},
         .sentence = fmt::format("{} can't {} {}: {}", peers.describe(peers.rank()),

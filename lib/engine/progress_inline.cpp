@@ -1,4 +1,4 @@
-// Short messages that need no task.
+// Short messages without a task.
 #include <sched.h>
 
 #include "base/pause.hpp"
@@ -7,19 +7,19 @@
 namespace tutti::engine {
 namespace {
 
-// A rank looks for some 15 µs (turns times looks) before it makes a task, which may sleep. Where
-// ranks share cores it looks once a turn and gives its core away, which whoever sends may need;
-// where others compute a turn takes long, and sleeping is better.
+// A rank polls for about 15 µs (turns × polls) before it makes a task, which may sleep. If ranks
+// share cores, it polls once a turn and yields the core, which the sender may need; if other
+// processes compute, a turn takes long and sleeping is better.
 constexpr int max_turns = 16;
-constexpr int looks_with_own_core = 64;
+constexpr int polls_with_own_core = 64;
 
 }  // namespace
 
 bool ProgressEngine::try_inline(Messages& messages) {
   using Clock = std::chrono::steady_clock;
   if (messages.own) return false;
-  const int looks_in_a_row = shares_cores_ ? 1 : looks_with_own_core;
-  // A task calls `while_waiting_` as often as was promised.
+  const int polls_in_a_row = shares_cores_ ? 1 : polls_with_own_core;
+  // Only a task calls `while_waiting_` at the promised rate.
   const int turns = while_waiting_ ? 1 : max_turns;
   Clock::time_point begun;
   for (int i = 0; i < turns; ++i) {
@@ -28,14 +28,14 @@ bool ProgressEngine::try_inline(Messages& messages) {
       ::sched_yield();
     }
     const Lock lock(mutex_);
-    // After a verdict nothing passes any more.
-    if (plane_.failed() || driving_ || has_tasks()) return false;
+    // After a failure no message is delivered.
+    if (plane_.failed() || running_ || has_tasks()) return false;
     if (messages.out) {
       const auto& out = *messages.out;
       if (!links_.try_send(out.to, out.call, out.bytes)) return false;
       messages.out.reset();
     }
-    for (int j = 0; messages.in && j < looks_in_a_row; ++j) {
+    for (int j = 0; messages.in && j < polls_in_a_row; ++j) {
       const auto& in = *messages.in;
       const auto receipt = links_.try_receive(in.from, in.senders_call, in.bytes);
       if (receipt == transport::Receipt::refused) return false;

@@ -1,4 +1,4 @@
-// What the progress_engine does for calls through shared memory.
+// Progress of shared-memory calls.
 #include <sched.h>
 
 #include <algorithm>
@@ -10,39 +10,39 @@
 namespace tutti::engine {
 namespace {
 
-// Calls through shared memory: how long whoever drives sleeps at most before it looks for a
-// verdict; and where calls over links are on their way, too, before it looks after those.
-constexpr std::chrono::milliseconds shared_nap{10};
-constexpr std::chrono::microseconds mixed_nap{100};
+// Maximum sleep of the running thread for shared-memory calls before it checks for a failure, and
+// the same if calls over links are in flight, too.
+constexpr std::chrono::milliseconds max_shared_sleep{10};
+constexpr std::chrono::microseconds max_mixed_sleep{100};
 
 }  // namespace
 
-/// Moves what comes over the links, or waits until something may move; true if anything did.
-bool ProgressEngine::progress(std::chrono::nanoseconds longest) {
+/// Advances the links, or waits for an event. Returns true if anything moved.
+bool ProgressEngine::progress(std::chrono::nanoseconds max_wait) {
   const auto is_shared = [](const Task* task) { return task->shared != nullptr; };
   const auto shared = std::count_if(active_.begin(), active_.end(), is_shared);
-  if (shared == 0) return links_.progress(longest);
+  if (shared == 0) return links_.progress(max_wait);
   const bool only_shared = shared == static_cast<std::ptrdiff_t>(active_.size());
   if (links_.progress(std::chrono::nanoseconds(0))) return true;
   if (std::exchange(shared_has_moved_, false)) return true;
-  // Ranks that share memory mostly come soon, and a wake-up is expensive: but not where the program
-  // computes and needs the core.
+  // Ranks that share memory mostly arrive soon, and a wake-up is expensive, so yield first. Not on
+  // the progress thread: the program computes and needs the core.
   const auto now = std::chrono::steady_clock::now();
   if (!idle_since_) idle_since_ = now;
-  if (!progress_thread_drives_ && now - *idle_since_ < longest_yielding) {
+  if (!progress_thread_runs_ && now - *idle_since_ < longest_yielding) {
     ::sched_yield();
     return false;
   }
-  return sleep_in_segment(
-      std::min<std::chrono::nanoseconds>(longest, only_shared ? shared_nap : mixed_nap));
+  return sleep_in_segment(std::min<std::chrono::nanoseconds>(
+      max_wait, only_shared ? max_shared_sleep : max_mixed_sleep));
 }
 
 bool ProgressEngine::sleep_in_segment(std::chrono::nanoseconds limit) {
   const transport::Sleep sleep(*segment_);
   const auto first = std::min<std::chrono::nanoseconds>(limit, transport::longest_unseen);
-  for (const auto nap : {first, limit - first}) {
+  for (const auto max_sleep : {first, limit - first}) {
     if (advance_all() || shared_has_moved_ || plane_.failed()) return true;
-    sleep.until_notified(nap);
+    sleep.until_notified(max_sleep);
   }
   return false;
 }
@@ -53,24 +53,25 @@ std::vector<Awaited> ProgressEngine::awaited(const Task& task) const {
   std::vector<Awaited> result;
   if (!task.shared->may_run()) return result;
   for (const int member : task.shared->awaited()) {
-    result.push_back({task.late.group->world_of(member), true});
+    result.push_back({task.pending.group->world_of(member), true});
   }
   return result;
 }
 
-/// The same for a call through shared memory.
+/// check_peers() for a shared-memory call.
 void ProgressEngine::check_members(Task& task) {
   const int mismatched_member = task.shared->mismatched_member();
   if (mismatched_member >= 0 && !task.has_seen_mismatch) {
-    // It compares the calls and reports; until then this call must not end.
+    // The control plane compares the calls and reports; this call must not end before.
     task.has_seen_mismatch = true;
-    plane_.compare_calls_with(task.late.group->world_of(mismatched_member), task.late.group->id);
+    plane_.compare_calls_with(task.pending.group->world_of(mismatched_member),
+                              task.pending.group->id);
   }
   if (!idle_since_ || std::chrono::steady_clock::now() - *idle_since_ < longest_yielding) return;
   const auto all = awaited(task);
   for (const auto& [peer, receiving] : all) {
     if (!plane_.has_departed(peer)) continue;
-    // What it wrote last is looked at once more.
+    // The data that it wrote last is checked once more before that.
     if (!task.seen_departed.insert(peer).second) fail_departed(peer, task);
   }
   note_awaited(task, all);

@@ -15,7 +15,7 @@ constexpr std::array sets{InstructionSet::baseline, InstructionSet::avx2, Instru
 
 #ifdef __x86_64__
 bool has_f16c() {
-  // By hand, since Clang 14 does not know it by name.
+  // CPUID directly, since Clang 14's __builtin_cpu_supports() lacks f16c.
   unsigned eax = 0;
   unsigned ebx = 0;
   unsigned ecx = 0;
@@ -26,8 +26,8 @@ bool has_f16c() {
 std::size_t count_sets() {
   __builtin_cpu_init();
   if (!__builtin_cpu_supports("avx2") || !has_f16c()) return 1;
-  // VBMI2 stands for Ice Lake, Zen 4 and later: on those before, 512-bit arithmetic lowers the
-  // clock of the core, and with it the speed of the program around us.
+  // VBMI2 identifies Ice Lake, Zen 4 and later. On earlier processors 512-bit arithmetic lowers the
+  // core's clock and slows the surrounding program.
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
                       __builtin_cpu_supports("avx512vbmi2");
@@ -74,7 +74,7 @@ Averaging select_averaging(Type type, InstructionSet) {
 }  // namespace
 
 std::span<const InstructionSet> instruction_sets() noexcept {
-  // Once: in a virtual machine the question costs microseconds.
+  // Once: in a virtual machine CPUID costs microseconds.
   static const std::size_t count = count_sets();
   return std::span(sets).first(count);
 }

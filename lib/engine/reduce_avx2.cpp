@@ -1,10 +1,10 @@
-// The loops of reductions for AVX2 and F16C. Called only where the processor has both.
+// Reduction loops for AVX2 and F16C. Called only if the processor has both.
 #ifdef __x86_64__
 #include <immintrin.h>
 
 #include "reduce_kernels.hpp"
 
-// From here on, and not before: what other files share must not need AVX2.
+// Only from here on: code shared with other files must not need AVX2.
 #ifdef __clang__
 #pragma clang attribute push(__attribute__((target("avx2,f16c"))), apply_to = function)
 #else
@@ -19,7 +19,7 @@ struct Avx2 {
   static constexpr std::size_t width = 32;
   using Halves = vector::ConvertedHalves<Avx2>;
 
-  // These conversions know denormal numbers whatever the mode, and round as told.
+  // These conversions ignore the denormal mode and round as the operand says.
   using Converted = __m256;
   static Converted widened(const std::byte* from) {
     return _mm256_cvtph_ps(vector::load<__m128i>(from));

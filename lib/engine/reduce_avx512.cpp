@@ -1,11 +1,10 @@
-// The loops of reductions for AVX-512. Called only where the processor has its parts F, BW, DQ and
-// VL.
+// Reduction loops for AVX-512. Called only if the processor has AVX-512 F, BW, DQ and VL.
 #ifdef __x86_64__
 #include <immintrin.h>
 
 #include "reduce_kernels.hpp"
 
-// From here on, and not before: what other files share must not need AVX-512.
+// Only from here on: code shared with other files must not need AVX-512.
 #ifdef __clang__
 #pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,f16c"))), \
                              apply_to = function)
@@ -21,8 +20,8 @@ struct Avx512 {
   static constexpr std::size_t width = 64;
   using Halves = vector::ConvertedHalves<Avx512>;
 
-  // These conversions know denormal numbers whatever the mode, and round as told. The forms with a
-  // mask of all lanes, since g++ 12 warns of uninitialised values in the plain ones.
+  // These conversions ignore the denormal mode and round as the operand says. Masked forms with all
+  // lanes set, since g++ 12 warns of uninitialised values in the plain ones.
   using Converted = __m512;
   static constexpr __mmask16 all = 0xffff;
   static Converted widened(const std::byte* from) {

@@ -1,4 +1,4 @@
-// The loops of reductions for what every processor of the architecture has.
+// Reduction loops for the baseline of the architecture.
 #include "reduce_table.hpp"
 
 namespace tutti::engine {

@@ -2,7 +2,7 @@
 
 #include "reduce_vector.hpp"
 
-/// Formats: how elements lie in memory, and as what values they are computed. Each has
+/// Formats: the layout of elements in memory, and the values that they are computed as. Each has
 ///
 ///     using Value;                         // a vector, or a pair of them
 ///     static constexpr std::size_t lanes;  // elements of a Value
@@ -10,14 +10,14 @@
 ///     static Value load(const std::byte*);
 ///     static void store(std::byte*, Value);
 ///
-/// and those of floats, for division,
+/// formats of floats also have, for division,
 ///
 ///     using Number;                        // what the elements are computed as
 ///     static Value splat(Number);          // that number in every lane
 ///
-/// and f32 and f64, for averages that do not overflow,
+/// and f32 and f64 have, for averages that do not overflow,
 ///
-///     static constexpr Number most;        // the largest finite number
+///     static constexpr Number max;         // the largest finite number
 namespace tutti::engine::vector {
 
 template <class Isa, class T>
@@ -30,20 +30,20 @@ struct Integers {
   static void store(std::byte* to, Value value) { vector::store(to, value); }
 };
 
-/// f32 and f64 for arithmetic.
+/// Arithmetic on f32 and f64.
 template <class Isa, class T>
 struct Floats {
   using Value = Vector<Isa, T>;
   using Number = T;
   static constexpr std::size_t bytes = Isa::width;
   static constexpr std::size_t lanes = bytes / sizeof(T);
-  static constexpr Number most =
+  static constexpr Number max =
       static_cast<Number>(sizeof(T) == sizeof(float) ? __FLT_MAX__ : __DBL_MAX__);
 
   static Value splat(Number number) { return vector::splat<Value>(number); }
   static Value load(const std::byte* from) { return vector::load<Value>(from); }
   static void store(std::byte* to, Value value) {
-    // Of two NaN, which one passes depends on the order in which the compiler puts the operands.
+    // Which of two NaN propagates depends on the operand order that the compiler chooses.
     const auto quiet = splat(static_cast<T>(__builtin_nanf("")));
     vector::store<Value>(to, is_number(value) ? value : quiet);
   }
@@ -54,8 +54,8 @@ using Words = Vector<Isa, std::int32_t>;
 template <class Isa>
 using Singles = Vector<Isa, float>;
 
-/// bf16, computed in f32: the elements at even and at odd positions make one vector each, since
-/// either is a mask or a shift away.
+/// bf16, computed in f32. Elements at even and at odd positions make one vector each, because a
+/// mask or a shift extracts them.
 template <class Isa>
 struct Bfloats {
   using Value = Pair<Singles<Isa>>;
@@ -74,7 +74,7 @@ struct Bfloats {
   }
 
  private:
-  /// To nearest, ties to even, in the upper 16 bits.
+  /// Rounds to nearest, ties to even, into the upper 16 bits.
   static Words<Isa> rounded(Singles<Isa> value) {
     const auto bits = bits_as<Vector<Isa, std::uint32_t>>(value);
     const auto up = bits_as<Words<Isa>>(bits + 0x7fff + ((bits >> 16) & 1));
@@ -83,8 +83,8 @@ struct Bfloats {
   }
 };
 
-/// f16, computed in f32, by plain arithmetic; even and odd positions as above. Exact and rounded
-/// to nearest, ties to even, also where the processor is told to take denormal numbers for zero.
+/// f16, computed in f32 by plain arithmetic; even and odd positions as in Bfloats. Exact and
+/// rounded to nearest, ties to even, even if the processor treats denormal numbers as zero.
 template <class Isa>
 struct PlainHalves {
   using Value = Pair<Singles<Isa>>;
@@ -102,7 +102,7 @@ struct PlainHalves {
   }
 
  private:
-  // An f16 has 10 bits of fraction where an f32 has 23, and 112 less of exponent bias.
+  // An f16 has 10 fraction bits, an f32 has 23; their exponent biases differ by 112.
   static constexpr int rebias = 112 << 23;
   static constexpr int infinity = 0x7f800000;
   static constexpr int min_normal = 113 << 23;  // 2^-14, as f32
@@ -113,7 +113,7 @@ struct PlainHalves {
     const auto normal = (magnitude << 13) + rebias;
     // Infinities and NaN keep the highest exponent.
     const auto large = normal + (bits_as<Words<Isa>>(magnitude >= 0x7c00) & rebias);
-    // A denormal f16 is a number of 2^-24.
+    // A denormal f16 is a multiple of 2^-24.
     const auto small = bits_as<Words<Isa>>(__builtin_convertvector(magnitude, Singles<Isa>) *
                                            vector::splat<Singles<Isa>>(0x1p-24F));
     return bits_as<Singles<Isa>>((magnitude < 0x0400 ? small : large) | sign);
@@ -124,9 +124,9 @@ struct PlainHalves {
     const auto sign = (bits >> 16) & 0x8000;
     const auto magnitude = bits & 0x7fffffff;
     const auto nan = vector::splat<Words<Isa>>(0x7e00);
-    // A carry out of the fraction belongs in the exponent, up to infinity.
-    const auto most = vector::splat<Words<Isa>>(0x477fffff);
-    const auto finite = magnitude > most ? most : magnitude;
+    // A carry out of the fraction increments the exponent, up to infinity.
+    const auto limit = vector::splat<Words<Isa>>(0x477fffff);
+    const auto finite = magnitude > limit ? limit : magnitude;
     const auto normal = (finite + 0xfff + ((finite >> 13) & 1) - rebias) >> 13;
     // The last bit of 0.5 is 2^-24, the unit of denormal f16: the addition rounds to it.
     const auto half = vector::splat<Singles<Isa>>(0.5F);
@@ -137,9 +137,9 @@ struct PlainHalves {
   }
 };
 
-/// f16, computed in f32, by the processor's conversions: Isa::widened reads f16 for a vector of
-/// f32, and Isa::narrow writes them, rounded to nearest, ties to even. The two halves of a vector
-/// in memory make one each.
+/// f16, computed in f32 by the processor's conversions. Isa::widened loads f16 into a vector of
+/// f32; Isa::narrow stores them, rounded to nearest, ties to even. The two halves of a vector in
+/// memory make one vector each.
 template <class Isa>
 struct ConvertedHalves {
   using Value = Pair<Singles<Isa>>;
@@ -165,9 +165,9 @@ struct ConvertedHalves {
   }
 };
 
-/// Floats for min and max: as integers that stand in the same order (−0 < +0) and in which NaN is
-/// above all. `reversed` turns the order round, so that the least is the largest. `Bits` is the
-/// signed integer of the float's size, `infinity` and `quiet` are the bits of those values.
+/// Floats for min and max, as integers of the same order (−0 < +0), with NaN above all. `reversed`
+/// inverts the order, so that min becomes max. `Bits` is the signed integer of the float's size;
+/// `infinity` and `quiet` are the bit patterns of those values.
 template <class Isa, class Bits, Bits infinity, Bits quiet, bool reversed>
 struct OrderedFloats {
   using Value = Vector<Isa, Bits>;
@@ -192,7 +192,7 @@ struct OrderedFloats {
   static constexpr int sign_position = 8 * sizeof(Bits) - 1;
   static constexpr Bits magnitude = static_cast<Bits>(~(Bits{1} << sign_position));
 
-  /// From sign and magnitude to two's complement (where −0 becomes −1), and back.
+  /// Converts between sign-magnitude and two's complement (−0 becomes −1).
   static Value turned(Value value) { return value ^ ((value >> sign_position) & magnitude); }
 };
 

@@ -3,7 +3,7 @@
 #include "base/default_floats.hpp"
 #include "engine/reduce.hpp"
 
-/// The loops of `reduce.hpp`, compiled once for each instruction set in its own file.
+/// The loops of `reduce.hpp`, compiled once per instruction set in a file of its own.
 namespace tutti::engine {
 
 struct Kernels {
@@ -11,18 +11,18 @@ struct Kernels {
   CombineFunction combine = nullptr;
 };
 
-/// to[i] = from[i] times the weight of one of `ranks`.
+/// to[i] = from[i] · w, where w is the weight for `ranks` ranks.
 using WeighFunction = void (*)(std::byte* to, const std::byte* from, std::size_t count, int ranks);
-/// buffer[i] /= ranks, of a sum that was weighed if `weigh` is not null.
+/// buffer[i] /= ranks. If `weigh` is not null, the sum was weighed.
 using DivideFunction = void (*)(std::byte* buffer, std::size_t count, int ranks);
 
-/// How an average is made around its sum.
+/// Functions before and after the sum of an average.
 struct Averaging {
   WeighFunction weigh = nullptr;
   DivideFunction divide = nullptr;
 };
 
-// All give null where there is no such function.
+// All return null functions for combinations that do not exist.
 [[nodiscard]] Kernels baseline_kernels(Type type, Operator op);
 [[nodiscard]] Averaging baseline_averaging(Type type);
 #ifdef __x86_64__

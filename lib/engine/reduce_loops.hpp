@@ -3,11 +3,10 @@
 #include "reduce_format.hpp"
 #include "reduce_kernels.hpp"
 
-/// Operators on values, and the loops over elements. The last elements, too few for a vector, go
-/// through a vector with zeros behind them, so that they see the same instructions as all others.
-/// A loop adds or multiplies and never both, so there is nothing that a compiler could contract to
-/// a fused multiplication and addition (but in averages of 16-bit floats, whose products are
-/// exact), and each lane is one element, so nothing is reassociated.
+/// Operators on values, and loops over elements. The last elements, too few for a vector, are
+/// padded with zeros and use the same vector instructions. A loop adds or multiplies, never both,
+/// so a compiler cannot contract to fused multiply-add (averages of 16-bit floats do both, but
+/// their products are exact). Each lane is one element, so nothing is reassociated.
 namespace tutti::engine::vector {
 
 struct Sum {
@@ -22,13 +21,13 @@ struct Product {
     return a * b;
   }
 };
-struct Smaller {
+struct Min {
   template <class V>
   static V apply(V a, V b) {
     return b < a ? b : a;
   }
 };
-struct Larger {
+struct Max {
   template <class V>
   static V apply(V a, V b) {
     return a < b ? b : a;
@@ -53,19 +52,19 @@ struct Xor {
   }
 };
 
-/// The first `elements` of a value; `from` ends behind them.
+/// Loads the first `elements` of a value; memory behind them is not read.
 template <class Format>
 typename Format::Value load_some(const std::byte* from, std::size_t elements) {
-  std::byte channel[Format::bytes] = {};
-  std::memcpy(channel, from, elements * (Format::bytes / Format::lanes));
-  return Format::load(channel);
+  std::byte padded[Format::bytes] = {};
+  std::memcpy(padded, from, elements * (Format::bytes / Format::lanes));
+  return Format::load(padded);
 }
 
 template <class Format>
 void store_some(std::byte* to, typename Format::Value value, std::size_t elements) {
-  std::byte channel[Format::bytes];
-  Format::store(channel, value);
-  std::memcpy(to, channel, elements * (Format::bytes / Format::lanes));
+  std::byte padded[Format::bytes];
+  Format::store(padded, value);
+  std::memcpy(to, padded, elements * (Format::bytes / Format::lanes));
 }
 
 template <class Format, class Op>
@@ -82,8 +81,8 @@ void reduce(std::byte* to, const std::byte* a, const std::byte* b, std::size_t e
                      elements);
 }
 
-/// The weight of one of `ranks` in an average: a power of two, at most half of 1 / ranks, so that a
-/// sum of finite numbers stays finite with all that it is rounded up.
+/// The weight of a contribution to an average over `ranks` ranks: a power of two, at most half of 1
+/// / ranks. With it a sum of finite numbers stays finite despite rounding up.
 template <class Number>
 Number weight_of(std::size_t ranks) {
   Number weight = 1;
@@ -92,8 +91,8 @@ Number weight_of(std::size_t ranks) {
   return weight;
 }
 
-/// What `combine` makes of the parts: their sum, or their average before it rounds; weighed where
-/// the sum may overflow.
+/// What `combine` returns: the sum, or the average before it is rounded; weighed if the sum may
+/// overflow.
 enum class Finish { nothing, divide, weigh };
 
 template <class Format, Finish finish>
@@ -115,16 +114,16 @@ typename Format::Value finished(typename Format::Value value, std::size_t part_c
   }
 }
 
-/// Some of the parts, combined in a run of their own: more streams than this at once and the
-/// processor no longer fetches ahead, or the parts throw each other out of its first cache.
+/// Parts that one pass combines. With more streams at once the processor stops prefetching, or the
+/// parts evict each other from the L1 cache.
 constexpr std::size_t group_parts = 8;
-/// Bytes of a part that are done with all groups before the next bytes are: the sums between two
-/// groups, at most twice as long, stay in the first cache.
+/// Bytes of a part that all groups process before the next bytes, so that the intermediate sums (at
+/// most twice as long) stay in the L1 cache.
 constexpr std::size_t block_bytes = 4096;
 
-/// Parts `first` to `end` of all, at some place within a block.
+/// Parts `first` to `end` out of `all`, at one offset within a block.
 struct Group {
-  const std::byte* parts;  // there in part 0
+  const std::byte* parts;  // at that offset of part 0
   std::size_t stride_bytes;
   std::size_t first;
   std::size_t end;
@@ -132,8 +131,8 @@ struct Group {
   float weight;  // of a part, in an average
 };
 
-/// `columns` vectors that stand side by side in each part; within a group their sums stay in
-/// registers, between groups they lie in `sums`.
+/// Combines `columns` adjacent vectors of each part. Within a group their sums stay in registers,
+/// between groups in `sums`.
 template <class Format, class Op, Finish finish, std::size_t columns>
 void combine_columns(std::byte* to, typename Format::Value* sums, const Group& group) {
   typename Format::Value values[columns];
@@ -195,20 +194,20 @@ void combine(std::byte* to, const std::byte* parts, std::size_t stride_bytes,
              std::size_t part_count, std::size_t elements) {
   const float weight = finish == Finish::weigh ? weight_of<float>(part_count) : 1;
   while (elements >= Format::lanes) {
-    constexpr std::size_t most = block_bytes / Format::bytes;
+    constexpr std::size_t limit = block_bytes / Format::bytes;
     const auto whole = elements / Format::lanes;
-    const auto vectors = whole < most ? whole : most;
+    const auto vectors = whole < limit ? whole : limit;
     combine_block<Format, Op, finish>(to, parts, stride_bytes, part_count, weight, vectors);
     to += vectors * Format::bytes;
     parts += vectors * Format::bytes;
     elements -= vectors * Format::lanes;
   }
   if (elements == 0) return;
-  // By way of a whole vector, so that `loaded` sees these elements, too.
-  std::byte channel[Format::bytes] = {};
-  const auto some = [&channel, elements, weight](const std::byte* from) {
-    std::memcpy(channel, from, elements * (Format::bytes / Format::lanes));
-    return loaded<Format, finish>(channel, weight);
+  // Through a whole vector, so that `loaded` handles these elements, too.
+  std::byte padded[Format::bytes] = {};
+  const auto some = [&padded, elements, weight](const std::byte* from) {
+    std::memcpy(padded, from, elements * (Format::bytes / Format::lanes));
+    return loaded<Format, finish>(padded, weight);
   };
   auto value = some(parts);
   for (std::size_t part = 1; part < part_count; ++part) {
@@ -217,8 +216,8 @@ void combine(std::byte* to, const std::byte* parts, std::size_t stride_bytes,
   store_some<Format>(to, finished<Format, finish>(value, part_count, weight), elements);
 }
 
-/// A function of floats, by the defaults of IEEE 754. A call that is not inlined, so that nothing
-/// is computed before the thread is set so.
+/// Calls a function of floats in the default IEEE 754 environment. Not inlined, so that the
+/// compiler moves no computation before the mode is set.
 template <auto function>
 struct ByDefault;
 template <class... Arguments, void (*function)(Arguments...)>
@@ -244,13 +243,13 @@ void weigh_floats(std::byte* to, const std::byte* from, std::size_t count, int r
   store_some<Format>(to, load_some<Format>(from, count) * weight, count);
 }
 
-/// The average of finite numbers is finite, although the sum may have been rounded up.
+/// The average of finite numbers is finite, even if the sum was rounded up.
 template <class Format>
 typename Format::Value average_of(typename Format::Value sum, typename Format::Value divisor) {
-  const auto most = Format::splat(Format::most);
+  const auto limit = Format::splat(Format::max);
   const auto average = sum / divisor;
-  const auto below = average > most ? most : average;
-  const auto within = below < -most ? -most : below;
+  const auto below = average > limit ? limit : average;
+  const auto within = below < -limit ? -limit : below;
   const auto is_finite = sum - sum == 0;  // NOLINT(misc-redundant-expression): or NaN
   return is_finite ? within : average;
 }
@@ -281,8 +280,8 @@ void divide_floats(std::byte* buffer, std::size_t count, int ranks) {
   store_some<Format>(buffer, load_some<Format>(buffer, count) / divisor, count);
 }
 
-/// `Wide` holds T and `ranks`, and its quotients, cut toward zero, are exact: of up to 32 bits an
-/// f64 does, and divides in vectors.
+/// `Wide` represents T and `ranks`, and its quotients truncate exactly. For up to 32 bits f64 does,
+/// and it divides in vectors.
 template <class Isa, class T, class Wide>
 void divide_integers(std::byte* buffer, std::size_t count, int ranks) {
   const auto divisor = static_cast<Wide>(ranks);

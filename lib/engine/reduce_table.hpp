@@ -2,7 +2,7 @@
 
 #include "reduce_loops.hpp"
 
-/// Which loop is whose: the functions of one instruction set for every type and operator.
+/// Selects the functions of one instruction set for every type and operator.
 namespace tutti::engine::vector {
 
 template <class Format, class Op>
@@ -10,7 +10,7 @@ Kernels loops() {
   return {reduce<Format, Op>, combine<Format, Op>};
 }
 
-/// Of floats that are added or multiplied; to compare them takes integers.
+/// For sums and products of floats; comparisons use integers.
 template <class Format, class Op, Finish finish = Finish::nothing>
 Kernels float_loops() {
   return {ByDefault<reduce<Format, Op>>::call, ByDefault<combine<Format, Op, finish>>::call};
@@ -26,9 +26,9 @@ Kernels of_integers(Operator op) {
     case Operator::product:
       return loops<Integers<Isa, Bits>, Product>();
     case Operator::min:
-      return loops<Integers<Isa, T>, Smaller>();
+      return loops<Integers<Isa, T>, Min>();
     case Operator::max:
-      return loops<Integers<Isa, T>, Larger>();
+      return loops<Integers<Isa, T>, Max>();
     case Operator::bit_and:
       return loops<Integers<Isa, Bits>, And>();
     case Operator::bit_or:
@@ -39,7 +39,8 @@ Kernels of_integers(Operator op) {
   return {};
 }
 
-/// `Format` is for arithmetic, `Rising` and `Falling` are its numbers in order of size.
+/// `Format` is for arithmetic; `Rising` and `Falling` are its numbers in ascending and descending
+/// order.
 template <class Format, class Rising, class Falling, Finish average>
 Kernels of_floats(Operator op) {
   switch (op) {
@@ -50,9 +51,9 @@ Kernels of_floats(Operator op) {
     case Operator::product:
       return float_loops<Format, Product>();
     case Operator::min:
-      return loops<Falling, Larger>();
+      return loops<Falling, Max>();
     case Operator::max:
-      return loops<Rising, Larger>();
+      return loops<Rising, Max>();
     default:
       return {};
   }

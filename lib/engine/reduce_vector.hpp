@@ -12,9 +12,9 @@
 ///     static constexpr std::size_t width;   // bytes of a vector
 ///     using Halves = …;                     // the format of f16, see reduce_format.hpp
 ///
-/// All functions of this header and of those that include it are templates of such a class or of
-/// its vectors, and they call no others, not even of the standard library: an inline function that
-/// several files share might end up, for all of them, in the form that needs the newest processor.
+/// All functions of this header and of its includers are templates of such a class or its vectors,
+/// and call only each other, not even the standard library: the linker keeps one copy of an inline
+/// function that several files share, perhaps the one that needs the newest processor.
 namespace tutti::engine::vector {
 
 #ifdef __FAST_MATH__
@@ -40,7 +40,7 @@ void store(std::byte* to, V value) {
   std::memcpy(to, &value, sizeof(V));
 }
 
-/// The same bits as another type.
+/// Reinterprets the bits as another type.
 template <class To, class From>
 To bits_as(From value) {
   static_assert(sizeof(To) == sizeof(From));
@@ -57,20 +57,20 @@ V splat(T value) {
   return result;
 }
 
-/// Where `value` is not NaN.
+/// A mask of the lanes that are not NaN.
 template <class V>
 auto is_number(V value) {
   return value == value;  // NOLINT(misc-redundant-expression): NaN differs from itself
 }
 
-/// Two vectors in step: 16-bit elements, computed in 32 bits.
+/// Two vectors: 16-bit elements, computed in 32 bits.
 template <class V>
 struct Pair {
   V first;
   V second;
 };
 
-// No friends of Pair: g++ 12 does not compile those for the instruction set that a pragma asks for.
+// Not friends of Pair: g++ 12 does not compile those for the instruction set of the pragma.
 template <class V>
 Pair<V> operator+(Pair<V> a, Pair<V> b) {
   return {a.first + b.first, a.second + b.second};

@@ -6,16 +6,16 @@
 namespace tutti::engine {
 namespace {
 
-// Up to here each rank combines everything by itself: one exchanged of the ranks instead of two,
-// for more bytes that each of them reads.
+// Up to this size each rank combines the whole vector: ranks synchronize once instead of twice, and
+// each reads more bytes.
 constexpr std::size_t combined_by_all_bytes = std::size_t{16} << 10;
-// Rounds that advance() moves at most before it looks around.
+// Maximum rounds per advance(), so that the engine checks other work between.
 constexpr int rounds_at_once = 32;
-// Between a root and the others data goes one way, so rounds are short enough for both sides to
-// copy at once; but each costs a look at the other.
+// Between a root and the others data moves one way. Short rounds let both sides copy concurrently,
+// but each round costs a synchronization.
 constexpr std::size_t rounds_one_way = 8;
 constexpr std::size_t min_one_way_bytes = std::size_t{16} << 10;
-// Who lends must wait for the readers: of less, a copy is cheaper.
+// An exporting rank waits for its readers: below this size a copy is cheaper.
 constexpr std::size_t min_exported_bytes = std::size_t{32} << 10;
 
 }  // namespace
@@ -38,10 +38,10 @@ bool shareable(Operation operation) noexcept {
   }
 }
 
-SharedCall::SharedCall(transport::CollectiveChannel& channel, const SharedProblem& problem,
+SharedCall::SharedCall(transport::CollectiveChannel& channel, const SharedArguments& arguments,
                        const Plan& plan, CopyChoice& copies)
     : channel_(&channel),
-      problem_(problem),
+      arguments_(arguments),
       copies_(&copies),
       plan_(plan),
       first_(channel.next_round) {
@@ -53,15 +53,15 @@ SharedCall::SharedCall(transport::CollectiveChannel& channel, const SharedProble
 }
 
 SharedCall::Plan SharedCall::plan(const transport::CollectiveChannel& channel,
-                                  const SharedProblem& problem) {
+                                  const SharedArguments& arguments) {
   Plan plan;
-  const bool is_root = problem.root == channel.rank();
+  const bool is_root = arguments.root == channel.rank();
   const auto size = static_cast<std::size_t>(channel.size());
-  plan.unit_bytes = problem.count * problem.element_bytes;
+  plan.unit_bytes = arguments.count * arguments.element_bytes;
   plan.input_bytes = plan.unit_bytes;
   plan.width = channel.round_bytes();
   std::size_t contributions = 1;
-  switch (problem.operation) {
+  switch (arguments.operation) {
     case Operation::broadcast:
     case Operation::fan_out:
       plan.put = is_root ? Put::whole : Put::nothing;
@@ -109,11 +109,11 @@ SharedCall::Plan SharedCall::plan(const transport::CollectiveChannel& channel,
       plan.where = Where::slot;
       return plan;
   }
-  const bool has_blocks = problem.operation == Operation::scatter ||
-                          problem.operation == Operation::all_to_all ||
-                          problem.operation == Operation::reduce_scatter;
+  const bool has_blocks = arguments.operation == Operation::scatter ||
+                          arguments.operation == Operation::all_to_all ||
+                          arguments.operation == Operation::reduce_scatter;
   if (has_blocks) plan.input_bytes = plan.unit_bytes * size;
-  if (problem.root >= 0) {
+  if (arguments.root >= 0) {
     plan.width = std::clamp(plan.input_bytes / rounds_one_way / line * line, min_one_way_bytes,
                             plan.width / 2);
   }
@@ -125,7 +125,7 @@ SharedCall::Plan SharedCall::plan(const transport::CollectiveChannel& channel,
                                               : (plan.unit_bytes - 1) / plan.width + 1;
   plan.stride = std::min(plan.unit_bytes, plan.width);
   const auto bytes = plan.stride * contributions;
-  // Results lie in the ring, beside the data, and a slot says where.
+  // Results use the ring, beside the data, and the slot holds their location.
   const bool has_results = plan.combine == Combine::slice;
   if (plan.rounds <= 1 && bytes < page_bytes && !has_results) {
     plan.where = bytes <= transport::inline_bytes ? Where::slot : Where::page;
@@ -133,24 +133,24 @@ SharedCall::Plan SharedCall::plan(const transport::CollectiveChannel& channel,
   return plan;
 }
 
-/// Whether the others are to read what this rank has where it lies.
+/// Exports this rank's zero-copy buffers instead of copying them.
 void SharedCall::choose_export() {
   if (plan_.where != Where::ring || plan_.unit_bytes < min_exported_bytes ||
       !channel_->all_reach_heaps())
     return;
   const auto& heap = channel_->segment().heap();
-  // All others are through with what a rank overwrites of its input, but in an all-to-all.
-  const bool overwrites = problem_.operation == Operation::all_to_all &&
-                          problem_.input < problem_.output + plan_.input_bytes &&
-                          problem_.output < problem_.input + plan_.input_bytes;
+  // In all other operations the readers are done before a rank overwrites its input.
+  const bool overwrites = arguments_.operation == Operation::all_to_all &&
+                          arguments_.input < arguments_.output + plan_.input_bytes &&
+                          arguments_.output < arguments_.input + plan_.input_bytes;
   if (plan_.put != Put::nothing && !overwrites) {
-    exported_input_ = heap.offset_of(problem_.input, plan_.input_bytes);
+    exported_input_ = heap.offset_of(arguments_.input, plan_.input_bytes);
   }
   if (plan_.combine == Combine::slice)
-    exported_output_ = heap.offset_of(problem_.output, plan_.unit_bytes);
+    exported_output_ = heap.offset_of(arguments_.output, plan_.unit_bytes);
 }
 
-/// Pieces of a few lines are not worth it.
+/// Streaming stores do not pay for pieces of a few cache lines.
 bool SharedCall::chooses_copies() const {
   constexpr std::size_t min_width = 4096;
   return plan_.unit_bytes >= CopyChoice::min_bytes && plan_.width >= min_width;
@@ -163,25 +163,25 @@ void SharedCall::begin() {
     const auto bytes = bytes_of(0);
     if (bytes.data + bytes.result > 0) channel_->grow();
   }
-  // Here, and not before the calls before this one are over: one after the other.
+  // Only now, when all earlier calls of the channel are over: measurements must not overlap.
   if (chooses_copies()) {
-    streaming_ = copies_->next({problem_.operation, is_root(), plan_.unit_bytes});
+    streaming_ = copies_->next({arguments_.operation, is_root(), plan_.unit_bytes});
     begun_at_ = std::chrono::steady_clock::now();
   }
-  // Who reads nothing says so now: the others wait for it before they use a place again.
+  // A rank that reads nothing publishes so now: the others wait for it before they reuse a buffer.
   if (plan_.get == Get::nothing && plan_.combine == Combine::nothing && plan_.rounds != 0)
-    say_read(plan_.rounds);
+    publish_read(plan_.rounds);
 }
 
 void SharedCall::finish() {
   done_ = true;
   copy_own_block();
-  finish_copies();
+  finish_streaming_copies();
   if (chooses_copies()) {
-    copies_->took({problem_.operation, is_root(), plan_.unit_bytes}, streaming_,
+    copies_->took({arguments_.operation, is_root(), plan_.unit_bytes}, streaming_,
                   std::chrono::steady_clock::now() - begun_at_);
   }
-  // Later calls may be over by now where this one had no rounds.
+  // Without rounds, later calls may have finished before this one.
   if (plan_.rounds != 0)
     channel_->finished_rounds.store(first_ + plan_.rounds, std::memory_order_release);
 }
@@ -191,20 +191,20 @@ bool SharedCall::is_over() {
       got_rounds_ != plan_.rounds)
     return false;
   if (!exports()) return true;
-  // The others read the caller's own memory.
+  // The other ranks read the caller's own memory.
   for (int m = 0; m < channel_->size(); ++m) {
-    if (reads_exported(m) && !has_read_all(channel_->member(m))) return false;
+    if (reads_exported(m) && !has_finished_reading(channel_->member(m))) return false;
   }
   return true;
 }
 
 bool SharedCall::reads_exported(int member) const {
   const bool by_root_only =
-      problem_.operation == Operation::reduce || problem_.operation == Operation::gather;
-  return member != channel_->rank() && (!by_root_only || member == problem_.root);
+      arguments_.operation == Operation::reduce || arguments_.operation == Operation::gather;
+  return member != channel_->rank() && (!by_root_only || member == arguments_.root);
 }
 
-bool SharedCall::has_read_all(transport::CollectiveChannel::Member& member) const {
+bool SharedCall::has_finished_reading(transport::CollectiveChannel::Member& member) const {
   if (member.read < first_ + plan_.rounds) {
     member.read = member.part->read.value.load(std::memory_order_acquire);
   }
@@ -223,7 +223,7 @@ SharedCall::Progress SharedCall::move_rounds() {
   bool moved = false;
   for (int i = 0; i < rounds_at_once; ++i) {
     bool now = false;
-    // The oldest data first: it leaves the cache soonest.
+    // Oldest data first: the cache evicts it soonest.
     if (got_rounds_ < std::min(put_rounds_, combined_rounds_)) now |= try_get();
     if (combined_rounds_ < put_rounds_) now |= try_combine();
     if (put_rounds_ < plan_.rounds) now |= try_put();
@@ -237,8 +237,8 @@ SharedCall::Progress SharedCall::move_rounds() {
   return Progress::moved;
 }
 
-/// Rounds before this one must have been read before the next is put.
-std::uint64_t SharedCall::put_needs() const {
+/// The number of rounds that all ranks must have read before the next put.
+std::uint64_t SharedCall::reads_before_put() const {
   const auto number = first_ + put_rounds_;
   if (plan_.where == Where::slot) return transport::CollectiveChannel::slot_needs(number);
   if (plan_.where == Where::page) return transport::CollectiveChannel::page_needs(number);
@@ -248,9 +248,9 @@ std::uint64_t SharedCall::put_needs() const {
 
 std::vector<int> SharedCall::awaited() {
   std::vector<int> result;
-  if (!begun_) return result;  // before that it is not known what its rounds need
+  if (!begun_) return result;  // its buffer needs are unknown before
   const auto puts_wait = put_rounds_ < plan_.rounds;
-  const auto needed = puts_wait ? put_needs() : 0;
+  const auto needed = puts_wait ? reads_before_put() : 0;
   for (int m = 0; m < channel_->size(); ++m) {
     if (m == channel_->rank()) continue;
     const auto& part = *channel_->member(m).part;
@@ -261,11 +261,11 @@ std::vector<int> SharedCall::awaited() {
       const bool from_root = plan_.get == Get::root_whole || plan_.get == Get::root_block;
       if (plan_.get == Get::slices) {
         waits |= part.reduced.value.load(std::memory_order_acquire) < first_ + got_rounds_ + 1;
-      } else if (!from_root || m == problem_.root) {
+      } else if (!from_root || m == arguments_.root) {
         waits |= !has_put(m, got_rounds_);
       }
     } else if (combined_rounds_ == plan_.rounds && got_rounds_ == plan_.rounds && exports()) {
-      waits |= reads_exported(m) && !has_read_all(channel_->member(m));
+      waits |= reads_exported(m) && !has_finished_reading(channel_->member(m));
     }
     if (waits) result.push_back(m);
   }

@@ -1,4 +1,4 @@
-// The three stages of a call through shared memory: what a rank puts, combines and gets in a round.
+// The three stages of a shared-memory call: put, combine and get.
 #include <algorithm>
 #include <cstring>
 
@@ -10,15 +10,15 @@ namespace {
 
 using transport::slots_in_flight;
 
-/// What a slot says of where a rank's data is: in the rank's ring, or where the others read it as
-/// it lies: the place in the rank's heap, plus 1.
-struct Whereabouts {
+/// Content of a slot whose data is elsewhere: offsets in the rank's ring, and for exported memory
+/// offsets in the rank's heap plus 1 (0: not exported).
+struct DataLocation {
   std::uint64_t exported_input;
   std::uint64_t exported_output;
   std::uint64_t data;
   std::uint64_t result;
 };
-static_assert(sizeof(Whereabouts) <= transport::inline_bytes);
+static_assert(sizeof(DataLocation) <= transport::inline_bytes);
 
 constexpr std::size_t up_to_a_line(std::size_t bytes) {
   return (bytes + line - 1) / line * line;
@@ -41,16 +41,16 @@ transport::Slot& SharedCall::slot(int member, std::uint64_t round) const {
   return channel_->member(member).part->slots[(first_ + round) % slots_in_flight];
 }
 
-/// Where a member's data of a round is, unless it is long.
-std::byte* SharedCall::short_place(int member, std::uint64_t round) const {
+/// A member's buffer for a round whose data uses a slot or a page.
+std::byte* SharedCall::short_buffer(int member, std::uint64_t round) const {
   if (plan_.where == Where::slot) return slot(member, round).content;
   return channel_->member(member).pages +
          (first_ + round) % transport::pages_in_flight * page_bytes;
 }
 
 SharedCall::Contribution SharedCall::contribution(int member, std::uint64_t round) const {
-  if (plan_.where != Where::ring) return {short_place(member, round), plan_.stride};
-  Whereabouts at{};
+  if (plan_.where != Where::ring) return {short_buffer(member, round), plan_.stride};
+  DataLocation at{};
   std::memcpy(&at, slot(member, round).content, sizeof at);
   if (at.exported_input == 0) {
     const bool has_blocks = plan_.input_bytes != plan_.unit_bytes;
@@ -70,7 +70,7 @@ std::byte* SharedCall::own_result(std::uint64_t round) const {
 }
 
 const std::byte* SharedCall::result(int member, std::uint64_t round, const Slice& slice) const {
-  Whereabouts at{};
+  DataLocation at{};
   std::memcpy(&at, slot(member, round).content, sizeof at);
   if (at.exported_output == 0) return channel_->in_ring(member, at.result, slice.length);
   has_read_exported_ = true;
@@ -86,11 +86,11 @@ bool SharedCall::has_put(int member, std::uint64_t round) {
   const auto& theirs = slot(member, round);
   const auto stamp = theirs.stamp.load(std::memory_order_acquire);
   if (stamp < number + 1) return false;
-  if (stamp > number + 1 || theirs.fingerprint != problem_.fingerprint) {
+  if (stamp > number + 1 || theirs.fingerprint != arguments_.fingerprint) {
     mismatched_ = member;
     return false;
   }
-  // Who has come to this call is through with all before.
+  // A rank that has entered this call has finished reading all earlier ones.
   owner.read = std::max(owner.read, first_);
   return true;
 }
@@ -103,7 +103,7 @@ bool SharedCall::all_have_put(std::uint64_t round) {
   return true;
 }
 
-/// What a rank needs of its ring in a round: its data, behind that its results.
+/// Ring bytes of a round: data, followed by results.
 SharedCall::RoundBytes SharedCall::bytes_of(std::uint64_t round) const {
   const auto length = length_of(round);
   const auto data =
@@ -116,7 +116,7 @@ SharedCall::RoundBytes SharedCall::bytes_of(std::uint64_t round) const {
   return bytes;
 }
 
-/// Whether all others have read the rounds before this one.
+/// True if all other ranks have read the rounds before `number`.
 bool SharedCall::all_have_read(std::uint64_t number) {
   for (int m = 0; m < channel_->size(); ++m) {
     auto& member = channel_->member(m);
@@ -143,8 +143,8 @@ void SharedCall::copy_out(std::byte* to, const std::byte* from, std::size_t byte
   }
 }
 
-/// Before others are told of what was copied.
-void SharedCall::finish_copies() const {
+/// Required before the copies are published.
+void SharedCall::finish_streaming_copies() const {
   if (streaming_ != Streaming::none) finish_streaming();
 }
 
@@ -152,14 +152,14 @@ void SharedCall::put_content(std::uint64_t round, std::byte* to) const {
   const auto begin = begin_of(round);
   switch (plan_.put) {
     case Put::whole:
-      // A root's buffer of a broadcast is its output.
-      copy_in(to, problem_.input + begin, length_of(round));
+      // In a broadcast the root's `input` is its output buffer.
+      copy_in(to, arguments_.input + begin, length_of(round));
       break;
     case Put::blocks:
       for (int m = 0; m < channel_->size(); ++m) {
         if (m == channel_->rank()) continue;
         const auto block = static_cast<std::size_t>(m);
-        copy_in(to + block * plan_.stride, problem_.input + block * plan_.unit_bytes + begin,
+        copy_in(to + block * plan_.stride, arguments_.input + block * plan_.unit_bytes + begin,
                 length_of(round));
       }
       break;
@@ -167,8 +167,8 @@ void SharedCall::put_content(std::uint64_t round, std::byte* to) const {
       const auto length = length_of(round);
       const auto own = slice_of(channel_->rank(), length);
       const auto behind = own.begin + own.length;
-      copy_in(to, problem_.input + begin, own.begin);
-      copy_in(to + behind, problem_.input + begin + behind, length - behind);
+      copy_in(to, arguments_.input + begin, own.begin);
+      copy_in(to + behind, arguments_.input + begin + behind, length - behind);
       break;
     }
     default:
@@ -185,25 +185,25 @@ bool SharedCall::try_put() {
     const auto place = channel_->next_place(number, bytes.data + bytes.result);
     if (!all_have_read(place.needed)) return false;
     channel_->take(number, place);
-    const Whereabouts at{exported_input_ ? *exported_input_ + 1 : 0,
-                         exported_output_ ? *exported_output_ + 1 : 0, place.offset,
-                         place.offset + bytes.data};
+    const DataLocation at{exported_input_ ? *exported_input_ + 1 : 0,
+                          exported_output_ ? *exported_output_ + 1 : 0, place.offset,
+                          place.offset + bytes.data};
     std::memcpy(own.content, &at, sizeof at);
     to = channel_->self().ring + place.offset;
   } else {
-    if (!all_have_read(put_needs())) return false;
-    to = short_place(channel_->rank(), put_rounds_);
+    if (!all_have_read(reads_before_put())) return false;
+    to = short_buffer(channel_->rank(), put_rounds_);
   }
   if (!exported_input_) put_content(put_rounds_, to);
-  own.fingerprint = problem_.fingerprint;
-  finish_copies();
+  own.fingerprint = arguments_.fingerprint;
+  finish_streaming_copies();
   own.stamp.store(number + 1, std::memory_order_release);
   notify();
   ++put_rounds_;
   return true;
 }
 
-/// One piece of all contributions, of scratch_bytes at most.
+/// Combines one piece, at max scratch_bytes, of all contributions.
 void SharedCall::combine_piece(std::byte* to, const std::byte* own, const Piece& piece) const {
   const int size = channel_->size();
   const auto length = piece.length;
@@ -212,37 +212,37 @@ void SharedCall::combine_piece(std::byte* to, const std::byte* own, const Piece&
     const auto theirs = contribution(member, piece.round);
     return theirs.bytes + piece.block * theirs.stride + piece.offset;
   };
-  const auto elements = length / problem_.element_bytes;
-  if (problem_.combine != nullptr) {
+  const auto elements = length / arguments_.element_bytes;
+  if (arguments_.combine != nullptr) {
     auto* const scratch = channel_->scratch();
     for (int m = 0; m < size; ++m) {
       copy_bytes(
           scratch + static_cast<std::size_t>(m) * transport::CollectiveChannel::scratch_bytes,
           part(m), length);
     }
-    problem_.combine(to, scratch, transport::CollectiveChannel::scratch_bytes,
-                     static_cast<std::size_t>(size), elements);
-  } else if (problem_.divides && is_weighed(problem_.type)) {
+    arguments_.combine(to, scratch, transport::CollectiveChannel::scratch_bytes,
+                       static_cast<std::size_t>(size), elements);
+  } else if (arguments_.divides && is_weighed(arguments_.type)) {
     auto* const weighed = channel_->scratch() + transport::CollectiveChannel::scratch_bytes;
-    weigh(to, part(0), elements, problem_.type, size);
+    weigh(to, part(0), elements, arguments_.type, size);
     for (int m = 1; m < size; ++m) {
-      weigh(weighed, part(m), elements, problem_.type, size);
-      problem_.reduce(to, to, weighed, elements);
+      weigh(weighed, part(m), elements, arguments_.type, size);
+      arguments_.reduce(to, to, weighed, elements);
     }
   } else {
-    problem_.reduce(to, part(0), part(1), elements);
-    for (int m = 2; m < size; ++m) problem_.reduce(to, to, part(m), elements);
+    arguments_.reduce(to, part(0), part(1), elements);
+    for (int m = 2; m < size; ++m) arguments_.reduce(to, to, part(m), elements);
   }
-  if (problem_.divides) divide(to, elements, problem_.type, size);
+  if (arguments_.divides) divide(to, elements, arguments_.type, size);
 }
 
-/// `to` may be the own contribution; `second`, if there is one, gets the same.
+/// `to` may be this rank's contribution. `second`, unless null, receives a copy.
 void SharedCall::combine_parts(std::byte* to, std::byte* second, const std::byte* own,
                                const Piece& all) const {
   auto* const piece = channel_->scratch();
-  constexpr std::size_t most = transport::CollectiveChannel::scratch_bytes;
-  for (std::size_t done = 0; done < all.length; done += most) {
-    const auto bytes = std::min(most, all.length - done);
+  constexpr std::size_t max = transport::CollectiveChannel::scratch_bytes;
+  for (std::size_t done = 0; done < all.length; done += max) {
+    const auto bytes = std::min(max, all.length - done);
     combine_piece(piece, own + done, {all.round, all.block, all.offset + done, bytes});
     copy_out(to + done, piece, bytes);
     if (second != nullptr) copy_in(second + done, piece, bytes);
@@ -255,22 +255,22 @@ bool SharedCall::try_combine() {
   const auto begin = begin_of(round);
   switch (plan_.combine) {
     case Combine::whole:
-      combine_parts(problem_.output + begin, nullptr, problem_.input + begin,
+      combine_parts(arguments_.output + begin, nullptr, arguments_.input + begin,
                     {round, 0, 0, length_of(round)});
       break;
     case Combine::block: {
       const auto block = static_cast<std::size_t>(channel_->rank());
-      combine_parts(problem_.output + begin, nullptr,
-                    problem_.input + block * plan_.unit_bytes + begin,
+      combine_parts(arguments_.output + begin, nullptr,
+                    arguments_.input + block * plan_.unit_bytes + begin,
                     {round, block, 0, length_of(round)});
       break;
     }
     case Combine::slice: {
       const auto slice = slice_of(channel_->rank(), length_of(round));
-      auto* const to = problem_.output + begin + slice.begin;
+      auto* const to = arguments_.output + begin + slice.begin;
       combine_parts(to, exported_output_ ? nullptr : own_result(round),
-                    problem_.input + begin + slice.begin, {round, 0, slice.begin, slice.length});
-      finish_copies();
+                    arguments_.input + begin + slice.begin, {round, 0, slice.begin, slice.length});
+      finish_streaming_copies();
       channel_->self().part->reduced.value.store(first_ + round + 1, std::memory_order_release);
       notify();
       break;
@@ -279,11 +279,11 @@ bool SharedCall::try_combine() {
       break;
   }
   ++combined_rounds_;
-  if (plan_.get == Get::nothing) say_read(combined_rounds_);
+  if (plan_.get == Get::nothing) publish_read(combined_rounds_);
   return true;
 }
 
-/// False where the member's part of the round is not there yet.
+/// Returns false if the member's data of the round is not there yet.
 bool SharedCall::get_from(int member) {
   const auto round = got_rounds_;
   const auto begin = begin_of(round);
@@ -295,7 +295,7 @@ bool SharedCall::get_from(int member) {
         channel_->member(member).part->reduced.value.load(std::memory_order_acquire);
     if (reduced < first_ + round + 1) return false;
     const auto slice = slice_of(member, length);
-    copy_out(problem_.output + begin + slice.begin, result(member, round, slice), slice.length);
+    copy_out(arguments_.output + begin + slice.begin, result(member, round, slice), slice.length);
     return true;
   }
   if (!has_put(member, round)) return false;
@@ -303,17 +303,17 @@ bool SharedCall::get_from(int member) {
   const auto* const from = theirs.bytes;
   switch (plan_.get) {
     case Get::root_whole:
-      copy_out(problem_.output + begin, from, length);
+      copy_out(arguments_.output + begin, from, length);
       break;
     case Get::root_block:
-      copy_out(problem_.output + begin, from + own_block * theirs.stride, length);
+      copy_out(arguments_.output + begin, from + own_block * theirs.stride, length);
       break;
     case Get::all_whole:
-      copy_out(problem_.output + block * plan_.unit_bytes + begin, from, length);
+      copy_out(arguments_.output + block * plan_.unit_bytes + begin, from, length);
       break;
     case Get::all_blocks:
-      copy_out(problem_.output + block * plan_.unit_bytes + begin, from + own_block * theirs.stride,
-               length);
+      copy_out(arguments_.output + block * plan_.unit_bytes + begin,
+               from + own_block * theirs.stride, length);
       break;
     default:
       break;
@@ -323,7 +323,7 @@ bool SharedCall::get_from(int member) {
 
 bool SharedCall::try_get() {
   if (plan_.get == Get::root_whole || plan_.get == Get::root_block) {
-    if (!get_from(problem_.root)) return false;
+    if (!get_from(arguments_.root)) return false;
   } else {
     for (; member_ != channel_->rank(); member_ = next(member_)) {
       if (!get_from(member_)) return false;
@@ -331,17 +331,17 @@ bool SharedCall::try_get() {
     member_ = next(channel_->rank());
   }
   ++got_rounds_;
-  say_read(got_rounds_);
+  publish_read(got_rounds_);
   return true;
 }
 
-void SharedCall::say_read(std::uint64_t rounds) {
+void SharedCall::publish_read(std::uint64_t rounds) {
   channel_->self().part->read.value.store(first_ + rounds, std::memory_order_release);
   notify();
 }
 
-/// A small call rings once, at the end of what it can do now: the look at who sleeps is a good part
-/// of it.
+/// A call whose data fits into slots notifies once per advance(): the check for sleepers is a large
+/// part of its time.
 void SharedCall::notify() {
   if (plan_.where != Where::slot) return channel_->notify();
   notify_is_due_ = true;
@@ -353,11 +353,11 @@ void SharedCall::copy_own_block() const {
     if (to != from) copy_out(to, from, plan_.unit_bytes);
   };
   if (plan_.get == Get::all_whole) {
-    copy(problem_.output + own, problem_.input);
+    copy(arguments_.output + own, arguments_.input);
   } else if (plan_.get == Get::all_blocks) {
-    copy(problem_.output + own, problem_.input + own);
-  } else if (problem_.operation == Operation::scatter && is_root()) {
-    copy(problem_.output, problem_.input + own);
+    copy(arguments_.output + own, arguments_.input + own);
+  } else if (arguments_.operation == Operation::scatter && is_root()) {
+    copy(arguments_.output, arguments_.input + own);
   }
 }
 

@@ -18,8 +18,7 @@ double seconds(std::chrono::nanoseconds time) {
   return std::chrono::duration<double>(time).count();
 }
 
-/// How much a rank is to blame, worst first: a rank that waits in an earlier call may itself wait
-/// for one that is worse.
+/// Severity, worst first. A rank that waits in an earlier call may itself wait for a worse one.
 enum class Blame : std::uint8_t { does_not_answer, outside_any_call, in_earlier_call, none };
 
 struct Lag {
@@ -28,32 +27,32 @@ struct Lag {
   std::string description;
 };
 
-/// What a rank has sent to another in vain.
-struct UnacknowledgedOnTheWay {
+/// Data that a rank has sent and its peer has not acknowledged.
+struct UnacknowledgedSend {
   int from = -1;
   control::UnacknowledgedData lost;
 };
 
-/// One late call in the light of what all ranks have answered.
-class Judgement {
+/// Diagnoses one timed-out call from the answers of all ranks.
+class TimeoutDiagnosis {
  public:
-  Judgement(const rendezvous::Peers& peers, const LateCall& late,
-            const std::vector<Awaited>& awaited, const Answers& answers);
+  TimeoutDiagnosis(const rendezvous::Peers& peers, const PendingCall& pending,
+                   const std::vector<Awaited>& awaited, const Answers& answers);
 
   [[nodiscard]] control::FailureReport find() const;
 
  private:
-  [[nodiscard]] std::optional<control::FailureReport> find_circle() const;
+  [[nodiscard]] std::optional<control::FailureReport> find_deadlock() const;
   [[nodiscard]] std::optional<control::FailureReport> find_lost_data() const;
   [[nodiscard]] control::FailureReport find_lag() const;
   [[nodiscard]] control::FailureReport make(const std::set<int>& failed_ranks,
                                             std::string why) const;
 
-  [[nodiscard]] std::vector<int> circle() const;
+  [[nodiscard]] std::vector<int> cycle() const;
   [[nodiscard]] Lag lag_of(int peer) const;
-  [[nodiscard]] std::string silence_of(int peer) const;
+  [[nodiscard]] std::string describe_silence(int peer) const;
   [[nodiscard]] std::string doing(int peer) const;
-  [[nodiscard]] std::string text_of(const control::Activity& activity) const;
+  [[nodiscard]] std::string describe_call(const control::Activity& activity) const;
   [[nodiscard]] bool is_message() const;
   [[nodiscard]] bool is_awaited(int peer) const;
   [[nodiscard]] bool concerns(int rank) const;
@@ -63,15 +62,15 @@ class Judgement {
   }
 
   const rendezvous::Peers& peers_;
-  const LateCall& late_;
+  const PendingCall& pending_;
   const std::vector<Awaited>& awaited_;
   const Answers& answers_;
-  std::vector<UnacknowledgedOnTheWay> lost_;
+  std::vector<UnacknowledgedSend> lost_;
 };
 
-Judgement::Judgement(const rendezvous::Peers& peers, const LateCall& late,
-                     const std::vector<Awaited>& awaited, const Answers& answers)
-    : peers_(peers), late_(late), awaited_(awaited), answers_(answers) {
+TimeoutDiagnosis::TimeoutDiagnosis(const rendezvous::Peers& peers, const PendingCall& pending,
+                                   const std::vector<Awaited>& awaited, const Answers& answers)
+    : peers_(peers), pending_(pending), awaited_(awaited), answers_(answers) {
   const auto add = [&](int from, const std::vector<control::UnacknowledgedData>& all) {
     for (const auto& lost : all) {
       if (answers_.departed.contains(lost.peer) || lost.peer == from) continue;
@@ -82,21 +81,21 @@ Judgement::Judgement(const rendezvous::Peers& peers, const LateCall& late,
   for (const auto& [rank, status] : answers.statuses) add(rank, status.lost);
 }
 
-const control::Activity* Judgement::activity(int peer) const {
+const control::Activity* TimeoutDiagnosis::activity(int peer) const {
   const auto found = answers_.statuses.find(peer);
   return found == answers_.statuses.end() ? nullptr : &found->second.activity;
 }
 
-/// In ranks of the job; a root or peer in another communicator, which this rank may not be in, is
-/// left out.
-std::string Judgement::text_of(const control::Activity& activity) const {
-  if (!activity.elsewhere) return control::describe(activity.call, *late_.group);
+/// With ranks of the job. Omits the root or peer of a call in another communicator, which this rank
+/// may not be a member of.
+std::string TimeoutDiagnosis::describe_call(const control::Activity& activity) const {
+  if (!activity.elsewhere) return control::describe(activity.call, *pending_.group);
   auto call = activity.call;
   call.root = -1;
   return describe(call) + " of another communicator";
 }
 
-std::string Judgement::silence_of(int peer) const {
+std::string TimeoutDiagnosis::describe_silence(int peer) const {
   for (const auto& [from, lost] : lost_) {
     if (lost.peer != peer) continue;
     return fmt::format(
@@ -106,102 +105,103 @@ std::string Judgement::silence_of(int peer) const {
   return "does not answer (it is stopped, or its host is overloaded)";
 }
 
-Lag Judgement::lag_of(int peer) const {
+Lag TimeoutDiagnosis::lag_of(int peer) const {
   const auto* const theirs = activity(peer);
-  if (theirs == nullptr) return {Blame::does_not_answer, 0, silence_of(peer)};
-  if (theirs->sequence >= late_.sequence) return {};
+  if (theirs == nullptr) return {Blame::does_not_answer, 0, describe_silence(peer)};
+  if (theirs->sequence >= pending_.sequence) return {};
   const auto age = seconds(std::chrono::steady_clock::now() - theirs->since);
   if (theirs->in_call && theirs->elsewhere) {
     return {Blame::in_earlier_call, theirs->sequence,
-            fmt::format("is in {} since {:.1f} s", text_of(*theirs), age)};
+            fmt::format("has been in {} for {:.1f} s", describe_call(*theirs), age)};
   }
   if (!theirs->in_call) {
     return {Blame::outside_any_call, theirs->sequence,
             fmt::format("has been outside any call for {:.1f} s, since call {}", age,
                         theirs->sequence)};
   }
-  return {
-      Blame::in_earlier_call, theirs->sequence,
-      fmt::format("is in {} since {:.1f} s (call {})", text_of(*theirs), age, theirs->sequence)};
+  return {Blame::in_earlier_call, theirs->sequence,
+          fmt::format("has been in {} for {:.1f} s (call {})", describe_call(*theirs), age,
+                      theirs->sequence)};
 }
 
 bool is_one_way(Operation operation) {
   return operation == Operation::send || operation == Operation::recv;
 }
 
-bool Judgement::is_message() const {
-  return is_one_way(late_.call.operation) || late_.call.operation == Operation::send_recv;
+bool TimeoutDiagnosis::is_message() const {
+  return is_one_way(pending_.call.operation) || pending_.call.operation == Operation::send_recv;
 }
 
-bool Judgement::is_awaited(int peer) const {
+bool TimeoutDiagnosis::is_awaited(int peer) const {
   return std::any_of(awaited_.begin(), awaited_.end(),
                      [&](const Awaited& one) { return one.peer == peer; });
 }
 
 /// A message concerns only its two ends.
-bool Judgement::concerns(int rank) const {
-  return is_message() ? is_awaited(rank) : late_.group->has(rank);
+bool TimeoutDiagnosis::concerns(int rank) const {
+  return is_message() ? is_awaited(rank) : pending_.group->has(rank);
 }
 
-/// Ranks of the job whose messages wait for each other in a circle, this one first; empty where
-/// there is none.
-std::vector<int> Judgement::circle() const {
-  const auto& group = *late_.group;
+/// Returns the ranks of the job whose messages wait for each other, this one first; empty if there
+/// is no cycle.
+std::vector<int> TimeoutDiagnosis::cycle() const {
+  const auto& group = *pending_.group;
   const int self = group.world_of(group.rank);
-  std::vector<int> circle{self};
-  auto call = late_.call;
+  std::vector<int> cycle{self};
+  auto call = pending_.call;
   while (is_one_way(call.operation)) {
     const int next = group.world_of(call.root);
     if (next == self) {
-      // A send and its recv wait for nobody but time.
-      const bool fits = circle.size() == 2 && call.operation != late_.call.operation;
-      return fits || circle.size() == 1 ? std::vector<int>() : circle;
+      // A send and its matching recv are no deadlock.
+      const bool fits = cycle.size() == 2 && call.operation != pending_.call.operation;
+      return fits || cycle.size() == 1 ? std::vector<int>() : cycle;
     }
-    if (std::find(circle.begin(), circle.end(), next) != circle.end()) break;
+    if (std::find(cycle.begin(), cycle.end(), next) != cycle.end()) break;
     const auto* const theirs = activity(next);
     if (theirs == nullptr || !theirs->in_call || theirs->elsewhere) break;
     call = theirs->call;
     if (call.root < 0 || call.root >= group.size()) break;
-    circle.push_back(next);
+    cycle.push_back(next);
   }
   return {};
 }
 
-control::FailureReport Judgement::make(const std::set<int>& failed_ranks, std::string why) const {
+control::FailureReport TimeoutDiagnosis::make(const std::set<int>& failed_ranks,
+                                              std::string why) const {
   return {.code = ErrorCode::timeout,
           .failed_ranks = failed_ranks,
-          .sentence = fmt::format("{} (call {}) was not done after {:g} s: {}",
-                                  control::describe(late_.call, *late_.group), late_.sequence,
-                                  seconds(late_.timeout), std::move(why)),
+          .sentence = fmt::format("{} (call {}) timed out after {:g} s: {}",
+                                  control::describe(pending_.call, *pending_.group),
+                                  pending_.sequence, seconds(pending_.timeout), std::move(why)),
           .origin = peers_.rank()};
 }
 
-std::optional<control::FailureReport> Judgement::find_circle() const {
-  const auto ranks = circle();
+std::optional<control::FailureReport> TimeoutDiagnosis::find_deadlock() const {
+  const auto ranks = cycle();
   if (ranks.empty()) return std::nullopt;
   std::vector<std::string> reasons;
   for (const int rank : ranks) {
     const auto& theirs =
-        rank == peers_.rank() ? late_.call : answers_.statuses.at(rank).activity.call;
+        rank == peers_.rank() ? pending_.call : answers_.statuses.at(rank).activity.call;
     reasons.push_back(
-        fmt::format("{} in {}", peers_.describe(rank), control::describe(theirs, *late_.group)));
+        fmt::format("{} in {}", peers_.describe(rank), control::describe(theirs, *pending_.group)));
   }
   return control::FailureReport{
       .code = ErrorCode::timeout,
       .failed_ranks = {ranks.begin(), ranks.end()},
       .sentence = fmt::format(
-          "{} was not done after {:g} s: ranks wait for each other in a circle: {}; let one "
-          "of them take its other message first, or use send_recv",
-          control::describe(late_.call, *late_.group), seconds(late_.timeout),
+          "{} timed out after {:g} s: deadlock: ranks wait for each other: {}; reorder the "
+          "messages of one of them, or use send_recv",
+          control::describe(pending_.call, *pending_.group), seconds(pending_.timeout),
           fmt::join(reasons, ", ")),
       .origin = peers_.rank()};
 }
 
 /// Both ends answer over their control links, whose packets are small.
-std::optional<control::FailureReport> Judgement::find_lost_data() const {
+std::optional<control::FailureReport> TimeoutDiagnosis::find_lost_data() const {
   std::set<int> failed_ranks;
   std::vector<std::string> reasons;
-  const UnacknowledgedOnTheWay* worst = nullptr;
+  const UnacknowledgedSend* worst = nullptr;
   for (const auto& it : lost_) {
     if (!answers(it.lost.peer)) continue;
     if (worst == nullptr || it.lost.data.packet_bytes > worst->lost.data.packet_bytes) worst = &it;
@@ -218,24 +218,24 @@ std::optional<control::FailureReport> Judgement::find_lost_data() const {
           ? fmt::format("while small packets pass: {}",
                         rendezvous::mtu_remedy(worst->lost.data, from, to))
           : fmt::format(
-                "although both ranks answer on another connection: look for lost packets "
+                "although both ranks answer on another connection: check for lost packets "
                 "(ip -s link) and for firewalls on {} and {}",
                 from, to);
   return make(failed_ranks, fmt::format("{}, {}", fmt::join(reasons, "; "), remedy));
 }
 
-std::string Judgement::doing(int peer) const {
+std::string TimeoutDiagnosis::doing(int peer) const {
   const auto* const theirs = activity(peer);
   if (theirs == nullptr) return "has left";
-  return theirs->in_call ? "is in " + text_of(*theirs) : "is outside any call";
+  return theirs->in_call ? "is in " + describe_call(*theirs) : "is outside any call";
 }
 
-control::FailureReport Judgement::find_lag() const {
+control::FailureReport TimeoutDiagnosis::find_lag() const {
   std::set<int> failed_ranks;
   std::vector<std::string> reasons;
   std::map<int, Lag> lags;
   auto worst = std::pair(Blame::none, std::uint64_t{0});
-  for (const int peer : late_.group->world) {
+  for (const int peer : pending_.group->world) {
     if (peer == peers_.rank() || answers_.departed.contains(peer) || !concerns(peer)) continue;
     const auto& lag = lags[peer] = lag_of(peer);
     worst = std::min(worst, std::pair(lag.blame, lag.sequence));
@@ -252,41 +252,42 @@ control::FailureReport Judgement::find_lag() const {
       reasons.push_back(fmt::format("{}, which {}", peers_.describe(peer), doing(peer)));
     }
   }
-  if (reasons.empty()) reasons.emplace_back("work that all ranks have begun");
+  if (reasons.empty()) reasons.emplace_back("data or work of a call that all ranks have entered");
   return make(failed_ranks, fmt::format("waiting for {}", fmt::join(reasons, "; ")));
 }
 
-control::FailureReport Judgement::find() const {
-  if (auto circle = find_circle()) return *std::move(circle);
-  // A rank that is behind, is in no call and has none of the lost data is late by itself.
-  const auto& world = late_.group->world;
-  const bool stays_away = std::any_of(world.begin(), world.end(), [this](int peer) {
+control::FailureReport TimeoutDiagnosis::find() const {
+  if (auto cycle = find_deadlock()) return *std::move(cycle);
+  // A rank that is behind, is in no call and has no part in the lost data is pending by itself.
+  const auto& world = pending_.group->world;
+  const bool is_absent = std::any_of(world.begin(), world.end(), [this](int peer) {
     return peer != peers_.rank() && !answers_.departed.contains(peer) && concerns(peer) &&
            lag_of(peer).blame == Blame::outside_any_call &&
-           std::none_of(lost_.begin(), lost_.end(), [peer](const UnacknowledgedOnTheWay& it) {
+           std::none_of(lost_.begin(), lost_.end(), [peer](const UnacknowledgedSend& it) {
              return it.from == peer || it.lost.peer == peer;
            });
   });
-  if (auto lost = stays_away ? std::nullopt : find_lost_data()) return *std::move(lost);
+  if (auto lost = is_absent ? std::nullopt : find_lost_data()) return *std::move(lost);
   return find_lag();
 }
 
 }  // namespace
 
-control::FailureReport judge_late(const rendezvous::Peers& peers, const LateCall& late,
-                                  const std::vector<Awaited>& awaited, const Answers& answers) {
-  return Judgement(peers, late, awaited, answers).find();
+control::FailureReport diagnose_timeout(const rendezvous::Peers& peers, const PendingCall& pending,
+                                        const std::vector<Awaited>& awaited,
+                                        const Answers& answers) {
+  return TimeoutDiagnosis(peers, pending, awaited, answers).find();
 }
 
-control::FailureReport find_late(control::Plane& plane, const LateCall& late,
-                                 const std::vector<Awaited>& awaited) {
-  Answers answers{.statuses = plane.ask_statuses(late.group->id, answer_limit),
+control::FailureReport make_timeout_report(control::Plane& plane, const PendingCall& pending,
+                                           const std::vector<Awaited>& awaited) {
+  Answers answers{.statuses = plane.ask_statuses(pending.group->id, answer_limit),
                   .own_unacknowledged = plane.data_sockets().unacknowledged(),
                   .departed = {}};
-  for (const int peer : late.group->world) {
+  for (const int peer : pending.group->world) {
     if (plane.has_departed(peer)) answers.departed.insert(peer);
   }
-  return judge_late(plane.peers(), late, awaited, answers);
+  return diagnose_timeout(plane.peers(), pending, awaited, answers);
 }
 
 }  // namespace tutti::engine

@@ -64,7 +64,7 @@ TEST_CASE("a rank that can start no thread for a started call ends the job, the 
     communicator.barrier();
     return "went on";
   });
-  check_failures(reports, 1, "that moves calls while the program computes");
+  check_failures(reports, 1, "that advances non-blocking calls");
 }
 
 TEST_CASE("a rank that can start no thread after a loss ends shrink() on all, and all name it") {

@@ -331,7 +331,7 @@ TEST_CASE("what goes wrong in a part is told in the job's numbers alone, and say
     if (part.rank() != 1) part.send(values, 2 - part.rank());
   });
   require_told(circle, ErrorCode::timeout,
-               {"in a circle", "send of 100000 i32 to rank 3 of the job",
+               {"deadlock: ranks wait for each other", "send of 100000 i32 to rank 3 of the job",
                 "send of 100000 i32 to rank 1 of the job"});
 }
 

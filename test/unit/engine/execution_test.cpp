@@ -1,4 +1,4 @@
-// Every algorithm on real data: all ranks in one thread, against a plain computation.
+// Every algorithm on real data, all ranks in one thread, compared with a plain computation.
 #include "engine/execution.hpp"
 
 #include <string>
@@ -42,7 +42,7 @@ Problem problem_of(const Case& c, int rank) {
           .host = {}};
 }
 
-/// What rank `rank` contributes at `i`: small, so that sums are exact in every type but i8, which
+/// Contribution of `rank` at element `i`: small, so that sums are exact in every type but i8, which
 /// wraps.
 template <class T>
 T contribution(std::size_t rank, std::size_t i) {
@@ -83,7 +83,7 @@ std::vector<T> reference(Operator op, int size, std::size_t count) {
   return result;
 }
 
-/// Empty if right.
+/// Empty if the result is correct.
 template <class T>
 std::string all_reduce_fault(const Case& c, Operator op, std::uint64_t seed) {
   Job job{.in_place = c.in_place,
@@ -158,7 +158,7 @@ void try_all_reduce() {
           ++seed;
           const auto op = seed % 3 == 0 ? Operator::max : Operator::sum;
           for (const bool in_place : {true, false}) {
-            if (size > 9 && in_place == (seed % 2 == 0)) continue;  // many ranks take their time
+            if (size > 9 && in_place == (seed % 2 == 0)) continue;  // many ranks are slow
             const auto fault = all_reduce_fault<T>(
                 {algorithm, size, count, chunk_for(count, seed), piece, in_place}, op, seed);
             if (!fault.empty()) FAIL(fault);
@@ -190,15 +190,15 @@ void try_broadcast(Operation operation) {
 
 }  // namespace
 
-TEST_CASE("all_reduce of f32 gives what a plain loop gives") {
+TEST_CASE("all_reduce of f32 matches a plain loop") {
   try_all_reduce<float>();
 }
 
-TEST_CASE("all_reduce of i8 gives what a plain loop gives") {
+TEST_CASE("all_reduce of i8 matches a plain loop") {
   try_all_reduce<std::int8_t>();
 }
 
-TEST_CASE("all_reduce of f64 gives what a plain loop gives") {
+TEST_CASE("all_reduce of f64 matches a plain loop") {
   try_all_reduce<double>();
 }
 
@@ -210,7 +210,7 @@ TEST_CASE("fan_out gives every rank the root's buffer") {
   try_broadcast(Operation::fan_out);
 }
 
-TEST_CASE("schedules many times as long as the window are run to their end") {
+TEST_CASE("schedules many times longer than the window complete") {
   for (const int size : {2, 3, 5}) {
     for (const auto algorithm : algorithm::algorithms_of(Operation::all_reduce)) {
       for (const bool in_place : {true, false}) {
@@ -225,7 +225,7 @@ TEST_CASE("schedules many times as long as the window are run to their end") {
   }
 }
 
-TEST_CASE("a barrier ends on all ranks, whatever their order") {
+TEST_CASE("a barrier ends on all ranks, in any order of progress") {
   for (const int size : sizes) {
     for (std::uint64_t seed = 0; seed < 10; ++seed) {
       Job job{.reduce = reduce_function(Type::u8, Operator::max), .seed = seed};

@@ -13,7 +13,7 @@
 /// Runs the schedules of all ranks of a job on real data, in one thread.
 namespace tutti::engine::test {
 
-/// One rank's memory. In place, `input` is not used.
+/// One rank's memory. In place, `input` is unused.
 struct RankMemory {
   std::vector<std::byte> input;
   std::vector<std::byte> output;
@@ -31,7 +31,7 @@ struct Job {
   std::uint64_t seed = 0;       ///< of the order in which ranks advance
 };
 
-/// False if the ranks come to a stop before all are done.
+/// Returns false if the ranks stop before all are done.
 inline bool run(Job& job) {
   transport::MemoryNetwork network;
   const transport::CallContext call{.key = {.sequence = 1}};
@@ -61,7 +61,7 @@ inline bool run(Job& job) {
   while (left > 0) {
     const auto before = left;
     for (std::size_t i = 0; i < size; ++i) {
-      // Some ranks are behind for a while.
+      // Delay some ranks for a while.
       const auto rank = random() % size;
       if (done[rank] || !executions[rank].advance()) continue;
       done[rank] = true;

@@ -1,4 +1,4 @@
-// 16-bit floats: the conversions for each of their values, and where they are rounded.
+// 16-bit floats: conversions of every value, and where results are rounded.
 #include <limits>
 #include <vector>
 
@@ -20,7 +20,7 @@ std::vector<Bits> all_values() {
   return result;
 }
 
-/// Itself, or the quiet NaN.
+/// The value itself, or the quiet NaN.
 std::vector<Bits> passed_through(Type type) {
   auto result = all_values();
   const Bits infinity = type == Type::f16 ? 0x7c00 : 0x7f80;
@@ -31,7 +31,7 @@ std::vector<Bits> passed_through(Type type) {
   return result;
 }
 
-/// Of numbers that the type holds.
+/// The numbers must be representable in the type.
 double combined(Type type, Operator op, std::vector<double> parts, InstructionSet set) {
   std::vector<std::byte> bytes(2 * parts.size());
   for (std::size_t k = 0; k < parts.size(); ++k) {
@@ -66,7 +66,7 @@ TEST_CASE("every 16-bit float passes the conversions unchanged") {
 
 #ifdef __x86_64__
 TEST_CASE("f16, min and max keep denormal numbers where the program flushes those of f32") {
-  // As programs do that were compiled with -ffast-math.
+  // The mode of programs compiled with -ffast-math.
   class Flushing {
    public:
     Flushing() { _mm_setcsr(before_ | 0x8040); }
@@ -101,7 +101,7 @@ TEST_CASE("f16, min and max keep denormal numbers where the program flushes thos
 }
 #endif
 
-TEST_CASE("the reference itself knows every 16-bit float") {
+TEST_CASE("the reference converts every 16-bit float") {
   for (const auto type : sixteen_bits) {
     const auto expected = passed_through(type);
     for (const auto value : all_values()) {
@@ -120,8 +120,8 @@ TEST_CASE("the reference itself knows every 16-bit float") {
 TEST_CASE("every 16-bit float is rounded to nearest, ties to even, in a sum and a product") {
   const auto values = all_values();
   for (const auto type : sixteen_bits) {
-    // Shifts by odd amounts into halves of the last place, down into the denormal numbers and up
-    // past the largest.
+    // Shifts by odd amounts into halves of the last place, down to the denormal numbers and up
+    // beyond the largest.
     for (const double other : {1.5, 1 + 0x1p-7, -0x1p-7, 0x1p-9, 3 * 0x1p-14, 0x1p14}) {
       const auto bits = nearest(type, other);
       for (const auto op : {Operator::sum, Operator::product}) {
@@ -169,14 +169,14 @@ TEST_CASE("ties go to even and overflow to infinity, in numbers one can check by
 
 TEST_CASE("many parts are rounded once, and averages after their division") {
   for (const auto set : instruction_sets()) {
-    // One at a time, each 1 would be lost.
+    // Added one at a time, each 1 would be lost.
     CHECK(combined(Type::f16, Operator::sum, {2048, 1, 1, 1, 1}, set) == 2052);
     CHECK(combined(Type::bf16, Operator::sum, {256, 1, 1, 1, 1}, set) == 260);
-    // The sum is no f16, and the average is.
+    // The sum is not representable in f16, the average is.
     CHECK(combined(Type::f16, Operator::average, {60000, 60000, 60000}, set) == 60000);
     CHECK(combined(Type::f16, Operator::average, {1025, 1026}, set) == 1026);  // 1025.5, to even
     CHECK(combined(Type::bf16, Operator::average, {1, 2, 3, 4}, set) == 2.5);
-    // The sum is past the largest bf16, and past the largest f32; the smallest is not lost.
+    // The sum exceeds the largest bf16 and f32; the smallest number is not lost.
     const double large = 226 * 0x1p120;
     CHECK(combined(Type::bf16, Operator::average, {large, large}, set) == large);
     CHECK(combined(Type::bf16, Operator::average, {-large, -large, -large}, set) == -large);

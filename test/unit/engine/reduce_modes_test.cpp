@@ -1,4 +1,4 @@
-// The arithmetic of a thread whose control register is not the usual one.
+// Reductions on a thread with a non-default floating-point control register.
 #include <vector>
 
 #include "reduce_reference.hpp"
@@ -14,7 +14,7 @@ using tutti::test::FloatMode;
 constexpr std::size_t length = 1003;
 constexpr std::size_t count = 9;
 
-/// The bytes that all functions of a type and operator give.
+/// The bytes that all functions of a type and operator return.
 std::vector<std::byte> results_of(Type type, Operator op, InstructionSet set,
                                   const std::vector<std::byte>& parts) {
   const auto bytes = length * size_of(type);
@@ -33,7 +33,7 @@ std::vector<std::byte> results_of(Type type, Operator op, InstructionSet set,
 
 }  // namespace
 
-TEST_CASE("bits do not depend on how the thread was set, and it stays set so") {
+TEST_CASE("results do not depend on the thread's floating-point mode, which is restored") {
   const auto seed = random_seed();
   INFO("TUTTI_TEST_SEED=" << seed);
   std::mt19937_64 random(seed);

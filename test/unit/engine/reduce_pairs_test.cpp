@@ -1,5 +1,5 @@
-// Reductions of two buffers, and division, against plain arithmetic: the same bits at each address,
-// length and alias and from each instruction set.
+// Reductions of two buffers, and division, compared with plain arithmetic: the same bits at each
+// address, length and alias, with each instruction set.
 #include <span>
 #include <vector>
 
@@ -18,7 +18,7 @@ std::vector<Bits> reduced(Type type, Operator op, std::span<const Bits> a,
   return result;
 }
 
-/// One call with its buffers at `offset` and two others made of it.
+/// One call with its buffers at `offset`.
 void check_call(const Comparison& compare, std::span<const Bits> a, std::span<const Bits> b,
                 std::span<const Bits> expected, std::size_t offset, Alias alias) {
   const auto size = a.size() * size_of(compare.type);
@@ -95,7 +95,7 @@ TEST_CASE("a rank may combine its buffer with itself") {
 }
 
 TEST_CASE("reductions that commute give the same bits either way") {
-  // Ranks may combine the same two contributions in either order: all must hold the same.
+  // Ranks may combine the same two contributions in either order; all must get the same result.
   const auto seed = random_seed();
   INFO("TUTTI_TEST_SEED=" << seed);
   std::mt19937_64 random(seed);

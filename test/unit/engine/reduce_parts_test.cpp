@@ -1,4 +1,4 @@
-// Reductions of many parts at once.
+// Reductions of many parts in one pass.
 #include <algorithm>
 #include <span>
 #include <vector>
@@ -9,7 +9,7 @@
 namespace tutti::engine::test {
 namespace {
 
-/// Random parts, and what they come to.
+/// Random parts and their expected result.
 struct Parts {
   std::vector<std::vector<Bits>> elements;
   std::vector<Bits> expected;
@@ -29,8 +29,8 @@ struct Parts {
 
 struct Layout {
   std::size_t gap = 0;     // bytes between parts
-  std::size_t offset = 0;  // of the parts and, otherwise, of `to`
-  int alias = -1;          // the part that `to` is
+  std::size_t offset = 0;  // of the parts and, unless aliased, of `to`
+  int alias = -1;          // the part that `to` is, or -1
 };
 
 /// Combines the first `length` elements of each part.
@@ -50,7 +50,7 @@ void check_call(const Comparison& compare, const Parts& parts, std::size_t lengt
   const std::vector before(from.data(), from.data() + count * stride);
   combine_function(compare.type, compare.op, compare.set)(to, from.data(), stride, count, length);
   compare.check(first(parts.expected), to);
-  // All but the result is as it was.
+  // Everything but the result is unchanged.
   std::vector after(from.data(), from.data() + count * stride);
   if (layout.alias >= 0) {
     const auto at = static_cast<std::size_t>(layout.alias) * stride;

@@ -76,7 +76,7 @@ Integer reduce_integers(Operator op, Integer a, Integer b) {
   }
 }
 
-/// An f64 operation whose result is rounded to f32 is the f32 operation.
+/// An f64 operation rounded to f32 equals the f32 operation.
 double in_precision_of(Type type, double number) {
   return type == Type::f64 ? number : static_cast<double>(static_cast<float>(number));
 }
@@ -152,7 +152,7 @@ Bits nearest(Type type, double number) {
   if (number == 0) return sign;
   const auto exponent = std::max(std::ilogb(number), shape.min_exponent());
   const auto units = std::nearbyint(std::ldexp(std::abs(number), shape.fraction_bits - exponent));
-  // Where rounding carries out of the fraction, the addition carries into the exponent.
+  // If rounding carries out of the fraction, the addition carries into the exponent.
   const auto bits = (static_cast<Bits>(exponent - shape.min_exponent()) << shape.fraction_bits) +
                     static_cast<Bits>(units);
   return sign | std::min(bits, shape.infinity());
@@ -180,7 +180,7 @@ Bits reference_combine(Type type, Operator op, std::span<const Bits> parts) {
     for (const auto part : parts.subspan(1)) result = reference_reduce(type, op, result, part);
     return result;
   }
-  // The sum of bf16 would overflow where the average doesn't; the product is exact in f32.
+  // A bf16 sum would overflow although the average does not; the product is exact in f32.
   const bool weighs = type == Type::bf16 && op == Operator::average;
   const int exponent = weighs ? weighing_exponent(static_cast<int>(parts.size())) : 0;
   const auto part_of = [&](Bits part) { return std::ldexp(number_of(type, part), exponent); };

@@ -8,43 +8,42 @@
 
 #include "engine/reduce.hpp"
 
-/// The arithmetic of reductions by plain and slow means, element by element.
+/// Reference arithmetic of reductions: plain, slow, element by element.
 namespace tutti::engine::test {
 
 /// One element in the low bytes.
 using Bits = std::uint64_t;
 
 Bits reference_reduce(Type type, Operator op, Bits a, Bits b);
-/// Of all parts in their order, with one rounding of 16-bit floats.
+/// Combines all parts in order, with one rounding of 16-bit floats.
 Bits reference_combine(Type type, Operator op, std::span<const Bits> parts);
-/// Of f32 and f64 after `reference_weigh` and a sum.
+/// For f32 and f64 after `reference_weigh` and a sum.
 Bits reference_divide(Type type, Bits value, int ranks);
 Bits reference_weigh(Type type, Bits value, int ranks);
 
-/// The number that a float's bits stand for, and the nearest float to a number (ties to even; NaN
+/// The number that a float's bits represent, and the nearest float to a number (ties to even; NaN
 /// is the positive quiet one).
 double number_of(Type type, Bits bits);
 Bits nearest(Type type, double number);
 
-/// Any bits, special values (NaN, zeros, denormal numbers, infinities, extremes), and often numbers
-/// near to each other, so that sums must be rounded.
+/// Random bits, special values (NaN, zeros, denormal numbers, infinities, extremes) and, often,
+/// numbers close to each other, so that sums must be rounded.
 Bits random_element(Type type, std::mt19937_64& random);
 std::vector<Bits> random_elements(Type type, std::size_t count, std::mt19937_64& random);
 
-/// A new seed at each run, or $TUTTI_TEST_SEED to see a failure again.
+/// A new seed per run, or $TUTTI_TEST_SEED to reproduce a failure.
 std::uint64_t random_seed();
 
 void write(Type type, std::span<const Bits> elements, std::byte* to);
 std::vector<Bits> read(Type type, const std::byte* from, std::size_t count);
 
-/// A buffer whose elements begin at any distance from alignment, with bytes around it that must
-/// stay as they are.
+/// A buffer whose elements begin at any misalignment, with guard bytes around it.
 class Buffer {
  public:
   Buffer(std::size_t size, std::size_t offset);
 
   [[nodiscard]] std::byte* data() { return bytes_.data() + margin + offset_; }
-  /// Nothing was written outside.
+  /// True if the guard bytes are unchanged.
   [[nodiscard]] bool intact() const;
 
  private:
@@ -69,7 +68,7 @@ struct Comparison {
 inline constexpr Type reducible_types[] = {Type::i8,  Type::u8,  Type::i32,  Type::u32, Type::i64,
                                            Type::u64, Type::f16, Type::bf16, Type::f32, Type::f64};
 
-/// Calls `f(type, op)` for everything that can be reduced.
+/// Calls `f(type, op)` for every reducible combination.
 template <class F>
 void for_each_reduction(F f) {
   for (const auto type : reducible_types) {

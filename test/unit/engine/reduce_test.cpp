@@ -1,4 +1,4 @@
-// The arithmetic of every type and operator.
+// Arithmetic of every type and operator.
 #include "engine/reduce.hpp"
 
 #include <cmath>
@@ -79,7 +79,7 @@ void check_floating() {
   }
   CHECK(combined<T>(Operator::min, -infinity, infinity) == -infinity);
   CHECK(combined<T>(Operator::max, -infinity, infinity) == infinity);
-  // The same zero whatever the order.
+  // The same zero in either order.
   CHECK(std::signbit(combined<T>(Operator::min, T{0}, -T{0})));
   CHECK(std::signbit(combined<T>(Operator::min, -T{0}, T{0})));
   CHECK(!std::signbit(combined<T>(Operator::max, T{0}, -T{0})));
@@ -128,7 +128,7 @@ TEST_CASE("NaN wins in min and max, infinities and zeros have an order") {
   check_floating<double>();
 }
 
-TEST_CASE("what is not reducible has no function, and all else has one") {
+TEST_CASE("exactly the reducible combinations have a function") {
   std::size_t defined = 0;
   for (int type = 0; type < type_count; ++type) {
     for (int op = 0; op < operator_count; ++op) {
@@ -147,13 +147,13 @@ TEST_CASE("what is not reducible has no function, and all else has one") {
   CHECK(combine_function(Type::u8, Operator{operator_count}) == nullptr);
 }
 
-TEST_CASE("bits of integers combine") {
+TEST_CASE("bitwise operators combine integers") {
   CHECK(combined<std::uint8_t>(Operator::bit_and, 0b1100, 0b1010) == 0b1000);
   CHECK(combined<std::int32_t>(Operator::bit_or, 0b1100, 0b1010) == 0b1110);
   CHECK(combined<std::uint64_t>(Operator::bit_xor, 0b1100, 0b1010) == 0b0110);
 }
 
-TEST_CASE("the best instruction set is the one that is used") {
+TEST_CASE("the best instruction set is used") {
   REQUIRE(!instruction_sets().empty());
   CHECK(instruction_sets().front() == InstructionSet::baseline);
   CHECK(reduce_function(Type::f16, Operator::sum) ==
@@ -168,7 +168,7 @@ TEST_CASE("types without arithmetic are not divided") {
   CHECK(untouched == std::byte{42});
 }
 
-TEST_CASE("many elements at once, at any address, in place") {
+TEST_CASE("many elements, at any address, in place") {
   constexpr std::size_t count = 1001;
   // One byte off any alignment.
   std::vector<std::byte> a(count * 8 + 1);
@@ -222,7 +222,7 @@ void check_averages_of_extremes() {
       CHECK(average(most, -infinity) == -infinity);
       if (ranks > 1) CHECK(std::isnan(average(infinity, -infinity)));
       CHECK(std::isnan(average(1, std::numeric_limits<T>::quiet_NaN())));
-      // Of one rank nothing is lost.
+      // With one rank nothing is lost.
       if (ranks == 1)
         CHECK(average(0, std::numeric_limits<T>::denorm_min()) ==
               std::numeric_limits<T>::denorm_min());

@@ -1,4 +1,4 @@
-// Which steps of a schedule are on their way together, over links that do nothing by themselves.
+// Which steps of a schedule are in flight together, over links that move nothing by themselves.
 #include "algorithm/algorithms.hpp"
 #include "engine/execution.hpp"
 #include "engine/reduce.hpp"
@@ -8,7 +8,7 @@ namespace tutti::engine::test {
 
 namespace {
 
-/// One rank whose links never move anything: what it starts stays on its way.
+/// One rank whose links never move data: started steps stay in flight.
 class StillLinks final : public transport::Links {
  public:
   std::vector<transport::SendRequest*> sends;
@@ -71,7 +71,7 @@ void finish(transport::RecvRequest& request) {
 
 }  // namespace
 
-TEST_CASE("steps that touch nothing in common are on their way together") {
+TEST_CASE("independent steps are in flight together") {
   OneRank rank({step(StepKind::recv, 1, {0, 10}), step(StepKind::send, 2, {10, 20}),
                 step(StepKind::recv, 3, {20, 30}), step(StepKind::send, 1, {30, 40})});
   CHECK(rank.links.sends.size() == 2);
@@ -111,7 +111,7 @@ TEST_CASE("a step waits for the earlier one whose data it reads or overwrites") 
   }
 }
 
-TEST_CASE("input is another name of output in place, and other memory else") {
+TEST_CASE("input aliases output in place only") {
   const std::vector<StepPattern> steps{step(StepKind::send, 1, {0, 10}, Buffer::input),
                                        step(StepKind::recv, 2, {0, 10})};
   OneRank elsewhere(steps, false);
@@ -123,7 +123,7 @@ TEST_CASE("input is another name of output in place, and other memory else") {
 }
 
 TEST_CASE("steps with one peer start in their order") {
-  // The second of three waits for data, so the third waits too.
+  // The second of three waits for data, so the third waits, too.
   OneRank rank({step(StepKind::recv, 2, {0, 10}), step(StepKind::send, 1, {0, 10}),
                 step(StepKind::send, 1, {50, 60}), step(StepKind::send, 3, {60, 70})});
   REQUIRE(rank.links.sends.size() == 1);
@@ -135,7 +135,7 @@ TEST_CASE("steps with one peer start in their order") {
   CHECK(rank.links.sends[2]->from.data() == rank.output.data() + 50);
 }
 
-TEST_CASE("no more steps than the window are on their way") {
+TEST_CASE("at most a window of steps is in flight") {
   std::vector<StepPattern> steps;
   for (int i = 0; i < 100; ++i) steps.push_back(step(StepKind::send, 1, {i, i + 1}));
   OneRank rank(steps);
@@ -148,11 +148,11 @@ TEST_CASE("no more steps than the window are on their way") {
   CHECK(rank.links.sends.size() == Execution::window + 2);
 }
 
-TEST_CASE("whom a schedule waits for is known") {
+TEST_CASE("a schedule reports the peers that it waits for") {
   OneRank rank({step(StepKind::recv, 1, {0, 10}), step(StepKind::send, 2, {5, 20}),
                 step(StepKind::send, 3, {30, 40})});
   const auto awaited = rank.execution.awaited();
-  REQUIRE(awaited.size() == 2);  // rank 2 is not waited for: its step has not begun
+  REQUIRE(awaited.size() == 2);  // rank 2 is not awaited: its step has not started
   CHECK(awaited[0].peer == 1);
   CHECK(awaited[0].receiving);
   CHECK(awaited[1].peer == 3);

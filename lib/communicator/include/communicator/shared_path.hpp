@@ -26,7 +26,7 @@ class SharedPath {
   struct Prepared {
     CheckedCollective call;
     CallSignature signature;
-    engine::SharedProblem problem;
+    engine::SharedArguments problem;
     engine::SharedCall::Plan plan;
     /// In all that problem and plan are made of: `in_place` shows in the buffers, and v-forms are
     /// not shared.

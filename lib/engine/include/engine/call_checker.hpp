@@ -7,15 +7,15 @@
 
 namespace tutti::engine {
 
-/// Holds what peers' frames say of their calls against this rank's own, and reports what does not
-/// fit.
+/// Compares the calls that peers' frames name with this rank's own calls, and reports mismatches.
 class CallChecker final : public transport::CallInspector {
  public:
   explicit CallChecker(control::Plane& plane) : plane_(plane) {}
 
   bool on_peer_call(int peer, const transport::CallContext& theirs) override;
 
-  /// A send or receive in progress; `peer` counts ranks of the job. It must outlive its stay.
+  /// Registers a send or receive in progress until remove_message(own). `peer` is a rank of the
+  /// job; `own` must outlive the registration.
   void add_message(int peer, const transport::CallContext& own) {
     messages_.push_back({peer, &own});
   }

@@ -12,9 +12,9 @@
 
 namespace tutti::engine {
 
-/// What a rank contributes to an average, where that is weighed before it is added up: the whole
-/// input. Of an in-place call it is what lies in the output, all but `weighed`, which the call may
-/// overwrite and has weighed there.
+/// The input of an average whose contributions are scaled before the sum. If the call is in place,
+/// the input is the output buffer, and the region `weighed` of it is scaled in place beforehand,
+/// since the call may overwrite it.
 struct Contribution {
   Type type = Type::f32;
   int ranks = 1;
@@ -22,7 +22,7 @@ struct Contribution {
   algorithm::Region weighed;
 };
 
-/// The memory that a schedule's buffers mean, and how its elements combine.
+/// The memory behind a schedule's buffers, and how elements are combined.
 struct Memory {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;  ///< the same as `input` in an in-place call
@@ -33,20 +33,19 @@ struct Memory {
   std::optional<Contribution> contribution;
 };
 
-/// A peer that a schedule is waiting for, as a rank of the job.
+/// A peer, as a rank of the job, that a schedule waits for.
 struct Awaited {
   int peer = -1;
   bool receiving = false;
 };
 
-/// One schedule on its way: keeps a window of consecutive steps in flight, each started as soon as
-/// no earlier unfinished step of the window touches the same data.
+/// Runs one schedule. Keeps a window of consecutive steps in flight; a step starts as soon as no
+/// earlier unfinished step of the window touches the same data.
 class Execution {
  public:
   static constexpr std::size_t window = 64;
 
-  /// What names the call in the streams, and the rank in the job of each rank that the schedule
-  /// speaks of.
+  /// Identifies the call in the streams, and maps the schedule's ranks to ranks of the job.
   struct Names {
     const transport::CallContext& call;
     std::span<const int> world;
@@ -56,7 +55,7 @@ class Execution {
   Execution(const Execution&) = delete;
   Execution& operator=(const Execution&) = delete;
 
-  /// Starts and finishes what can be; true when the schedule is done.
+  /// Starts and finishes all steps that can proceed. Returns true when the schedule is done.
   bool advance();
   [[nodiscard]] std::vector<Awaited> awaited() const;
 
@@ -67,7 +66,7 @@ class Execution {
     State state = State::waiting;
     transport::SendRequest send;
     transport::RecvRequest recv;
-    /// A contribution, weighed, that the step reads.
+    /// Scaled copy of the contribution that the step reads.
     std::unique_ptr<std::byte[]> weighed;
     std::size_t weighed_bytes = 0;
   };

@@ -16,13 +16,13 @@
 
 namespace tutti::engine {
 
-/// Moves all calls in flight of a process forward. One thread at a time drives: a thread that waits
-/// for a call, or else, where calls were started and nobody waits, a thread of the
-/// progress_engine's own. Whoever drives moves everybody's calls.
+/// Advances all calls in flight of a process. One thread at a time runs the engine: a thread
+/// blocked in a call or, if there are only non-blocking calls, the progress thread. The running
+/// thread advances the calls of all threads.
 class ProgressEngine {
  public:
-  /// `segment` is what this host's ranks share, or null. `while_waiting` is called by threads that
-  /// wait here, or is null.
+  /// `segment` is the host's shared segment, or null. `while_waiting` is called by threads that
+  /// block in a call; it may be null.
   ProgressEngine(control::Plane& plane, transport::Links& links, CallChecker& checker,
                  std::shared_ptr<transport::SharedSegment> segment,
                  std::function<void()> while_waiting)
@@ -36,22 +36,23 @@ class ProgressEngine {
   ProgressEngine& operator=(const ProgressEngine&) = delete;
   ~ProgressEngine();
 
-  /// Returns when the call is done; throws what it has met.
+  /// Blocks until the call is done. Throws the call's error.
   void run(Task& task);
-  /// Sends and receives messages of a few bytes without a task, where no other call is in flight:
-  /// what is done leaves `messages`. True if all is.
+  /// Sends and receives messages of a few bytes without a task, if no other call is in flight.
+  /// Removes completed messages from `messages`; returns true if all are complete.
   bool try_inline(Messages& messages);
-  /// Makes the thread that moves calls while nobody waits, if there is none yet. Where
-  /// the system has no more threads the job is over on all ranks, and this throws why.
+  /// Starts the progress thread unless it runs. If the system refuses a thread, fails the job on
+  /// all ranks and throws the reason.
   void make_progress_thread();
-  /// Returns at once. Only after make_progress_thread().
+  /// Returns immediately. Requires make_progress_thread().
   void start(const std::shared_ptr<Task>& task);
-  /// True when the call has finished, whether well or not; false at `limit`.
+  /// Returns true when the call has finished, successfully or not; false at `limit`.
   bool wait(Task& task, Deadline limit);
-  /// Returns when the group's calls that were started are over, at the latest at their deadlines.
+  /// Blocks until all non-blocking calls of the group have finished, at the latest at their
+  /// deadlines.
   void wait_for_all(const control::Group& group);
-  /// Waits up to `limit` for the group's calls; past it the job's communication is over, since its
-  /// peers wait for what will not come. Afterwards the group has no call in flight.
+  /// Waits up to `limit` for the group's calls, then aborts the job, because the peers wait for
+  /// data that will not come. On return no call of the group is in flight.
   void leave(const control::Group& group, std::chrono::nanoseconds limit);
 
  private:
@@ -59,24 +60,24 @@ class ProgressEngine {
 
   void add(Task& task);
   bool wait(Lock& lock, Task& task, Deadline limit);
-  void poke();
+  void wake();
   template <class Stop>
-  void drive(Lock& lock, Deadline limit, Stop stop);
-  void help();
+  void run_engine(Lock& lock, Deadline limit, Stop stop);
+  void progress_thread_loop();
   [[nodiscard]] bool has_tasks() const { return !in_flight_.empty(); }
   [[nodiscard]] std::shared_ptr<Task> find(const control::Group& group);
   bool publish();
 
-  // By the thread that drives, without the mutex.
-  void move_all(Deadline limit);
+  // Called by the running thread without the mutex.
+  void advance_and_wait(Deadline limit);
   bool advance_all();
   void activate(Task& task);
   void activate_messages(Task& task);
   bool advance(Task& task);
-  bool progress(std::chrono::nanoseconds longest);
+  bool progress(std::chrono::nanoseconds max_wait);
   bool sleep_in_segment(std::chrono::nanoseconds limit);
   [[nodiscard]] std::vector<Awaited> awaited(const Task& task) const;
-  void look_for_trouble(bool moved);
+  void check_tasks(bool moved);
   void check_peers(Task& task);
   static void note_awaited(Task& task, const std::vector<Awaited>& all);
   void check_members(Task& task);
@@ -84,10 +85,10 @@ class ProgressEngine {
   void check_peer(Task& task, const Awaited& awaited, bool departed_before);
   [[noreturn]] void fail(const control::FailureReport& report, const Task& task);
   void complete(Task& task);
-  void close(Task& task);
+  void retire(Task& task);
   void fail_all();
-  void tell(const Task& failed_rank, const std::exception_ptr& error);
-  void fail_all_with(Task& failed_rank, const std::exception_ptr& error);
+  void report_failure(const Task& failed_task, const std::exception_ptr& error);
+  void fail_all_with(Task& failed_task, const std::exception_ptr& error);
 
   control::Plane& plane_;
   transport::Links& links_;
@@ -98,19 +99,19 @@ class ProgressEngine {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Task*> in_flight_;  ///< all, from add() to publish()
-  std::vector<Task*> incoming_;   ///< those that the driving thread has not taken yet
-  bool driving_ = false;
-  bool progress_thread_drives_ = false;
+  std::vector<Task*> in_flight_;  ///< from add() to publish()
+  std::vector<Task*> incoming_;   ///< not yet taken by the running thread
+  bool running_ = false;
+  bool progress_thread_runs_ = false;
   bool stop_ = false;
   int waiters_ = 0;
   std::thread progress_thread_;
 
-  // The driving thread's.
+  // Used by the running thread only.
   std::vector<Task*> active_;
-  std::vector<Task*> over_;  ///< finished, and not yet published
+  std::vector<Task*> finished_;  ///< finished, not yet published
   Task* current_ = nullptr;
-  // Of calls by shared memory.
+  // For shared-memory calls.
   std::optional<std::chrono::steady_clock::time_point> idle_since_;
   bool shared_has_moved_ = false;
 };

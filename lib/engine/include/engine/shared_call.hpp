@@ -13,12 +13,13 @@
 
 namespace tutti::engine {
 
-/// Bytes of a cache line: parts of a buffer that different ranks write begin on one of their own.
+/// Size of a cache line in bytes. Parts of a buffer that different ranks write are aligned to it,
+/// against false sharing.
 inline constexpr std::size_t line = 64;
 
-/// What a call through shared memory does on one rank; `input` and `output` as in
+/// Arguments of a shared-memory collective on one rank; `input` and `output` as in
 /// CheckedCollective.
-struct SharedProblem {
+struct SharedArguments {
   Operation operation = Operation::barrier;
   int root = -1;
   const std::byte* input = nullptr;
@@ -27,32 +28,29 @@ struct SharedProblem {
   std::size_t element_bytes = 1;
   Type type = Type::u8;
   transport::ReduceFunction reduce = nullptr;
-  /// Where all contributions must be combined at once: 16-bit floats.
+  /// For 16-bit floats, whose contributions must be combined in one pass; else null.
   CombineFunction combine = nullptr;
-  bool divides = false;           ///< by the number of ranks, after the sum
-  std::uint64_t fingerprint = 0;  ///< of the call, and all before it
+  bool divides = false;           ///< divide the sum by the number of ranks
+  std::uint64_t fingerprint = 0;  ///< of this call and all before it
 };
 
-/// Whether an operation can go through shared memory.
+/// True if the operation has a shared-memory implementation.
 [[nodiscard]] bool shareable(Operation operation) noexcept;
 
-/// A collective call among ranks of one host, by way of a channel in their shared memory.
+/// A collective call among the ranks of one host, through a collective channel of their shared
+/// segment. It has up to three stages, which work round by round:
 ///
-///     put      each rank copies what others need of its data into its part of the channel, round
-///     by
-///              round, and stamps the round's slot
-///     combine  once all have put a round, a rank combines its slice of all contributions, in the
-///              order of ranks
-///     get      a rank copies what it is due out of the others' parts
+/// | put copies this rank's data into its region of the channel and stamps the round's slot |
+/// combine reduces this rank's slice of all contributions, in rank order, once all have put | get
+/// copies this rank's results out of the other ranks' regions
 ///
-/// Data that lies in a rank's heap is not put: the slot says where it is.
+/// Zero-copy buffers are not put: the slot holds their location in the rank's heap.
 ///
-/// An operation has some of the three. A round moves CollectiveChannel::round_bytes() of a rank's
-/// at most, by its ring; as many rounds as fit there are on their way, so that ranks need not keep
-/// step. Data of a few bytes travels in the slot itself, of less than a page in one of the part's
-/// pages.
+/// Up to 104 bytes are inlined in the slot, less than a page uses one of the region's pages, more
+/// goes through the ring. A round moves up to CollectiveChannel::round_bytes() a rank. As many
+/// rounds as fit into the ring are in flight, so ranks need not advance in lockstep.
 ///
-/// Calls of one channel come one after the other: it runs when `may_run()`.
+/// Calls of one channel run one after the other: a call runs once `may_run()`.
 class SharedCall {
  public:
   enum class Progress : std::uint8_t { blocked, moved, done };
@@ -60,49 +58,50 @@ class SharedCall {
   enum class Put : std::uint8_t { nothing, signal, whole, blocks, slices };
   enum class Combine : std::uint8_t { nothing, await, whole, block, slice };
   enum class Get : std::uint8_t { nothing, root_whole, root_block, all_whole, all_blocks, slices };
-  /// Where the data of a round goes: the same on all ranks.
+  /// Where a round's data is placed; the same on all ranks.
   enum class Where : std::uint8_t { slot, page, ring };
 
-  /// How the data of a call moves.
+  /// How a call moves its data.
   struct Plan {
     Put put = Put::nothing;
     Combine combine = Combine::nothing;
     Get get = Get::nothing;
     Where where = Where::ring;
     std::size_t unit_bytes = 0;
-    std::size_t input_bytes = 0;  ///< what a rank has for the others: a unit, or one for each rank
-    std::size_t width = 0;        ///< of the unit, that a round moves
+    std::size_t input_bytes = 0;  ///< a unit, or one unit for each rank
+    std::size_t width = 0;        ///< bytes of the unit that a round moves
     std::size_t stride = 0;       ///< between blocks in a round's data
     std::uint64_t rounds = 0;
   };
   [[nodiscard]] static Plan plan(const transport::CollectiveChannel& channel,
-                                 const SharedProblem& problem);
+                                 const SharedArguments& arguments);
 
-  /// Takes the channel's next rounds. `plan` is that of a problem with the same operation, root,
-  /// count and type.
-  SharedCall(transport::CollectiveChannel& channel, const SharedProblem& problem, const Plan& plan,
-             CopyChoice& copies);
+  /// Reserves the channel's next rounds. `plan` must be made from arguments with the same
+  /// operation, root, count and type.
+  SharedCall(transport::CollectiveChannel& channel, const SharedArguments& arguments,
+             const Plan& plan, CopyChoice& copies);
 
-  /// A call without rounds (of no elements) waits for those before it only, and others don't wait
+  /// A call without rounds (without elements) waits for earlier calls, and later calls do not wait
   /// for it.
   [[nodiscard]] bool may_run() const {
     return channel_->finished_rounds.load(std::memory_order_acquire) >= first_;
   }
-  /// Does what can be done now without waiting, for a while at most.
+  /// Does all work that is possible without waiting, up to a bounded number of rounds.
   [[nodiscard]] Progress advance();
-  /// A member whose call is another one, as far as has been seen; else -1.
+  /// A member whose slot names another call, or -1.
   [[nodiscard]] int mismatched_member() const { return mismatched_; }
-  /// Members that the call waits for now.
+  /// The members that the call waits for now.
   [[nodiscard]] std::vector<int> awaited();
-  /// Whether it has read what others lent it, which is theirs again once they have a verdict.
+  /// True if the call has read exported memory of other ranks. They reuse that memory once the job
+  /// has failed, so the data read may be invalid then.
   [[nodiscard]] bool has_read_exported() const { return has_read_exported_; }
 
  private:
-  [[nodiscard]] bool is_root() const { return problem_.root == channel_->rank(); }
+  [[nodiscard]] bool is_root() const { return arguments_.root == channel_->rank(); }
   [[nodiscard]] int next(int member) const {
     return member + 1 == channel_->size() ? 0 : member + 1;
   }
-  /// Bytes of the unit that a round moves.
+  /// Offset of a round in the unit, in bytes.
   [[nodiscard]] std::size_t begin_of(std::uint64_t round) const { return round * plan_.width; }
   [[nodiscard]] std::size_t length_of(std::uint64_t round) const;
   /// A member's slice of a round of `length` bytes.
@@ -116,11 +115,11 @@ class SharedCall {
     std::size_t data = 0;
     std::size_t result = 0;
   };
-  [[nodiscard]] std::byte* short_place(int member, std::uint64_t round) const;
+  [[nodiscard]] std::byte* short_buffer(int member, std::uint64_t round) const;
   [[nodiscard]] RoundBytes bytes_of(std::uint64_t round) const;
-  [[nodiscard]] std::uint64_t put_needs() const;
+  [[nodiscard]] std::uint64_t reads_before_put() const;
   [[nodiscard]] std::byte* own_result(std::uint64_t round) const;
-  /// What a member has for the others in a round: a block each where there are blocks.
+  /// A member's contribution to a round; with blocks, one block for each rank.
   struct Contribution {
     const std::byte* bytes;
     std::size_t stride;  ///< from block to block
@@ -130,7 +129,7 @@ class SharedCall {
   void choose_export();
   [[nodiscard]] bool reads_exported(int member) const;
   [[nodiscard]] bool exports() const { return exported_input_ || exported_output_; }
-  [[nodiscard]] bool has_read_all(transport::CollectiveChannel::Member& member) const;
+  [[nodiscard]] bool has_finished_reading(transport::CollectiveChannel::Member& member) const;
   [[nodiscard]] bool is_over();
 
   [[nodiscard]] bool has_put(int member, std::uint64_t round);
@@ -144,8 +143,8 @@ class SharedCall {
   void copy_own_block() const;
   void copy_in(std::byte* to, const std::byte* from, std::size_t bytes) const;
   void copy_out(std::byte* to, const std::byte* from, std::size_t bytes) const;
-  void finish_copies() const;
-  /// A piece of a round that all contribute to: `offset` in block `block`.
+  void finish_streaming_copies() const;
+  /// A piece of a round that all ranks contribute to: `offset` in block `block`.
   struct Piece {
     std::uint64_t round;
     std::size_t block;
@@ -155,7 +154,7 @@ class SharedCall {
   void combine_parts(std::byte* to, std::byte* second, const std::byte* own,
                      const Piece& all) const;
   void combine_piece(std::byte* to, const std::byte* own, const Piece& piece) const;
-  void say_read(std::uint64_t rounds);
+  void publish_read(std::uint64_t rounds);
   void notify();
   [[nodiscard]] Progress move_rounds();
   [[nodiscard]] bool chooses_copies() const;
@@ -163,26 +162,26 @@ class SharedCall {
   void finish();
 
   transport::CollectiveChannel* channel_;
-  SharedProblem problem_;
+  SharedArguments arguments_;
   CopyChoice* copies_;
   Plan plan_;
   bool begun_ = false;
   bool done_ = false;
   bool notify_is_due_ = false;
-  // Where what this rank has is in its heap, the others read it there. Such a call ends when they
-  // have.
+  // Offset in this rank's heap if the buffer is zero-copy. The other ranks read it there, so the
+  // call ends when they have.
   std::optional<std::uint64_t> exported_input_;
   std::optional<std::uint64_t> exported_output_;
   mutable bool has_read_exported_ = false;
   Streaming streaming_ = Streaming::none;
   std::chrono::steady_clock::time_point begun_at_{};
   std::uint64_t first_ = 0;
-  // Rounds of this call that are through each stage.
+  // Number of this call's rounds that have passed each stage.
   std::uint64_t put_rounds_ = 0;
   std::uint64_t combined_rounds_ = 0;
   std::uint64_t got_rounds_ = 0;
-  int member_ = 0;    ///< next to be got from
-  int put_seen_ = 0;  ///< members before this have put the round to be combined
+  int member_ = 0;    ///< the next member to get from
+  int put_seen_ = 0;  ///< members below this have put the round to be combined
   int mismatched_ = -1;
 };
 

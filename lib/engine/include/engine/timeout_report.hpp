@@ -10,31 +10,32 @@
 
 namespace tutti::engine {
 
-/// A call that was not done at its deadline.
-struct LateCall {
+/// A call with what its timeout report needs.
+struct PendingCall {
   const control::Group* group = nullptr;
   CallSignature call;
-  std::uint64_t sequence = 0;  ///< of the communicator's latest collective call when it began
+  std::uint64_t sequence = 0;  ///< of the communicator's latest collective call when this one began
   std::chrono::nanoseconds timeout{};
 };
 
-/// What is known of all ranks at that moment.
+/// The state of all ranks at the deadline.
 struct Answers {
   std::map<int, control::Status> statuses;  ///< of the other ranks that have answered
   std::vector<control::UnacknowledgedData> own_unacknowledged;
   std::set<int> departed;
 };
 
-/// For whom a call waited in vain: a circle of ranks that wait for each other; else ranks whose
-/// data gets lost between them, though both answer; else ranks that do not answer or are behind;
-/// only if there are none, those whose data did not come (`awaited`).
-[[nodiscard]] control::FailureReport judge_late(const rendezvous::Peers& peers,
-                                                const LateCall& late,
-                                                const std::vector<Awaited>& awaited,
-                                                const Answers& answers);
+/// Determines the cause of a timeout, in this order: a deadlock of ranks that wait for each other;
+/// data lost between ranks that both answer; ranks that do not answer or are behind; ranks whose
+/// data has not arrived (`awaited`).
+[[nodiscard]] control::FailureReport diagnose_timeout(const rendezvous::Peers& peers,
+                                                      const PendingCall& pending,
+                                                      const std::vector<Awaited>& awaited,
+                                                      const Answers& answers);
 
-/// Asks all ranks, and judges.
-[[nodiscard]] control::FailureReport find_late(control::Plane& plane, const LateCall& late,
-                                               const std::vector<Awaited>& awaited);
+/// Queries all ranks, then diagnoses.
+[[nodiscard]] control::FailureReport make_timeout_report(control::Plane& plane,
+                                                         const PendingCall& pending,
+                                                         const std::vector<Awaited>& awaited);
 
 }  // namespace tutti::engine

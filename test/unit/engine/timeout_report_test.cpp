@@ -1,4 +1,4 @@
-// Whom a rank blames for a call that was not done in time.
+// Diagnosis of timed-out calls.
 #include "engine/timeout_report.hpp"
 
 #include "support/catch.hpp"
@@ -12,7 +12,7 @@ using control::Group;
 using control::Status;
 using control::UnacknowledgedData;
 
-/// Rank r on host n(r+1).
+/// Rank r runs on host n(r+1).
 rendezvous::Peers peers(int rank, int size) {
   std::vector<rendezvous::PeerInfo> infos;
   for (int i = 1; i <= size; ++i) {
@@ -26,7 +26,7 @@ rendezvous::Peers peers(int rank, int size) {
   return {rank, std::move(infos), {}};
 }
 
-/// In call 3 as everybody else, unless another sequence says otherwise.
+/// In call 3, as all other ranks, unless `sequence` differs.
 Status in_call(const CallSignature& call, std::uint64_t sequence = 3) {
   Status status;
   status.activity.in_call = true;
@@ -52,7 +52,7 @@ struct Scene {
 
   [[nodiscard]] control::FailureReport judge() const {
     const auto group = Group::whole_job(rank, size);
-    return judge_late(
+    return diagnose_timeout(
         peers(rank, size),
         {.group = &group, .call = call, .sequence = 3, .timeout = std::chrono::seconds(5)}, awaited,
         answers);
@@ -67,7 +67,7 @@ using Ranks = std::set<int>;
 
 }  // namespace
 
-TEST_CASE("a receiver names both ends where the sender's data gets lost, and suspects the MTU") {
+TEST_CASE("a receiver names both ends if the sender's data is lost, and suspects the MTU") {
   Scene scene;
   scene.answers.statuses[0] = in_call(broadcast);
   scene.answers.statuses[0].lost = {lost_to(1)};
@@ -83,7 +83,7 @@ TEST_CASE("a receiver names both ends where the sender's data gets lost, and sus
   CHECK(!has(report, "waiting for"));
 }
 
-TEST_CASE("the sender says the same of itself") {
+TEST_CASE("the sender makes the same report") {
   Scene scene;
   scene.rank = 0;
   scene.awaited = {{1, false}};
@@ -96,12 +96,12 @@ TEST_CASE("the sender says the same of itself") {
   CHECK(has(report, "ping -M do -s 1472 n2 on n1"));
 }
 
-TEST_CASE("lost data is blamed before those who wait for it in other calls") {
+TEST_CASE("lost data takes precedence over ranks that wait for it in other calls") {
   Scene scene;
   scene.rank = 2;
   scene.size = 4;
   scene.awaited = {{1, true}};
-  // Rank 0's data for rank 3 was all with its kernel: it is on to something else.
+  // Rank 0's kernel had taken all data for rank 3: rank 0 has moved on to another call.
   scene.answers.statuses[0].activity.sequence = 2;
   scene.answers.statuses[0].lost = {lost_to(3)};
   scene.answers.statuses[1] = in_call(broadcast, 2);
@@ -112,7 +112,7 @@ TEST_CASE("lost data is blamed before those who wait for it in other calls") {
   CHECK(has(report, "rank 0 (n1, pid 100) has sent to rank 3 (n4, pid 100)"));
 }
 
-TEST_CASE("a rank that stays away is blamed before data that gets lost between others") {
+TEST_CASE("an absent rank takes precedence over data lost between others") {
   Scene scene;
   scene.rank = 2;
   scene.size = 4;
@@ -127,7 +127,7 @@ TEST_CASE("a rank that stays away is blamed before data that gets lost between o
   CHECK(has(report, "outside any call"));
 }
 
-TEST_CASE("small packets that get lost are no matter of the MTU") {
+TEST_CASE("lost small packets are not attributed to the MTU") {
   Scene scene;
   scene.answers.statuses[0] = in_call(broadcast);
   scene.answers.statuses[0].lost = {lost_to(1, 200)};
@@ -138,7 +138,7 @@ TEST_CASE("small packets that get lost are no matter of the MTU") {
   CHECK(has(report, "firewalls on n1 and n2"));
 }
 
-TEST_CASE("who does not answer is late, and its host too where it acknowledges nothing") {
+TEST_CASE("a rank that does not answer is reported, and its host if it acknowledges nothing") {
   Scene scene;
   scene.rank = 0;
   scene.awaited = {{1, false}};
@@ -152,7 +152,7 @@ TEST_CASE("who does not answer is late, and its host too where it acknowledges n
   CHECK(!has(report, "MTU"));
 }
 
-TEST_CASE("a message is not late because of data that gets lost between others") {
+TEST_CASE("the report of a message ignores data lost between other ranks") {
   Scene scene;
   scene.size = 4;
   scene.call = {Operation::recv, Type::u8, Operator::sum, 0, 1 << 20};
@@ -166,7 +166,7 @@ TEST_CASE("a message is not late because of data that gets lost between others")
   CHECK(has(report, "rank 0 (n1, pid 100), which is outside any call"));
 }
 
-TEST_CASE("what was sent to a rank that has left is nobody's trouble") {
+TEST_CASE("data sent to a rank that has left is ignored") {
   Scene scene;
   scene.size = 3;
   scene.answers.statuses[0] = in_call(broadcast);

@@ -1,8 +1,8 @@
-#include "engine/exchange.hpp"
+#include "engine/message_transfer.hpp"
 
 namespace tutti::engine {
 
-void Exchange::send(transport::Links& links, const Outgoing& message) {
+void MessageTransfer::send(transport::Links& links, const OutgoingMessage& message) {
   send_ = {.peer = message.to,
            .call = &message.call,
            .from = message.bytes,
@@ -10,7 +10,7 @@ void Exchange::send(transport::Links& links, const Outgoing& message) {
   links.post(send_);
 }
 
-void Exchange::receive(transport::Links& links, const Incoming& message) {
+void MessageTransfer::receive(transport::Links& links, const IncomingMessage& message) {
   recv_.peer = message.from;
   recv_.call = &message.call;
   recv_.to = message.bytes;
@@ -18,7 +18,7 @@ void Exchange::receive(transport::Links& links, const Incoming& message) {
   links.post(recv_);
 }
 
-std::vector<Awaited> Exchange::awaited() const {
+std::vector<Awaited> MessageTransfer::awaited() const {
   std::vector<Awaited> result;
   if (!recv_.done()) result.push_back({recv_.peer, true});
   if (!send_.done()) result.push_back({send_.peer, false});
