@@ -162,8 +162,8 @@ void examine_job(Bootstrap& bootstrap, const DoctorOptions& options, Diagnosis& 
     try {
       const auto environment = Environment::from(map);
       auto listeners =
-          rendezvous::listen_everywhere(rendezvous::usable_interfaces(environment),
-                                        environment.socket_family, environment.port_range);
+          rendezvous::open_listeners(rendezvous::usable_interfaces(environment),
+                                     environment.socket_family, environment.port_range);
       for (const auto& listener : listeners) mine.info.addresses.push_back(listener.address);
       door = std::make_unique<Door>(std::move(listeners), mine.token);
     } catch (const Error& error) {

@@ -124,13 +124,13 @@ void look_at_devices(Facts& facts) {
   }
   auto inventory = device::take_inventory(cuda.calls, cuda.missing);
   facts.info.devices = std::move(inventory.devices);
-  facts.info.no_device_because = inventory.none_because;
+  facts.info.no_device_reason = inventory.none_because;
   for (const auto& device : facts.info.devices) {
     facts.device_is_far.push_back(device::device_locality(device.bus_id).far_from_cpus);
   }
   if (!facts.info.devices.empty()) facts.apart = device::pairs_without_peer_access(cuda.calls);
   const auto nccl = device::load_nccl();
-  facts.info.no_nccl_because = nccl.missing;
+  facts.info.no_nccl_reason = nccl.missing;
   int nccl_version = 0;
   if (nccl.usable() && nccl.calls.get_version(&nccl_version) == device::nccl_success) {
     facts.info.nccl_version = static_cast<std::uint32_t>(nccl_version);
@@ -154,7 +154,7 @@ std::string look_at_port(const EnvironmentMap& map) {
   int port = 0;
   const auto& text = found->second;
   std::from_chars(text.data(), text.data() + text.size(), port);
-  const auto why = rendezvous::why_port_is_unsafe(port);
+  const auto why = rendezvous::ephemeral_port_warning(port);
   return why.empty() ? why : fmt::format("MASTER_PORT={}: {}", found->second, why);
 }
 

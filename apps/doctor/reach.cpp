@@ -50,7 +50,7 @@ struct Attempt {
     patience = limit;
     until = Clock::now() + patience;
     const auto& address = target->address;
-    socket = rendezvous::make_dialing_socket(address.family());
+    socket = rendezvous::make_client_socket(address.family());
     if (!socket) return end(errno_text(errno));
     if (::connect(socket.get(), address.get(), address.length()) != 0 && errno != EINPROGRESS) {
       return end(errno_text(errno));

@@ -47,7 +47,7 @@ std::string check_launcher(int world_rank, int world_size, const std::string& mp
 }
 
 std::string unacknowledged_data() {
-  return rendezvous::unacknowledged_here();
+  return rendezvous::describe_unacknowledged_data();
 }
 
 }  // namespace tutti

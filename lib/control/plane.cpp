@@ -93,7 +93,7 @@ void Plane::wait_until_linked(Deadline deadline) {
           ? fmt::format(
                 "set-up timed out: no control link with {}; look at their messages, or give "
                 "more time by TUTTI_TIMEOUT{}",
-                fmt::join(missing, ", "), rendezvous::unacknowledged_here())
+                fmt::join(missing, ", "), rendezvous::describe_unacknowledged_data())
           : "set-up failed: " + link_failure_;
   const int self = peers().rank();
   int lowest_there = 0;

@@ -160,7 +160,7 @@ void Plane::Worker::link_neighbours(Deadline setup) {
 }
 
 void Plane::Worker::on_connection(rendezvous::Connection connection) {
-  if (const auto reason = why_refused(self_, connection); !reason.empty()) {
+  if (const auto reason = rejection_reason(self_, connection); !reason.empty()) {
     const int peer = connection.peer;
     const auto failure = fmt::format("can't use a link with {}: {}", peers_.describe(peer), reason);
     consensus_.found({.code = ErrorCode::system,
@@ -382,7 +382,7 @@ void Plane::Worker::dial_data(int peer, Deadline deadline) {
         DataConnection result{.dialed_here = true, .failure = failure};
         result.connection.peer = peer;
         if (connection) {
-          result.failure = why_refused(self_, *connection);
+          result.failure = rejection_reason(self_, *connection);
           if (result.failure.empty()) result.connection = std::move(*connection);
         }
         const std::lock_guard lock(plane_.mutex_);

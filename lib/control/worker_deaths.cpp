@@ -66,7 +66,7 @@ void Plane::Worker::probe_unlinked() {
   for (const int peer : neighbours_) {
     if (links_.contains(peer) || processes_.contains(peer)) continue;
     if (spare_descriptors(peers_) <= 0) return;
-    probes_.try_emplace(peer, reactor_, peers_.candidates_elsewhere(peer), [this, peer] {
+    probes_.try_emplace(peer, reactor_, peers_.remote_candidates(peer), [this, peer] {
       probes_.erase(peer);
       lost(peer, LossReason::ports_closed);
     });

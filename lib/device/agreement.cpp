@@ -16,7 +16,7 @@ std::string ranks_without_device(const Peers& peers) {
   for (int rank = 0; rank < peers.size(); ++rank) {
     const auto& info = peers.info(rank);
     if (info.devices.empty()) {
-      without.push_back(fmt::format("{}: {}", peers.describe(rank), info.no_device_because));
+      without.push_back(fmt::format("{}: {}", peers.describe(rank), info.no_device_reason));
     }
   }
   if (without.empty()) return {};
@@ -29,7 +29,7 @@ std::string ranks_without_nccl(const Peers& peers) {
     const auto& info = peers.info(rank);
     if (info.nccl_version == 0) {
       return fmt::format("{} has no NCCL ({}): install libnccl2, or put it on LD_LIBRARY_PATH",
-                         peers.describe(rank), info.no_nccl_because);
+                         peers.describe(rank), info.no_nccl_reason);
     }
     if (info.nccl_version != peers.info(0).nccl_version) {
       return fmt::format("{} has NCCL {} and {} has NCCL {}: install one version on all hosts",

@@ -19,16 +19,16 @@ Provider::Provider(Library<CudaCalls> cuda, Library<NcclCalls> nccl, Settings se
 void Provider::describe(rendezvous::PeerInfo& info) {
   auto inventory = take_inventory(cuda_->calls, cuda_->missing);
   info.devices = std::move(inventory.devices);
-  info.no_device_because = std::move(inventory.none_because);
+  info.no_device_reason = std::move(inventory.none_because);
   if (!nccl_->usable()) {
-    info.no_nccl_because = nccl_->missing;
+    info.no_nccl_reason = nccl_->missing;
     return;
   }
   int version = 0;
   if (nccl_->calls.get_version(&version) == nccl_success && version > 0) {
     info.nccl_version = static_cast<std::uint32_t>(version);
   } else {
-    info.no_nccl_because = "it does not tell its version";
+    info.no_nccl_reason = "it does not tell its version";
   }
 }
 

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/system_error.hpp"
 #include "bootstrap/job_secret.hpp"
 #include "rendezvous/tcp_socket.hpp"
 
@@ -44,25 +45,25 @@ std::vector<Listener> Acceptor::take_listeners() {
 }
 
 void Acceptor::on_listener_ready(int listener) {
-  constexpr int max_at_once = 16;  // so that a flood of strangers starves nobody
-  for (int i = 0; i < max_at_once; ++i) {
+  constexpr int max_accepts = 16;  // a flood of connections must not starve other events
+  for (int i = 0; i < max_accepts; ++i) {
     Descriptor socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket) {
       if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
         log_.warning(
-            fmt::format("can't accept a connection: error {}; raise the limit of open "
+            fmt::format("can't accept a connection ({}): raise the limit on open "
                         "files (ulimit -n)",
-                        errno));
+                        errno_text(errno)));
         pause(listener);
       }
       return;
     }
     socket.close_on_fork();
-    greet(std::move(socket));
+    send_hello(std::move(socket));
   }
 }
 
-/// Out of descriptors, epoll would call again at once and spin; look again a little later.
+/// Without free descriptors epoll would report the listener again at once; retry later.
 void Acceptor::pause(int listener) {
   reactor_.modify(listener, 0);
   auto id = std::make_shared<Reactor::TimerId>();
@@ -73,82 +74,86 @@ void Acceptor::pause(int listener) {
   pauses_.insert(*id);
 }
 
-void Acceptor::greet(Descriptor socket) {
-  if (pending_.size() >= max_pending) drop(pending_.begin(), "too many connections at once");
-  send_without_delay(socket.get());
+void Acceptor::send_hello(Descriptor socket) {
+  if (pending_.size() >= max_pending) {
+    drop(pending_.begin(), "too many unauthenticated connections");
+  }
+  set_no_delay(socket.get());
   Nonce nonce{};
   bootstrap::draw_random(nonce);
   const auto pending = pending_.insert(pending_.end(), Pending{});
   pending->socket = std::move(socket);
   pending->hello = make_hello(nonce);
   const int fd = pending->socket.get();
-  pending->timer = reactor_.after(patience, [this, pending] { drop(pending, "it stayed silent"); });
+  pending->timer = reactor_.after(handshake_timeout, [this, pending] {
+    drop(pending, "it did not complete the handshake in time");
+  });
   reactor_.add(fd, EPOLLIN, [this, pending](std::uint32_t) { on_pending_ready(pending); });
-  // The buffer of a fresh socket holds 40 bytes, so a short write means that it is broken.
+  // The send buffer of a new socket holds 40 bytes, so a short write means an error.
   if (::send(fd, pending->hello.data(), hello_bytes, MSG_NOSIGNAL) !=
       static_cast<ssize_t>(hello_bytes)) {
-    drop(pending, "it went away");
+    drop(pending, "it closed the connection during the handshake");
   }
 }
 
 void Acceptor::on_pending_ready(PendingList::iterator pending) {
-  if (pending->tls) return shake_hands(pending);
+  if (pending->tls) return handshake(pending);
   while (pending->received < proof_bytes) {
     const auto got = ::recv(pending->socket.get(), pending->proof.data() + pending->received,
                             proof_bytes - pending->received, 0);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-    if (got <= 0) return drop(pending, "it went away");
+    if (got <= 0) return drop(pending, "it closed the connection during the handshake");
     pending->received += static_cast<std::size_t>(got);
   }
-  check(pending);
+  authenticate(pending);
 }
 
-void Acceptor::check(PendingList::iterator pending) {
+void Acceptor::authenticate(PendingList::iterator pending) {
   const auto checked = check_proof(self_, pending->hello, pending->proof);
   if (const auto* refused = std::get_if<Refused>(&checked)) return drop(pending, refused->reason);
-  pending->introduced = std::get<Introduced>(checked);
-  const auto& introduced = pending->introduced;
-  if (!expects_(introduced.from, introduced.kind)) {
-    return drop(pending, "that rank has no such link to make");
+  pending->authenticated = std::get<AuthenticatedPeer>(checked);
+  const auto& authenticated = pending->authenticated;
+  if (!expects_(authenticated.from, authenticated.kind)) {
+    return drop(pending, "no link of this kind is expected from that rank");
   }
-  if (!known_.emplace(introduced.from, introduced.kind).second) {
-    return drop(pending, "that rank has a link of this kind already");
+  if (!linked_.emplace(authenticated.from, authenticated.kind).second) {
+    return drop(pending, "that rank already has a link of this kind");
   }
-  if (::send(pending->socket.get(), introduced.answer.data(), answer_bytes, MSG_NOSIGNAL) !=
+  if (::send(pending->socket.get(), authenticated.answer.data(), answer_bytes, MSG_NOSIGNAL) !=
       static_cast<ssize_t>(answer_bytes)) {
-    known_.erase({introduced.from, introduced.kind});
-    return drop(pending, "it went away");
+    linked_.erase({authenticated.from, authenticated.kind});
+    return drop(pending, "it closed the connection during the handshake");
   }
   reactor_.cancel(pending->timer);
   if (self_.tls) return encrypt(pending);
   finish(pending);
 }
 
-/// A member may take its time, and no stranger's knocking pushes it out: once it counts the link as
-/// made, it would not come again.
+/// An authenticated peer has no timeout, and unauthenticated connections cannot evict it: it
+/// considers the link established and would not dial again.
 void Acceptor::encrypt(PendingList::iterator pending) {
   SecretMemory key(Tls::key_bytes);
-  derive_key(self_, pending->introduced.from, pending->hello, pending->proof, key.bytes());
+  derive_key(self_, pending->authenticated.from, pending->hello, pending->proof, key.bytes());
   pending->tls = std::make_unique<Tls>(self_.tls, pending->socket.get(), Tls::Side::responder,
                                        std::span<const std::byte, Tls::key_bytes>(key.bytes()));
   encrypting_.splice(encrypting_.end(), pending_, pending);
-  shake_hands(pending);
+  handshake(pending);
 }
 
-void Acceptor::shake_hands(PendingList::iterator pending) {
-  const auto step = pending->tls->shake_hands();
+void Acceptor::handshake(PendingList::iterator pending) {
+  const auto step = pending->tls->handshake();
   if (step == Tls::Step::wait) return;
   if (step == Tls::Step::done) return finish(pending);
-  known_.erase({pending->introduced.from, pending->introduced.kind});
-  const auto trouble = pending->tls->trouble();
-  drop(pending, trouble);
+  linked_.erase({pending->authenticated.from, pending->authenticated.kind});
+  const auto failure = pending->tls->failure();
+  drop(pending, failure);
 }
 
 void Acceptor::finish(PendingList::iterator pending) {
   reactor_.remove(pending->socket.get());
   Connection connection{SecureSocket(std::move(pending->socket), std::move(pending->tls)),
-                        pending->introduced.from, pending->introduced.kind};
+                        pending->authenticated.from, pending->authenticated.kind};
   (self_.tls ? encrypting_ : pending_).erase(pending);
   on_connection_(std::move(connection));
 }

@@ -44,7 +44,7 @@ std::optional<SocketAddress> SocketAddress::parse(const std::string& text) {
   sockaddr_in v4{};
   v4.sin_family = AF_INET;
   if (::inet_pton(AF_INET, text.c_str(), &v4.sin_addr) == 1) {
-    // Not by way of sockaddr: g++ 13 takes the other family's copy for one out of bounds.
+    // Not via sockaddr: g++ 13 warns about an out-of-bounds copy of the other family.
     SocketAddress result;
     std::memcpy(&result.storage_, &v4, sizeof v4);
     return result;

@@ -16,14 +16,14 @@
 namespace tutti::rendezvous {
 namespace {
 
-// The first round moves on quickly past an interface that swallows packets; later rounds give a
-// slow host its time.
-constexpr std::chrono::milliseconds first_patience{500};
-constexpr std::chrono::milliseconds min_patience{50};
-constexpr std::chrono::milliseconds first_round{2000};
+// The first round moves on quickly from an interface that drops packets; later rounds allow for
+// slow hosts.
+constexpr std::chrono::milliseconds first_attempt_timeout{500};
+constexpr std::chrono::milliseconds min_attempt_timeout{50};
+constexpr std::chrono::milliseconds first_round_time{2000};
 constexpr int max_doublings = 4;
-// Ranks that start together find nobody listening for a moment: the first pauses are
-// short, and the rounds between them don't count.
+// The peers of a rank that starts early do not listen yet: the first pauses are short, and their
+// rounds do not count.
 constexpr std::chrono::microseconds first_pause{250};
 constexpr std::chrono::milliseconds short_pause{16};
 constexpr std::chrono::milliseconds max_pause{320};
@@ -40,9 +40,10 @@ Dialer::~Dialer() {
 void Dialer::dial(int peer, LinkKind kind, std::vector<SocketAddress> candidates, Deadline deadline,
                   OnDone on_done) {
   const auto count = candidates.size();
-  std::stable_sort(
-      candidates.begin(), candidates.end(),
-      [this](const auto& one, const auto& other) { return experience(one) > experience(other); });
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [this](const auto& one, const auto& other) {
+                     return reachability(one) > reachability(other);
+                   });
   const auto dial = dials_.insert(dials_.end(), Dial{.peer = peer,
                                                      .kind = kind,
                                                      .candidates = std::move(candidates),
@@ -52,7 +53,7 @@ void Dialer::dial(int peer, LinkKind kind, std::vector<SocketAddress> candidates
                                                      .socket = Descriptor()});
   if (count == 0) {
     dial->failures.emplace_back(
-        "no address in common: it listens at none that this host could reach");
+        "no address in common: it listens at no address that this host can reach");
     return finish(dial, std::nullopt);
   }
   attempt(dial);
@@ -61,11 +62,11 @@ void Dialer::dial(int peer, LinkKind kind, std::vector<SocketAddress> candidates
 void Dialer::attempt(DialList::iterator dial) {
   if (dial->deadline.expired()) return finish(dial, std::nullopt);
   const auto& address = dial->candidates[dial->candidate];
-  dial->socket = make_dialing_socket(address.family());
+  dial->socket = make_client_socket(address.family());
   if (!dial->socket) return fail_attempt(dial, errno_text(errno));
-  // Loopback loses none.
+  // Loopback does not drop large packets.
   if (dial->kind == LinkKind::control && !address.is_loopback()) {
-    keep_packets_small(dial->socket.get(), address.family());
+    limit_packet_size(dial->socket.get(), address.family());
   }
   if (const int error = bind_source(dial->socket.get(), address); error != 0) {
     return fail_attempt(dial, errno_text(error));
@@ -74,19 +75,19 @@ void Dialer::attempt(DialList::iterator dial) {
   dial->received = 0;
   const int result = ::connect(dial->socket.get(), address.get(), address.length());
   if (result != 0 && errno != EINPROGRESS) return fail_attempt(dial, errno_text(errno));
-  // At once: as long as it is there, nobody can listen at the port.
-  if (is_connected_to_itself(dial->socket.get())) return leave_itself(dial);
-  const auto share = first_round / static_cast<int>(dial->candidates.size());
-  const auto patience =
-      std::clamp(share, min_patience, first_patience) * (1 << std::min(dial->round, max_doublings));
-  set_timer(dial, patience, "no answer");
+  // Check immediately: while this socket exists, no process can listen at the port.
+  if (is_connected_to_itself(dial->socket.get())) return drop_self_connection(dial);
+  const auto share = first_round_time / static_cast<int>(dial->candidates.size());
+  const auto timeout = std::clamp(share, min_attempt_timeout, first_attempt_timeout) *
+                       (1 << std::min(dial->round, max_doublings));
+  set_timer(dial, timeout, "no answer");
   reactor_.add(dial->socket.get(), EPOLLOUT, [this, dial](std::uint32_t) { on_ready(dial); });
 }
 
-void Dialer::leave_itself(DialList::iterator dial) {
+void Dialer::drop_self_connection(DialList::iterator dial) {
   reactor_.remove(dial->socket.get());
   reset(dial->socket);
-  fail_attempt(dial, "nobody listens there");
+  fail_attempt(dial, "no process listens at this port");
 }
 
 int Dialer::bind_source(int socket, const SocketAddress& target) const {
@@ -99,34 +100,34 @@ int Dialer::bind_source(int socket, const SocketAddress& target) const {
     const bool beside = own.address.shares_prefix(target, own.prefix_bits);
     if (beside) {
       source = &own;
-      // Two interfaces may be in one network. Old kernels want a right for it: then the address
-      // must do.
+      // Two interfaces may be in one network. Old kernels require a privilege for this option; then
+      // binding the address has to do.
       ::setsockopt(socket, SOL_SOCKET, SO_BINDTODEVICE, own.name.c_str(),
                    static_cast<socklen_t>(own.name.size()));
       break;
     }
     source = &own;
   }
-  // Behind a router, several may lead there: the kernel knows better which.
+  // For a routed target with several interfaces, the kernel's routing table decides.
   if (source == nullptr ||
       (of_family > 1 && !source->address.shares_prefix(target, source->prefix_bits))) {
     return 0;
   }
   auto address = source->address;
   address.set_port(0);
-  // The port is chosen when the connection is made: then dials to several peers may share one.
+  // The port is chosen at connect(), so that dials to several peers can share one.
   const int on = 1;
   ::setsockopt(socket, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
   return ::bind(socket, address.get(), address.length()) == 0 ? 0 : errno;
 }
 
-int Dialer::experience(const SocketAddress& address) const {
-  const auto found = experience_.find(address.host_text());
-  return found == experience_.end() ? 0 : found->second;
+int Dialer::reachability(const SocketAddress& address) const {
+  const auto found = reachability_.find(address.host_text());
+  return found == reachability_.end() ? 0 : found->second;
 }
 
-void Dialer::learn(const SocketAddress& address, int answer) {
-  experience_[address.host_text()] = answer;
+void Dialer::set_reachability(const SocketAddress& address, int answer) {
+  reachability_[address.host_text()] = answer;
 }
 
 void Dialer::set_timer(DialList::iterator dial, Reactor::Clock::duration delay,
@@ -141,7 +142,7 @@ void Dialer::set_last_timer(DialList::iterator dial, std::string reason) {
   reactor_.cancel(dial->timer);
   dial->timer =
       reactor_.after(dial->deadline.remaining(), [this, dial, reason = std::move(reason)] {
-        // The reactor's timers run while this process is stopped, the deadline may not.
+        // The reactor's timers run while this process is stopped; the deadline may not.
         if (!dial->deadline.expired()) return set_last_timer(dial, reason);
         fail_attempt(dial, reason);
       });
@@ -156,7 +157,7 @@ void Dialer::on_ready(DialList::iterator dial) {
     case State::awaiting_answer:
       return on_answer(dial);
     case State::encrypting:
-      return shake_hands(dial);
+      return handshake(dial);
     case State::idle:
       return;
   }
@@ -167,8 +168,8 @@ void Dialer::on_connected(DialList::iterator dial) {
   socklen_t length = sizeof error;
   ::getsockopt(dial->socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
   if (error != 0) return fail_attempt(dial, errno_text(error));
-  if (is_connected_to_itself(dial->socket.get())) return leave_itself(dial);
-  send_without_delay(dial->socket.get());
+  if (is_connected_to_itself(dial->socket.get())) return drop_self_connection(dial);
+  set_no_delay(dial->socket.get());
   dial->state = State::awaiting_hello;
   reactor_.modify(dial->socket.get(), EPOLLIN);
 }
@@ -203,15 +204,15 @@ void Dialer::on_hello(DialList::iterator dial) {
     return fail_attempt(dial, "it closed the connection");
   }
   dial->state = State::awaiting_answer;
-  // The peer may count this link as made from now on: giving up and dialing again would be refused
-  // as a second link.
-  set_last_timer(dial, "it did not answer the proof");
+  // The peer may consider this link established from now on and would refuse a second one, so there
+  // is no retry before the deadline.
+  set_last_timer(dial, "it did not answer the authentication request");
 }
 
 void Dialer::on_answer(DialList::iterator dial) {
   if (receive(dial, dial->answer) != 1) return;
   if (!check_answer(self_, dial->peer, dial->hello, dial->proof, dial->answer)) {
-    return fail_attempt(dial, "it does not know the job's secret");
+    return fail_attempt(dial, "authentication failed: it does not have the job's secret");
   }
   if (!self_.tls) return succeed(dial);
   SecretMemory key(Tls::key_bytes);
@@ -220,19 +221,19 @@ void Dialer::on_answer(DialList::iterator dial) {
                                     std::span<const std::byte, Tls::key_bytes>(key.bytes()));
   dial->state = State::encrypting;
   set_last_timer(dial, "it did not finish the TLS handshake");
-  shake_hands(dial);
+  handshake(dial);
 }
 
-void Dialer::shake_hands(DialList::iterator dial) {
-  const auto step = dial->tls->shake_hands();
+void Dialer::handshake(DialList::iterator dial) {
+  const auto step = dial->tls->handshake();
   if (step == Tls::Step::done) return succeed(dial);
-  if (step == Tls::Step::failed) fail_attempt(dial, std::string(dial->tls->trouble()));
+  if (step == Tls::Step::failed) fail_attempt(dial, std::string(dial->tls->failure()));
 }
 
 void Dialer::succeed(DialList::iterator dial) {
   reactor_.cancel(dial->timer);
   reactor_.remove(dial->socket.get());
-  learn(dial->candidates[dial->candidate], 1);
+  set_reachability(dial->candidates[dial->candidate], 1);
   finish(dial, Connection{SecureSocket(std::move(dial->socket), std::move(dial->tls)), dial->peer,
                           dial->kind});
 }
@@ -243,14 +244,14 @@ void Dialer::fail_attempt(DialList::iterator dial, std::string reason) {
   }
   disarm(*dial);
   const auto& address = dial->candidates[dial->candidate];
-  if (dial->state == State::connecting && experience(address) == 0) learn(address, -1);
+  if (dial->state == State::connecting && reachability(address) == 0) set_reachability(address, -1);
   dial->state = State::idle;
   dial->failures[dial->candidate] =
       fmt::format("{}: {}", dial->candidates[dial->candidate].text(), reason);
   dial->candidate = (dial->candidate + 1) % dial->candidates.size();
   if (dial->deadline.expired()) return finish(dial, std::nullopt);
   if (dial->candidate != 0) return attempt(dial);
-  // All candidates have failed: a pause that grows, so that a refusing host is not hammered.
+  // All candidates failed: back off exponentially.
   if (dial->pause > short_pause) ++dial->round;
   dial->pause = std::clamp<std::chrono::microseconds>(2 * dial->pause, first_pause, max_pause);
   dial->timer =

@@ -30,12 +30,12 @@ struct LinkKeys {
   LinkKeys(const LinkKeys&) = delete;
   LinkKeys& operator=(const LinkKeys&) = delete;
   ~LinkKeys() { ::explicit_bzero(memory.data(), memory.size()); }
-  // On the stack, as what is made of them: they last for microseconds, and a page of locked memory
-  // for each would be a tenth of a small job's set-up.
+  // On the stack like the MACs: a locked page for a key that lives microseconds would be a tenth of
+  // a small job's set-up.
   std::array<std::byte, 2 * key_bytes> memory{};
 };
 
-/// The same at both ends.
+/// Equal at both ends.
 ByteWriter info_of(std::string_view purpose, const Membership& self, int peer) {
   ByteWriter info;
   info.put(std::as_bytes(std::span(purpose)))
@@ -80,8 +80,10 @@ Hello make_hello(const Nonce& nonce) {
 std::variant<Proof, Refused> make_proof(const Membership& self, int to, LinkKind kind,
                                         const Hello& hello, const Nonce& nonce) {
   ByteReader reader(hello);
-  if (reader.get<std::uint32_t>() != hello_magic) return Refused{"it does not speak tutti"};
-  if (reader.get<std::uint16_t>() != version) return Refused{"it speaks another version of tutti"};
+  if (reader.get<std::uint32_t>() != hello_magic)
+    return Refused{"it did not send a tutti handshake"};
+  if (reader.get<std::uint16_t>() != version)
+    return Refused{"it uses another version of the tutti handshake"};
   if (reader.get<std::uint16_t>() != 0) return Refused{"its hello is malformed"};
 
   ByteWriter writer;
@@ -101,11 +103,13 @@ std::variant<Proof, Refused> make_proof(const Membership& self, int to, LinkKind
   return proof;
 }
 
-std::variant<Introduced, Refused> check_proof(const Membership& self, const Hello& hello,
-                                              const Proof& proof) {
+std::variant<AuthenticatedPeer, Refused> check_proof(const Membership& self, const Hello& hello,
+                                                     const Proof& proof) {
   ByteReader reader(proof);
-  if (reader.get<std::uint32_t>() != hello_magic) return Refused{"it does not speak tutti"};
-  if (reader.get<std::uint16_t>() != version) return Refused{"it speaks another version of tutti"};
+  if (reader.get<std::uint32_t>() != hello_magic)
+    return Refused{"it did not send a tutti handshake"};
+  if (reader.get<std::uint16_t>() != version)
+    return Refused{"it uses another version of the tutti handshake"};
   const auto kind = reader.get<std::uint8_t>();
   const auto zero = reader.get<std::uint8_t>();
   std::array<std::byte, bootstrap::JobSecret::id_bytes> job{};
@@ -116,12 +120,13 @@ std::variant<Introduced, Refused> check_proof(const Membership& self, const Hell
 
   if (kind != static_cast<std::uint8_t>(LinkKind::control) &&
       kind != static_cast<std::uint8_t>(LinkKind::data)) {
-    return Refused{"it asks for an unknown kind of link"};
+    return Refused{"it requests an unknown kind of link"};
   }
   if (zero != 0) return Refused{"its proof is malformed"};
   if (!equal_in_constant_time(job, self.secret.id())) return Refused{"it belongs to another job"};
   if (epoch != self.epoch) return Refused{"it belongs to an earlier or later epoch of the job"};
-  if (to != static_cast<std::uint32_t>(self.rank)) return Refused{"it looks for another rank"};
+  if (to != static_cast<std::uint32_t>(self.rank))
+    return Refused{"it is addressed to another rank"};
   if (from == static_cast<std::uint32_t>(self.rank)) return Refused{"it claims to be this rank"};
   if (from >= static_cast<std::uint32_t>(self.size))
     return Refused{"it claims a rank out of range"};
@@ -129,10 +134,10 @@ std::variant<Introduced, Refused> check_proof(const Membership& self, const Hell
   const LinkKeys keys(self, static_cast<int>(from));
   if (!equal_in_constant_time(initiator_mac(keys, hello, proof),
                               std::span(proof).last(mac_bytes))) {
-    return Refused{"it does not know the job's secret"};
+    return Refused{"authentication failed: it does not have the job's secret"};
   }
-  return Introduced{static_cast<int>(from), static_cast<LinkKind>(kind),
-                    responder_mac(keys, hello, proof)};
+  return AuthenticatedPeer{static_cast<int>(from), static_cast<LinkKind>(kind),
+                           responder_mac(keys, hello, proof)};
 }
 
 bool check_answer(const Membership& self, int to, const Hello& hello, const Proof& proof,

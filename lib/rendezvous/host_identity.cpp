@@ -30,9 +30,9 @@ HostIdentity find_host_identity(const Environment& environment) {
     throw Error(
         ErrorCode::system,
         "/proc/sys/kernel/random/boot_id can't be read: mount /proc, or set TUTTI_HOST_ID to "
-        "a name that is different on each host");
+        "a name that is unique to each host");
   }
-  // A pid namespace is only comparable under one kernel; without a boot id, not at all.
+  // Pid namespaces are comparable under one kernel only, so not without a boot id.
   result.pid_namespace = boot_id.empty() ? std::string() : result.pid_namespace + "@" + boot_id;
 
   if (!environment.host_id.empty()) {

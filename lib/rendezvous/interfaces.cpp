@@ -30,11 +30,11 @@ int prefix_bits_of(const sockaddr* mask, int family) {
   return bits;
 }
 
-std::optional<int> parse_bits(std::string_view text, int most) {
+std::optional<int> parse_bits(std::string_view text, int max) {
   int bits = -1;
   const auto* const end = text.data() + text.size();
   const auto result = std::from_chars(text.data(), end, bits);
-  if (result.ec != std::errc() || result.ptr != end || bits < 0 || bits > most) return std::nullopt;
+  if (result.ec != std::errc() || result.ptr != end || bits < 0 || bits > max) return std::nullopt;
   return bits;
 }
 
@@ -99,10 +99,11 @@ InterfaceFilter::InterfaceFilter(std::string_view text, const std::string& sourc
         address ? parse_bits(name.substr(slash + 1), address->family() == AF_INET ? 32 : 128)
                 : std::nullopt;
     if (!bits) {
-      throw Error(ErrorCode::usage,
-                  fmt::format("{} is unusable: {} is no network; give an address, a slash and the "
-                              "bits of the prefix, such as 10.0.0.0/8 or fd00::/8",
-                              source, name));
+      throw Error(
+          ErrorCode::usage,
+          fmt::format("{} is unusable: {} is not a network; give an address, a slash and the "
+                      "prefix length, such as 10.0.0.0/8 or fd00::/8",
+                      source, name));
     }
     networks_.push_back({*address, *bits});
   }
@@ -149,12 +150,12 @@ std::vector<Interface> choose_interfaces(std::vector<Interface> all, const Inter
   const auto listing = list_interfaces(all);
   const auto may_be_used = [&](const Interface& interface) {
     if (interface.address.is_link_local()) return false;
-    if (interface.address.is_loopback() && !filter.names_some()) return false;
+    if (interface.address.is_loopback() && !filter.is_allow_list()) return false;
     return filter.allows(interface);
   };
   auto chosen = std::move(all);
   std::erase_if(chosen, [&](const Interface& interface) { return !may_be_used(interface); });
-  if (chosen.empty() && filter.names_some()) {
+  if (chosen.empty() && filter.is_allow_list()) {
     throw Error(ErrorCode::usage, fmt::format("{} leaves no usable network interface; this host "
                                               "has {}",
                                               source, listing));
@@ -199,21 +200,21 @@ void require_common_family(const std::vector<std::vector<SocketAddress>>& addres
       return !address.is_loopback() && address.family() == family;
     });
   };
-  // Ranks whose address families are the same are alike: one of each kind is enough.
+  // One rank for each set of address families is enough.
   std::array<std::optional<std::size_t>, 4> of_kind;
   for (std::size_t rank = 0; rank < addresses.size(); ++rank) {
     const auto kind = (reaches(rank, AF_INET) ? 1U : 0U) + (reaches(rank, AF_INET6) ? 2U : 0U);
     if (!of_kind.at(kind)) of_kind.at(kind) = rank;
   }
-  // Loopback alone, as where it is the interface that was named, leads to no other host.
+  // A rank with only loopback (such as with TUTTI_SOCKET_IFNAME=lo) reaches no other host.
   for (std::size_t rank = 0; rank < addresses.size() && of_kind[0]; ++rank) {
     const auto first = *of_kind[0];
     if (reaches(rank, AF_INET) || reaches(rank, AF_INET6)) continue;
     if (identities[rank] == identities[first]) continue;
     if (identities[rank].starts_with("TUTTI_HOST_ID=")) continue;
     throw Error(ErrorCode::mismatch,
-                fmt::format("{}, {}, on another host: name a network that both are in by "
-                            "TUTTI_SOCKET_IFNAME, or name none",
+                fmt::format("{}, {}, on another host: set TUTTI_SOCKET_IFNAME to a network that "
+                            "both hosts are in, or unset it",
                             list(first), list(rank)))
         .with_failed_ranks({static_cast<int>(first), static_cast<int>(rank)});
   }
@@ -221,15 +222,15 @@ void require_common_family(const std::vector<std::vector<SocketAddress>>& addres
   for (const auto& [one, other] : apart) {
     const auto& a = of_kind.at(one);
     const auto& b = of_kind.at(other);
-    // Ranks of one host meet on loopback.
+    // Ranks of one host use loopback.
     if (!a || !b || identities[*a] == identities[*b]) continue;
-    // So may "hosts" that TUTTI_HOST_ID has made up.
+    // So do "hosts" defined by TUTTI_HOST_ID.
     if (identities[*a].starts_with("TUTTI_HOST_ID=")) continue;
     const auto first = std::min(*a, *b);
     const auto second = std::max(*a, *b);
     throw Error(ErrorCode::mismatch,
-                fmt::format("{}, {}: they have no address family in common; give both hosts IPv4 "
-                            "or both IPv6, or look at TUTTI_SOCKET_IFNAME and TUTTI_SOCKET_FAMILY",
+                fmt::format("{}, {}: the hosts have no address family in common; give both IPv4 "
+                            "or both IPv6, or check TUTTI_SOCKET_IFNAME and TUTTI_SOCKET_FAMILY",
                             list(first), list(second)))
         .with_failed_ranks({static_cast<int>(first), static_cast<int>(second)});
   }

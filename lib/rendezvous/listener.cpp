@@ -14,7 +14,7 @@ namespace {
 
 constexpr int backlog = 256;
 
-/// Returns 0, or the errno of what failed. Port 0: the kernel chooses.
+/// Returns 0 or an errno. Port 0: the kernel chooses.
 int listen_at_port(const SocketAddress& address, Listener& listener) {
   Descriptor socket(
       ::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
@@ -23,14 +23,13 @@ int listen_at_port(const SocketAddress& address, Listener& listener) {
   if (address.family() == AF_INET6) {
     ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
   }
-  // A port of a job that has just ended may be taken again at once. One that is listened at may
-  // not: then it is listen() that fails.
-  if (address.port() != 0) let_others_reuse_port(socket.get());
+  // Allows the port of a job that has just ended. If another socket listens there, listen() fails.
+  if (address.port() != 0) set_reuse_address(socket.get());
   if (::bind(socket.get(), address.get(), address.length()) != 0) return errno;
   if (::listen(socket.get(), backlog) != 0) return errno;
-  // For the connections that it accepts. Not before the kernel has chosen the port: it looks for
-  // one in half of its range for who sets this.
-  let_others_reuse_port(socket.get());
+  // For accepted connections. Only after the kernel chose the port: with SO_REUSEADDR it searches
+  // half of its range only.
+  set_reuse_address(socket.get());
   sockaddr_storage bound{};
   socklen_t length = sizeof bound;
   if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&bound), &length) != 0) return errno;
@@ -49,8 +48,8 @@ int listen_at(SocketAddress address, PortRange ports, Listener& listener) {
     if (error != EADDRINUSE && error != EACCES) return error;
   }
   throw Error(ErrorCode::system,
-              fmt::format("TUTTI_PORT_RANGE={} is exhausted on this host: no port of it is free at "
-                          "{} ({}{}); give a wider range, of at least one port for each rank of a "
+              fmt::format("TUTTI_PORT_RANGE={} is exhausted on this host: no free port at "
+                          "{} ({}{}); set a range with at least one port for each rank of a "
                           "host",
                           ports.text(), address.host_text(), errno_text(error),
                           error == EADDRINUSE
@@ -60,8 +59,8 @@ int listen_at(SocketAddress address, PortRange ports, Listener& listener) {
 
 }  // namespace
 
-std::vector<Listener> listen_everywhere(const std::vector<Interface>& interfaces,
-                                        SocketFamily family, PortRange ports) {
+std::vector<Listener> open_listeners(const std::vector<Interface>& interfaces, SocketFamily family,
+                                     PortRange ports) {
   std::vector<Listener> listeners;
   std::string failures;
   const auto try_at = [&](const SocketAddress& address) {
@@ -80,7 +79,7 @@ std::vector<Listener> listen_everywhere(const std::vector<Interface>& interfaces
     const bool listens = try_at(interface.address);
     has_loopback |= listens && interface.address.is_loopback();
   }
-  // A host with IPv4 off has the other loopback.
+  // A host without IPv4 has the IPv6 loopback.
   if (!has_loopback && family != SocketFamily::v6)
     has_loopback = try_at(SocketAddress::loopback_v4());
   if (!has_loopback && family != SocketFamily::v4) try_at(SocketAddress::loopback_v6());
@@ -90,12 +89,12 @@ std::vector<Listener> listen_everywhere(const std::vector<Interface>& interfaces
   return listeners;
 }
 
-void close_unneeded(std::vector<Listener>& listeners, bool peers_on_this_host,
-                    bool peers_elsewhere) {
+void close_unneeded_listeners(std::vector<Listener>& listeners, bool peers_on_this_host,
+                              bool peers_elsewhere) {
   const auto count_loopback =
       std::count_if(listeners.begin(), listeners.end(),
                     [](const Listener& listener) { return listener.address.is_loopback(); });
-  // Where loopback is all there is, "hosts" are made up by TUTTI_HOST_ID and meet on it.
+  // With only loopback, "hosts" are defined by TUTTI_HOST_ID and connect through it.
   const bool only_loopback = count_loopback == static_cast<std::ptrdiff_t>(listeners.size());
   std::erase_if(listeners, [&](const Listener& listener) {
     if (listener.address.is_loopback()) return !peers_on_this_host && !only_loopback;

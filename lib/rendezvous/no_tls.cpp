@@ -1,4 +1,4 @@
-// Where libssl was not found at build time.
+// Stubs for a build without libssl.
 #include <cerrno>
 
 #include "rendezvous/tls.hpp"
@@ -7,7 +7,7 @@
 namespace tutti::rendezvous {
 
 struct Tls::Parts {
-  std::string trouble;
+  std::string failure;
 };
 
 bool has_tls() {
@@ -17,22 +17,22 @@ bool has_tls() {
 struct TlsContext::Parts {};
 
 TlsContext::TlsContext() {
-  throw Error(ErrorCode::usage,
-              "TUTTI_ENCRYPT=1 needs libssl, and this tutti was built without: build it where "
-              "OpenSSL's headers are (libssl-dev), or unset the variable on all ranks");
+  throw Error(
+      ErrorCode::usage,
+      "TUTTI_ENCRYPT=1 needs libssl, and tutti was built without it: install OpenSSL's headers "
+      "(libssl-dev) and rebuild, or unset the variable on all ranks");
 }
 
 TlsContext::~TlsContext() = default;
 
-// Never called: there is no context to call it with.
-// NOLINTNEXTLINE(performance-unnecessary-value-param): the one of tls.cpp keeps it
+// Never called: TlsContext's constructor throws.
 Tls::Tls(std::shared_ptr<const TlsContext>, int, Side, std::span<const std::byte, key_bytes>,
          Settings)
     : parts_(std::make_unique<Parts>()) {}
 
 Tls::~Tls() = default;
 
-Tls::Step Tls::shake_hands() {
+Tls::Step Tls::handshake() {
   return Step::failed;
 }
 
@@ -46,12 +46,12 @@ ssize_t Tls::read(std::span<const iovec>, bool) {
   return -1;
 }
 
-bool Tls::holds_back() const {
+bool Tls::has_buffered_data() const {
   return false;
 }
 
-const std::string& Tls::trouble() const {
-  return parts_->trouble;
+const std::string& Tls::failure() const {
+  return parts_->failure;
 }
 
 }  // namespace tutti::rendezvous

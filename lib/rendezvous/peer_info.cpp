@@ -50,7 +50,7 @@ Bytes PeerInfo::encode() const {
     writer.put_string(device.uuid).put_string(device.name).put_string(device.bus_id);
     writer.put(static_cast<std::uint8_t>(device.is_slice));
   }
-  writer.put_string(no_device_because).put(nccl_version).put_string(no_nccl_because);
+  writer.put_string(no_device_reason).put(nccl_version).put_string(no_nccl_reason);
   writer.put(static_cast<std::uint16_t>(addresses.size()));
   for (const auto& address : addresses) address.encode(writer);
   writer.put_string(failure).put(static_cast<std::uint8_t>(failure_is_usage));
@@ -95,9 +95,9 @@ std::optional<PeerInfo> PeerInfo::decode(const Bytes& bytes) {
     device.is_slice = reader.get<std::uint8_t>() != 0;
     info.devices.push_back(std::move(device));
   }
-  info.no_device_because = reader.get_string();
+  info.no_device_reason = reader.get_string();
   info.nccl_version = reader.get<std::uint32_t>();
-  info.no_nccl_because = reader.get_string();
+  info.no_nccl_reason = reader.get_string();
   const auto address_count = reader.get<std::uint16_t>();
   if (address_count > max_addresses) return std::nullopt;
   for (int i = 0; i < address_count; ++i) {
@@ -140,7 +140,7 @@ std::uint64_t process_start_ticks(std::uint32_t pid) {
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
   std::string line;
   if (!std::getline(file, line)) return 0;
-  // The second field is the program's name in brackets and may itself hold blanks and brackets.
+  // The second field is the program's name in parentheses; it may contain blanks and parentheses.
   const auto name_end = line.rfind(')');
   if (name_end == std::string::npos) return 0;
   std::istringstream fields(line.substr(name_end + 1));
@@ -168,9 +168,10 @@ void require_agreement(const std::vector<PeerInfo>& infos) {
       if (theirs == value) continue;
       throw Error(
           ErrorCode::mismatch,
-          fmt::format("{} is \"{}\" on rank {} ({}) and \"{}\" on rank 0 ({}): set it alike on "
-                      "all ranks, with mpirun by -x {}",
-                      key, theirs, rank, infos[rank].host.name, value, infos[0].host.name, key))
+          fmt::format(
+              "{} is \"{}\" on rank {} ({}) and \"{}\" on rank 0 ({}): set the same value on "
+              "all ranks (mpirun: -x {})",
+              key, theirs, rank, infos[rank].host.name, value, infos[0].host.name, key))
           .with_failed_ranks({0, static_cast<int>(rank)});
     }
   }

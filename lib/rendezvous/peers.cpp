@@ -11,7 +11,7 @@
 namespace tutti::rendezvous {
 namespace {
 
-constexpr std::size_t max_interfaces = 100;  // more than peer info holds are not told
+constexpr std::size_t max_interfaces = 100;  // peer info holds at most 128 addresses
 
 std::vector<launch::Place> find_places(const std::vector<PeerInfo>& infos) {
   std::vector<std::string> identities;
@@ -25,11 +25,10 @@ std::vector<PeerInfo> decode_peer_infos(const std::vector<Bytes>& messages) {
   for (std::size_t rank = 0; rank < messages.size(); ++rank) {
     auto info = PeerInfo::decode(messages[rank]);
     if (!info) {
-      throw Error(
-          ErrorCode::mismatch,
-          fmt::format("what rank {} says of itself can't be read: it runs another version of "
-                      "tutti, or the bootstrap mixes up messages",
-                      rank))
+      throw Error(ErrorCode::mismatch,
+                  fmt::format("peer info of rank {} is malformed: it runs another version of "
+                              "tutti, or the bootstrap delivered another message",
+                              rank))
           .with_failed_ranks({static_cast<int>(rank)});
     }
     infos.push_back(std::move(*info));
@@ -70,11 +69,11 @@ int Peers::rank_of_original(int original) const {
 
 bool Peers::shares_cores() const {
   const auto& mine = info(rank());
-  std::uint32_t on_them = 0;
+  std::uint32_t ranks_on_cores = 0;
   for (int peer = 0; peer < size(); ++peer) {
-    if (on_this_host(peer) && info(peer).first_core == mine.first_core) ++on_them;
+    if (on_this_host(peer) && info(peer).first_core == mine.first_core) ++ranks_on_cores;
   }
-  if (on_them > mine.cores) return true;
+  if (ranks_on_cores > mine.cores) return true;
   return std::any_of(mine.cpu_quotas.begin(), mine.cpu_quotas.end(), [&](const auto& quota) {
     return std::uint64_t{quota.millicores} < 1000 * ranks_under(quota).size();
   });
@@ -100,11 +99,11 @@ std::vector<SocketAddress> Peers::candidates(int peer) const {
     if (address.is_loopback() == want_loopback) result.push_back(address);
   }
   if (result.empty()) result = info(peer).addresses;
-  enum Hope : std::uint8_t { common_network, common_family, other_family, own_address };
-  const auto hope = [&](const SocketAddress& address) {
+  enum Preference : std::uint8_t { common_network, common_family, other_family, own_address };
+  const auto preference = [&](const SocketAddress& address) {
     auto best = own_interfaces_.empty() ? common_family : other_family;
     for (const auto& own : own_interfaces_) {
-      // A bridge may have the same address on every host: behind it would be this host itself.
+      // A bridge may have the same address on every host; dialing it would reach this host.
       if (own.address.is_same_host(address)) return own_address;
       if (own.address.shares_prefix(address, own.prefix_bits)) {
         best = common_network;
@@ -114,12 +113,13 @@ std::vector<SocketAddress> Peers::candidates(int peer) const {
     }
     return best;
   };
-  std::stable_sort(result.begin(), result.end(),
-                   [&](const auto& one, const auto& other) { return hope(one) < hope(other); });
+  std::stable_sort(result.begin(), result.end(), [&](const auto& one, const auto& other) {
+    return preference(one) < preference(other);
+  });
   return result;
 }
 
-std::vector<SocketAddress> Peers::candidates_elsewhere(int peer) const {
+std::vector<SocketAddress> Peers::remote_candidates(int peer) const {
   const auto all = candidates(peer);
   auto result = all;
   std::erase_if(result, [this](const SocketAddress& address) {
@@ -129,7 +129,7 @@ std::vector<SocketAddress> Peers::candidates_elsewhere(int peer) const {
   return result.empty() ? all : result;
 }
 
-void Peers::require_ways() const {
+void Peers::require_reachable() const {
   std::vector<std::vector<SocketAddress>> addresses;
   std::vector<std::string> hosts;
   std::vector<std::string> identities;
@@ -161,11 +161,11 @@ PeerExchange exchange_peer_info(
     Deadline deadline,
     const std::function<void(const Peers&, const bootstrap::JobSecret&)>& before_barrier) {
   const auto secret = bootstrap::JobSecret::share(bootstrap, deadline, shared);
-  // Compared like any setting, so that all ranks say who has another one.
+  // Compared like a setting, so that all ranks report which rank has another secret.
   info.settings["TUTTI_SECRET_FILE or TUTTI_SECRET"] =
       shared == nullptr ? "none" : "fingerprint " + shared->fingerprint();
 
-  // What this rank alone can't do is told to all by its info, so that all fail alike.
+  // A local failure is published in the peer info, so that all ranks fail alike.
   std::vector<Interface> interfaces;
   std::vector<Listener> listeners;
   std::shared_ptr<const TlsContext> tls;
@@ -173,8 +173,8 @@ PeerExchange exchange_peer_info(
     if (environment.encrypt) tls = std::make_shared<TlsContext>();
     interfaces = usable_interfaces(environment);
     if (interfaces.size() > max_interfaces) interfaces.resize(max_interfaces);
-    // Bound before they are published: whoever reads the info can connect at once.
-    listeners = listen_everywhere(interfaces, environment.socket_family, environment.port_range);
+    // Bound before they are published: a peer may connect as soon as it has the info.
+    listeners = open_listeners(interfaces, environment.socket_family, environment.port_range);
   } catch (const Error& error) {
     info.failure = error.sentence();
     info.failure_is_usage = error.code() == ErrorCode::usage;
@@ -183,9 +183,9 @@ PeerExchange exchange_peer_info(
   const auto messages = bootstrap.all_gather(info.encode(), deadline);
 
   Peers peers(bootstrap.rank(), decode_peer_infos(messages), interfaces);
-  peers.require_ways();
+  peers.require_reachable();
   const auto& place = peers.place();
-  close_unneeded(listeners, place.local_size > 1, place.host_count > 1);
+  close_unneeded_listeners(listeners, place.local_size > 1, place.host_count > 1);
   if (const auto text = launch::disagreement(claim, place, peers.info(place.rank).host.name);
       !text.empty()) {
     log.warning(text);

@@ -30,7 +30,7 @@ std::string content_of(const std::string& path) {
   return text.str();
 }
 
-/// "0100007F:7531": words as they lie in memory, and a number.
+/// Parses "0100007F:7531": 32-bit words in host byte order, then the port, both hexadecimal.
 std::optional<SocketAddress> address_in(std::string_view text) {
   constexpr std::size_t word = 8;
   const auto colon = text.find(':');
@@ -64,12 +64,12 @@ bool is_any(const SocketAddress& address) {
   return text == "0.0.0.0" || text == "::";
 }
 
-/// Sockets at both addresses would be in each other's way.
+/// True if sockets at both addresses conflict.
 bool overlap(const SocketAddress& one, const SocketAddress& other) {
   return one.port() == other.port() && (is_any(one) || is_any(other) || one.is_same_host(other));
 }
 
-/// "pid 4711 (python3)", where this process may see it.
+/// "pid 4711 (python3)"; "a program of user 1000" if this process may not see it.
 std::string owner_of(const ListedSocket& socket) {
   const auto wanted = fmt::format("socket:[{}]", socket.inode);
   std::error_code error;
@@ -101,13 +101,13 @@ std::vector<ListedSocket> parse_tcp_table(std::string_view text) {
     const auto uid = number_in<unsigned>(word[7]);
     const auto inode = number_in<std::uint64_t>(word[9]);
     if (!local || !peer || !state || !uid || !inode) continue;
-    constexpr unsigned time_wait = 6;  // as the kernel numbers them
+    constexpr unsigned time_wait = 6;  // the kernel's numbers
     constexpr unsigned listening = 10;
     using State = ListedSocket::State;
     sockets.push_back({.local = *local,
                        .peer = *peer,
                        .state = *state == listening   ? State::listening
-                                : *state == time_wait ? State::closed_not_forgotten
+                                : *state == time_wait ? State::time_wait
                                                       : State::other,
                        .uid = *uid,
                        .inode = *inode});
@@ -139,7 +139,7 @@ std::string describe_holder(const SocketAddress& address) {
   switch (holder->state) {
     case ListedSocket::State::listening:
       return owner_of(*holder) + " listens there";
-    case ListedSocket::State::closed_not_forgotten:
+    case ListedSocket::State::time_wait:
       return fmt::format(
           "a connection to {} that is closed holds the port for up to a minute (TIME-WAIT)",
           holder->peer.text());
@@ -151,7 +151,7 @@ std::string describe_holder(const SocketAddress& address) {
                      holder->peer.text());
 }
 
-PortRange ports_of_connections() {
+PortRange ephemeral_ports() {
   std::istringstream text(content_of("/proc/sys/net/ipv4/ip_local_port_range"));
   PortRange range;
   return text >> range.first >> range.last ? range : PortRange();
@@ -172,8 +172,8 @@ bool is_reserved(std::string_view reserved, int port) {
   return false;
 }
 
-std::string why_port_is_unsafe(int port) {
-  const auto range = ports_of_connections();
+std::string ephemeral_port_warning(int port) {
+  const auto range = ephemeral_ports();
   if (!range.is_set() || port < range.first || port > range.last ||
       is_reserved(content_of("/proc/sys/net/ipv4/ip_local_reserved_ports"), port)) {
     return {};

@@ -11,8 +11,8 @@
 namespace tutti::rendezvous {
 namespace {
 
-constexpr std::chrono::milliseconds longest_pause{30000};
-constexpr int rounds_wanted = 4;
+constexpr std::chrono::milliseconds max_pause{30000};
+constexpr int refused_rounds_needed = 4;
 
 }  // namespace
 
@@ -44,10 +44,10 @@ void RefusalProbe::begin_round() {
 bool RefusalProbe::dial(std::size_t candidate) {
   const auto& address = candidates_[candidate];
   auto& socket = sockets_[candidate];
-  socket = make_dialing_socket(address.family());
+  socket = make_client_socket(address.family());
   if (!socket) return false;
   if (::connect(socket.get(), address.get(), address.length()) == 0) {
-    // Nobody listens where the kernel connects a dial to itself.
+    // A connection to itself means that no process listens there.
     const bool refused = is_connected_to_itself(socket.get());
     accepted_ = accepted_ || !refused;
     reset(socket);
@@ -75,10 +75,10 @@ bool RefusalProbe::dial(std::size_t candidate) {
 void RefusalProbe::end_round() {
   close_sockets();
   rounds_ = !candidates_.empty() && refused_ == candidates_.size() ? rounds_ + 1 : 0;
-  pause_ = accepted_ ? std::min(2 * pause_, longest_pause) : round_;
-  if (rounds_ < rounds_wanted) return begin_round();
+  pause_ = accepted_ ? std::min(2 * pause_, max_pause) : round_;
+  if (rounds_ < refused_rounds_needed) return begin_round();
   const auto on_refused = std::move(on_refused_);
-  on_refused();  // may end this
+  on_refused();  // may destroy this
 }
 
 void RefusalProbe::close_sockets() {

@@ -38,7 +38,7 @@ ssize_t SecureSocket::read_plain(std::span<const iovec> parts) const {
 }
 
 std::string SecureSocket::explain(int number) const {
-  if (tls_ && !tls_->trouble().empty()) return tls_->trouble();
+  if (tls_ && !tls_->failure().empty()) return tls_->failure();
   return errno_text(number);
 }
 

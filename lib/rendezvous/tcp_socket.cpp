@@ -14,25 +14,25 @@ constexpr int on = 1;
 
 }  // namespace
 
-Descriptor make_dialing_socket(int family) {
+Descriptor make_client_socket(int family) {
   Descriptor socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
-  if (socket) let_others_reuse_port(socket.get());
+  if (socket) set_reuse_address(socket.get());
   socket.close_on_fork();
   return socket;
 }
 
-void let_others_reuse_port(int socket) {
+void set_reuse_address(int socket) {
   ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
 }
 
-void send_without_delay(int socket) {
+void set_no_delay(int socket) {
   ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-void keep_packets_small(int socket, int family) {
+void limit_packet_size(int socket, int family) {
   constexpr int headers_v4 = 40;
   constexpr int headers_v6 = 60;
-  // The SYN tells the other end.
+  // The SYN announces the MSS to the peer.
   const int segment =
       static_cast<int>(small_packet_bytes) - (family == AF_INET6 ? headers_v6 : headers_v4);
   ::setsockopt(socket, IPPROTO_TCP, TCP_MAXSEG, &segment, sizeof segment);

@@ -20,8 +20,8 @@ namespace tutti::rendezvous {
 namespace {
 
 constexpr std::size_t record_bytes = std::size_t{16} << 10;
-// What one write encrypts before the kernel gets it: few system calls, and still in the cache.
-constexpr std::size_t max_at_once = std::size_t{128} << 10;
+// Maximum that one write() encrypts before it sends: few system calls, and it fits into the cache.
+constexpr std::size_t max_bytes_per_write = std::size_t{128} << 10;
 constexpr std::size_t header_bytes = 5;
 constexpr std::string_view identity = "tutti";
 
@@ -39,7 +39,7 @@ Error unusable() {
 
 }  // namespace
 
-// Not in the unnamed namespace: types with linkage have members of it.
+// Not in the unnamed namespace: types with external linkage have members of this type.
 template <auto Free>
 struct Freeing {
   template <class T>
@@ -60,25 +60,25 @@ struct TlsContext::Parts {
 struct Tls::Parts {
   int socket = -1;
   Settings settings;
-  std::shared_ptr<const TlsContext> shared;  ///< outlives what is made of it
+  std::shared_ptr<const TlsContext> shared;  ///< keeps the SSL_CTX alive
   std::unique_ptr<SSL_SESSION, Freeing<SSL_SESSION_free>> session;
   std::unique_ptr<SSL, Freeing<SSL_free>> ssl;
 
-  /// Encrypted and not yet in the kernel's hands: from `flushed` on.
+  /// Encrypted bytes; those from `flushed` on are not sent yet.
   std::vector<char> out;
   std::size_t flushed = 0;
-  std::size_t taken = 0;  ///< of the caller's bytes, in `out`
+  std::size_t taken = 0;  ///< number of the caller's bytes encrypted into `out`
   std::uint64_t under_this_key = 0;
-  std::vector<std::byte> record;  ///< small parts that become one record
+  std::vector<std::byte> record;  ///< small parts combined into one record
 
-  /// Read from the socket ahead of what was asked for: [begin, end).
+  /// Bytes read ahead from the socket: [in_begin, in_end).
   std::array<char, header_bytes> in{};
   std::size_t in_begin = 0;
   std::size_t in_end = 0;
   bool ahead = false;
   bool at_end = false;
-  int socket_errno = 0;  ///< stays: the kernel tells an error once, and then of an end
-  std::string trouble;
+  int socket_errno = 0;  ///< sticky: the kernel reports an error once, then end of file
+  std::string failure;
 
   static Parts& of(BIO* bio) { return *static_cast<Parts*>(BIO_get_data(bio)); }
   static int on_read(BIO* bio, char* to, int wanted);
@@ -91,8 +91,7 @@ struct Tls::Parts {
   ssize_t fail(std::string_view what);
 };
 
-/// What libssl reads from. MSG_DONTWAIT, and MSG_NOSIGNAL on the other way: its own socket BIO has
-/// neither.
+/// BIO read callback. libssl's own socket BIO sets neither MSG_DONTWAIT nor MSG_NOSIGNAL.
 int Tls::Parts::take(BIO* bio, char* to, int wanted) {
   BIO_clear_retry_flags(bio);
   if (socket_errno != 0) return -1;
@@ -103,11 +102,12 @@ int Tls::Parts::take(BIO* bio, char* to, int wanted) {
     in_begin += got;
     return static_cast<int>(got);
   }
-  // With a record's body comes the header of the next: one system call a record, and no copy.
+  // Reads the next record's header together with a record's body: one system call a record, no
+  // copy.
   const bool has_body = ahead && size > in.size();
-  std::array<iovec, 2> rooms{{{to, size}, {in.data(), in.size()}}};
+  std::array<iovec, 2> buffers{{{to, size}, {in.data(), in.size()}}};
   msghdr message{};
-  message.msg_iov = rooms.data();
+  message.msg_iov = buffers.data();
   message.msg_iovlen = has_body ? 2 : 1;
   ssize_t result = 0;
   do {
@@ -126,7 +126,7 @@ int Tls::Parts::take(BIO* bio, char* to, int wanted) {
   return static_cast<int>(std::min(got, size));
 }
 
-/// True if all is in the kernel's hands.
+/// True if all data was passed to the kernel.
 bool Tls::Parts::flush() {
   while (flushed < out.size()) {
     const auto done =
@@ -143,8 +143,8 @@ bool Tls::Parts::flush() {
 }
 
 ssize_t Tls::Parts::fail(std::string_view what) {
-  trouble = fmt::format("{} (TLS: {})", what, reason_of_latest_error());
-  // The alert that tells the other end.
+  failure = fmt::format("{} (TLS: {})", what, reason_of_latest_error());
+  // Sends the alert to the peer.
   static_cast<void>(flush());
   errno = EBADMSG;
   return -1;
@@ -155,12 +155,12 @@ bool Tls::Parts::encrypt(const void* data, std::size_t bytes) {
   return SSL_write_ex(ssl.get(), data, bytes, &written) == 1 && written == bytes;
 }
 
-/// Small parts share a record: a header does not get one of its own.
+/// Combines small parts into one record, such as a header with its payload.
 bool Tls::Parts::encrypt(std::span<const iovec> parts) {
   record.clear();
   for (const auto& part : parts) {
     std::span<const std::byte> rest(static_cast<const std::byte*>(part.iov_base), part.iov_len);
-    while (!rest.empty() && taken < max_at_once) {
+    while (!rest.empty() && taken < max_bytes_per_write) {
       const auto some = rest.first(std::min(rest.size(), record_bytes - record.size()));
       rest = rest.subspan(some.size());
       taken += some.size();
@@ -231,7 +231,7 @@ TlsContext::TlsContext() : parts_(std::make_unique<Parts>()) {
       SSL_CTX_set_num_tickets(context, 0) != 1) {
     throw unusable();
   }
-  // An end without a farewell is an end: what must not be cut short says so itself.
+  // End of file without close_notify is accepted: the layers above detect truncation.
   SSL_CTX_set_options(context, SSL_OP_IGNORE_UNEXPECTED_EOF);
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_psk_use_session_callback(context, offer_key);
@@ -279,7 +279,7 @@ Tls::Tls(std::shared_ptr<const TlsContext> context, int socket, Side side,
   SSL_set_bio(ssl, bio, bio);
   if (side == Side::initiator) {
     SSL_set_connect_state(ssl);
-    // Nobody has a certificate. One that is shown all the same is refused.
+    // No peer has a certificate; one that sends one is rejected.
     SSL_set_verify(ssl, SSL_VERIFY_PEER, nullptr);
   } else {
     SSL_set_accept_state(ssl);
@@ -288,27 +288,27 @@ Tls::Tls(std::shared_ptr<const TlsContext> context, int socket, Side side,
 
 Tls::~Tls() = default;
 
-Tls::Step Tls::shake_hands() {
+Tls::Step Tls::handshake() {
   auto& parts = *parts_;
   ERR_clear_error();
   const int result = SSL_do_handshake(parts.ssl.get());
   const int error = SSL_get_error(parts.ssl.get(), result);
-  // A flight of a few hundred bytes fits into the buffer of a socket that has sent hardly anything.
+  // A handshake flight of a few hundred bytes fits into the empty send buffer.
   if (!parts.flush()) {
-    parts.trouble = "the TLS handshake failed: " + errno_text(errno);
+    parts.failure = "the TLS handshake failed: " + errno_text(errno);
     return Step::failed;
   }
   if (result == 1) {
-    // Nothing but the key may have opened this.
+    // The handshake must have used the pre-shared key.
     if (SSL_session_reused(parts.ssl.get()) == 1) return Step::done;
-    parts.trouble = "the TLS handshake failed: the key of this link was not used";
+    parts.failure = "the TLS handshake failed: the pre-shared key of this link was not used";
     return Step::failed;
   }
   if (error == SSL_ERROR_WANT_READ) return Step::wait;
   if (parts.socket_errno != 0) {
-    parts.trouble = "the TLS handshake failed: " + errno_text(parts.socket_errno);
+    parts.failure = "the TLS handshake failed: " + errno_text(parts.socket_errno);
   } else if (parts.at_end) {
-    parts.trouble = "it closed the connection during the TLS handshake";
+    parts.failure = "it closed the connection during the TLS handshake";
   } else {
     static_cast<void>(parts.fail("the TLS handshake failed"));
   }
@@ -317,7 +317,7 @@ Tls::Step Tls::shake_hands() {
 
 ssize_t Tls::write(std::span<const iovec> parts) {
   auto& own = *parts_;
-  if (!own.trouble.empty()) {
+  if (!own.failure.empty()) {
     errno = EBADMSG;
     return -1;
   }
@@ -327,10 +327,10 @@ ssize_t Tls::write(std::span<const iovec> parts) {
     if (own.under_this_key >= own.settings.bytes_per_key) {
       own.under_this_key = 0;
       if (SSL_key_update(own.ssl.get(), SSL_KEY_UPDATE_NOT_REQUESTED) != 1) {
-        return own.fail("a new key could not be made");
+        return own.fail("the key update failed");
       }
     }
-    if (!own.encrypt(parts)) return own.fail("what goes out could not be encrypted");
+    if (!own.encrypt(parts)) return own.fail("encryption failed");
     own.under_this_key += own.taken;
   }
   if (!own.flush()) return -1;
@@ -339,28 +339,29 @@ ssize_t Tls::write(std::span<const iovec> parts) {
 
 ssize_t Tls::read(std::span<const iovec> parts, bool ahead) {
   auto& own = *parts_;
-  if (!own.trouble.empty()) {
+  if (!own.failure.empty()) {
     errno = EBADMSG;
     return -1;
   }
   own.ahead = ahead;
   std::size_t total = 0;
   for (const auto& part : parts) {
-    std::span<std::byte> room(static_cast<std::byte*>(part.iov_base), part.iov_len);
-    while (!room.empty()) {
+    std::span<std::byte> buffer(static_cast<std::byte*>(part.iov_base), part.iov_len);
+    while (!buffer.empty()) {
       std::size_t got = 0;
       ERR_clear_error();
-      if (SSL_read_ex(own.ssl.get(), room.data(), room.size(), &got) == 1) {
+      if (SSL_read_ex(own.ssl.get(), buffer.data(), buffer.size(), &got) == 1) {
         total += got;
-        room = room.subspan(got);
-        if (!ahead && !holds_back()) return static_cast<ssize_t>(total);
+        buffer = buffer.subspan(got);
+        if (!ahead && !has_buffered_data()) return static_cast<ssize_t>(total);
         continue;
       }
       const bool wants_more = SSL_get_error(own.ssl.get(), 0) == SSL_ERROR_WANT_READ;
       if (!wants_more && own.socket_errno == 0 && !own.at_end) {
-        static_cast<void>(own.fail("what came was changed on the way, or the other end says so"));
+        static_cast<void>(
+            own.fail("received data failed authentication, or the peer reported that"));
       }
-      // What has come is handed out first; the next read meets the same end.
+      // Return received data first; the next read returns the error.
       if (total > 0) return static_cast<ssize_t>(total);
       if (own.socket_errno == 0 && own.at_end) return 0;
       errno = own.socket_errno != 0 ? own.socket_errno : wants_more ? EAGAIN : EBADMSG;
@@ -370,12 +371,12 @@ ssize_t Tls::read(std::span<const iovec> parts, bool ahead) {
   return static_cast<ssize_t>(total);
 }
 
-bool Tls::holds_back() const {
+bool Tls::has_buffered_data() const {
   return parts_->in_begin < parts_->in_end || SSL_pending(parts_->ssl.get()) > 0;
 }
 
-const std::string& Tls::trouble() const {
-  return parts_->trouble;
+const std::string& Tls::failure() const {
+  return parts_->failure;
 }
 
 }  // namespace tutti::rendezvous

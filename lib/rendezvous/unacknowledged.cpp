@@ -20,8 +20,8 @@
 namespace tutti::rendezvous {
 namespace {
 
-// One packet is lost now and then; in a row it takes 0.6 s and more.
-constexpr std::uint32_t min_times = 2;
+// A single loss is normal; consecutive ones take 0.6 s and more.
+constexpr std::uint32_t min_retransmissions = 2;
 constexpr std::uint32_t tcp_header_bytes = 20;
 constexpr std::uint32_t timestamp_bytes = 12;
 constexpr std::uint32_t icmp_header_bytes = 8;
@@ -51,7 +51,7 @@ struct Lost {
 std::vector<Lost> find_all() {
   std::vector<Lost> all;
   std::error_code error;
-  // Nothing is thrown: an error is being made already.
+  // Must not throw: the caller is building an error.
   for (std::filesystem::directory_iterator entry("/proc/self/fd", error), end;
        !error && entry != end; entry.increment(error)) {
     const auto name = entry->path().filename().string();
@@ -70,7 +70,7 @@ std::optional<Unacknowledged> find_unacknowledged(int socket) {
   tcp_info info{};
   socklen_t length = sizeof info;
   if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return std::nullopt;
-  if (info.tcpi_unacked == 0 || info.tcpi_retransmits < min_times) return std::nullopt;
+  if (info.tcpi_unacked == 0 || info.tcpi_retransmits < min_retransmissions) return std::nullopt;
   const int sent = outgoing_bytes(socket, SIOCOUTQ) - outgoing_bytes(socket, SIOCOUTQNSD);
   if (sent <= 0) return std::nullopt;
   int domain = AF_INET;
@@ -107,14 +107,14 @@ std::string own_host() {
   return name.data();
 }
 
-std::string unacknowledged_here() {
-  constexpr std::size_t max_told = 3;
+std::string describe_unacknowledged_data() {
+  constexpr std::size_t max_listed = 3;
   const auto all = find_all();
   if (all.empty()) return {};
   const auto host = own_host();
   std::vector<std::string> each;
   for (const auto& lost : all) {
-    if (each.size() < max_told) each.push_back(describe(lost.data, host, lost.to.text()));
+    if (each.size() < max_listed) each.push_back(describe(lost.data, host, lost.to.text()));
   }
   const auto large =
       std::find_if(all.begin(), all.end(), [](const Lost& lost) { return lost.data.is_large(); });

@@ -83,7 +83,7 @@ Bytes MemberSide::await_result(Exchange exchange, Deadline deadline) {
     throw Error(ErrorCode::timeout,
                 fmt::format("set-up timed out: rank 0 at {} does not answer: it is stopped, or its "
                             "host is overloaded{}",
-                            where_, rendezvous::unacknowledged_here()))
+                            where_, rendezvous::describe_unacknowledged_data()))
         .with_failed_ranks({0});
   }
   const auto answer = std::move(answers_.front());

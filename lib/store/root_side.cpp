@@ -32,7 +32,7 @@ int listen_at(const SocketAddress& address, Listener& listener) {
   if (!socket) return errno;
   const int on = 1;
   // Connections of the job before may still be winding down at this port.
-  rendezvous::let_others_reuse_port(socket.get());
+  rendezvous::set_reuse_address(socket.get());
   if (address.family() == AF_INET6) {
     ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
   }
@@ -74,7 +74,7 @@ Attempt listen_at_all(const std::vector<SocketAddress>& addresses, std::uint16_t
 
 /// Who has the port, and what to do.
 std::string remedy_for_busy(const SocketAddress& address) {
-  const auto unsafe = rendezvous::why_port_is_unsafe(address.port());
+  const auto unsafe = rendezvous::ephemeral_port_warning(address.port());
   return fmt::format("{}: give another one{}", rendezvous::describe_holder(address),
                      unsafe.empty() ? "" : "; " + unsafe);
 }
@@ -215,12 +215,12 @@ Error RootSide::missing(const std::vector<int>& ranks) const {
     named.push_back(describe(ranks[i]));
   }
   if (ranks.size() > max_named) named.push_back("…");
-  return Error(
-             ErrorCode::timeout,
-             fmt::format("set-up timed out at {} with {} of {} ranks; {} missing: {}; start every "
-                         "rank, look at what these say, or give more time by TUTTI_TIMEOUT{}",
-                         where_, static_cast<std::size_t>(size_) - ranks.size(), size_,
-                         ranks.size(), fmt::join(named, ", "), rendezvous::unacknowledged_here()))
+  return Error(ErrorCode::timeout,
+               fmt::format(
+                   "set-up timed out at {} with {} of {} ranks; {} missing: {}; start every "
+                   "rank, look at what these say, or give more time by TUTTI_TIMEOUT{}",
+                   where_, static_cast<std::size_t>(size_) - ranks.size(), size_, ranks.size(),
+                   fmt::join(named, ", "), rendezvous::describe_unacknowledged_data()))
       .with_failed_ranks(ranks);
 }
 

@@ -142,7 +142,7 @@ bool IncomingHalf::read() {
     // Only between reads: what is staged must not wait for an event that may never come.
     const bool had_enough = moved >= fair_share;
     if (!failure_.empty() || contradicted_) break;
-    if (had_enough && !endpoint_.holds_back()) break;
+    if (had_enough && !endpoint_.has_buffered_data()) break;
     const auto got = fill(!had_enough);
     if (got == 0) break;
     moved += got;

@@ -175,11 +175,11 @@ class SeveralNetworks(OnTwoHosts):
         self.assertEqual(len(re.findall(r"  127\.0\.0\.1:\d+  ", done.stdout)), 4, done.stdout)
 
     def test_a_network_that_is_none(self):
-        self.fails(2, r"TUTTI_SOCKET_IFNAME=10\.77\.0\.0/33 is unusable: 10\.77\.0\.0/33 is no network",
+        self.fails(2, r"TUTTI_SOCKET_IFNAME=10\.77\.0\.0/33 is unusable: 10\.77\.0\.0/33 is not a network",
                    settings=["TUTTI_SOCKET_IFNAME=10.77.0.0/33"])
 
     def test_nothing_left_on_the_second_host_only(self):
-        # Rank 0 alone would find nothing wrong: what rank 2 met is told by all.
+        # Rank 0 itself has no error: all ranks report that of rank 2.
         self.add_interface("node1", "only1", "10.77.5.1/24")
         self.fails(2, r"rank 2 \(node2, pid \d+\): TUTTI_SOCKET_IFNAME=only1 leaves no usable network interface; this host has .*eth0",
                    settings=["TUTTI_SOCKET_IFNAME=only1"])
@@ -195,7 +195,7 @@ class SeveralNetworks(OnTwoHosts):
 
 @unittest.skipUnless(shutil.which("nft", path="/usr/sbin:/sbin:/usr/bin"), "needs nft (apt install nftables)")
 class Firewall(OnTwoHosts):
-    # Two doors: one for tutti, one for mpirun's own daemons and start.
+    # Two interfaces: one for tutti, one for mpirun's own daemons and start.
     RULES = """table inet wall {{
       chain in {{ type filter hook input priority 0; policy drop;
         iif lo accept; meta l4proto ipv6-icmp accept

@@ -68,9 +68,9 @@ void handshake(Input input) {
   }
   const auto checked = rendezvous::check_proof(self, own_hello, proof);
   require((checked.index() == 0) == (proof == good), "exactly the good proof is accepted");
-  if (const auto* introduced = std::get_if<rendezvous::Introduced>(&checked)) {
-    require(introduced->from == 2 &&
-                rendezvous::check_answer(member(2), 1, own_hello, proof, introduced->answer),
+  if (const auto* authenticated = std::get_if<rendezvous::AuthenticatedPeer>(&checked)) {
+    require(authenticated->from == 2 &&
+                rendezvous::check_answer(member(2), 1, own_hello, proof, authenticated->answer),
             "the answer to a good proof is good");
   }
 }
@@ -132,7 +132,7 @@ void interfaces(Input input) {
     text.erase(0, end);
   }
   require(filter.is_set() || allows_all, "a filter that names nothing allows all");
-  require(!filter.names_some() || line_end > 0, "an empty filter names none");
+  require(!filter.is_allow_list() || line_end > 0, "an empty filter names none");
   for (const auto family : {SocketFamily::any, SocketFamily::v4, SocketFamily::v6}) {
     try {
       const auto chosen =

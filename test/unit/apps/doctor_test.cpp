@@ -145,13 +145,13 @@ TEST_CASE("facts survive the way") {
 }
 
 TEST_CASE("who answers at an address is found out") {
-  auto listeners = rendezvous::listen_everywhere({});
+  auto listeners = rendezvous::open_listeners({});
   const auto right = listeners[0].address;
   const Door door(std::move(listeners), "0123456789abcdef");
-  auto closed_listener = rendezvous::listen_everywhere({});
+  auto closed_listener = rendezvous::open_listeners({});
   const auto closed = closed_listener[0].address;
   closed_listener.clear();
-  auto silent_listener = rendezvous::listen_everywhere({});
+  auto silent_listener = rendezvous::open_listeners({});
   const auto results =
       try_targets({{.host = 1, .address = right, .token = "0123456789abcdef"},
                    {.host = 2, .address = right, .token = "fedcba9876543210"},

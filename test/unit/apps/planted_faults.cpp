@@ -291,7 +291,7 @@ const std::vector<Fault>& faults() {
        "CUDA_VISIBLE_DEVICES",
        [](Job& job) {
          job[3].info.devices.clear();
-         job[3].info.no_device_because = "the driver shows no device";
+         job[3].info.no_device_reason = "the driver shows no device";
        }},
       {"far from its device",
        Severity::slows,

@@ -20,7 +20,7 @@ PeerInfo info(const std::string& host, const std::vector<std::string>& uuids) {
   for (const auto& uuid : uuids) {
     made.devices.push_back({.uuid = uuid, .name = "GPU", .bus_id = "bus-" + uuid});
   }
-  if (uuids.empty()) made.no_device_because = "hidden";
+  if (uuids.empty()) made.no_device_reason = "hidden";
   return made;
 }
 
@@ -110,7 +110,7 @@ TEST_CASE("NCCL missing or of another release on one rank") {
   infos[1].nccl_version = 22809;
   CHECK(says(agree_on(infos), "install one version"));
   infos[1].nccl_version = 0;
-  infos[1].no_nccl_because = "libnccl.so.2: not found";
+  infos[1].no_nccl_reason = "libnccl.so.2: not found";
   const auto agreement = agree_on(infos);
   CHECK(agreement.path == Path::staged);
   CHECK(says(agreement, "rank 1 (b, pid 4711) has no NCCL (libnccl.so.2: not found)"));

@@ -1,4 +1,4 @@
-// Strangers at a rank's door.
+// Acceptor against unauthenticated connections.
 #include "rendezvous/acceptor.hpp"
 
 #include <deque>
@@ -11,7 +11,7 @@ namespace tutti::rendezvous::test {
 
 namespace {
 
-/// An honest peer still gets in.
+/// A member can still connect.
 void check_still_open(Reactor& reactor, Host& host, int rank = 1) {
   const auto before = host.connections.size();
   Caller caller(reactor, member(rank));
@@ -23,7 +23,7 @@ void check_still_open(Reactor& reactor, Host& host, int rank = 1) {
 
 }  // namespace
 
-TEST_CASE("strangers that say anything else are dropped, having heard a hello at most") {
+TEST_CASE("clients that send anything else are dropped and receive at most a hello") {
   Reactor reactor;
   Host host(reactor, member(0));
   std::mt19937 random(1);
@@ -50,7 +50,7 @@ TEST_CASE("strangers that say anything else are dropped, having heard a hello at
   check_still_open(reactor, host);
 }
 
-TEST_CASE("a stranger that goes away at once costs nothing") {
+TEST_CASE("a client that disconnects at once leaves nothing behind") {
   Reactor reactor;
   Host host(reactor, member(0));
   for (int i = 0; i < 200; ++i) {
@@ -61,7 +61,7 @@ TEST_CASE("a stranger that goes away at once costs nothing") {
   check_still_open(reactor, host);
 }
 
-TEST_CASE("a silent stranger, and one that trickles, are dropped after two seconds") {
+TEST_CASE("a silent client and a slow one are dropped after two seconds") {
   Reactor reactor;
   Host host(reactor, member(0));
   const auto start = Reactor::Clock::now();
@@ -89,7 +89,7 @@ TEST_CASE("a silent stranger, and one that trickles, are dropped after two secon
   CHECK(said > 10);
 }
 
-TEST_CASE("of too many silent strangers the oldest is dropped, and an honest peer gets in") {
+TEST_CASE("with too many silent clients the oldest is dropped and a member can connect") {
   Reactor reactor;
   Host host(reactor, member(0));
   std::deque<Visitor> strangers;
@@ -109,7 +109,7 @@ TEST_CASE("of too many silent strangers the oldest is dropped, and an honest pee
   CHECK(!strangers.back().is_dropped());
 }
 
-TEST_CASE("a second link of a kind is refused, one of the other kind is not") {
+TEST_CASE("a second link of one kind is rejected, one of the other kind is accepted") {
   Reactor reactor;
   Host host(reactor, member(0));
   Caller first(reactor, member(1));
@@ -131,7 +131,7 @@ TEST_CASE("a second link of a kind is refused, one of the other kind is not") {
   CHECK(host.connections.size() == 3);
 }
 
-TEST_CASE("a member that makes a link which it has not to make is refused") {
+TEST_CASE("an unexpected link from a member is rejected") {
   Reactor reactor;
   Host host(reactor, member(0));
   host.unexpected = {1, LinkKind::control};
@@ -145,7 +145,7 @@ TEST_CASE("a member that makes a link which it has not to make is refused") {
   CHECK(expected.connection);
 }
 
-TEST_CASE("a flood of strangers is not a flood of log lines") {
+TEST_CASE("log lines about dropped connections are rate-limited") {
   Reactor reactor;
   Host host(reactor, member(0));
   for (int i = 0; i < 50; ++i) {
@@ -156,10 +156,10 @@ TEST_CASE("a flood of strangers is not a flood of log lines") {
   }
   REQUIRE(!host.log_lines.empty());
   CHECK(host.log_lines.size() <= 2);
-  CHECK(host.log_lines[0] == "dropped a connection: it does not speak tutti");
+  CHECK(host.log_lines[0] == "dropped a connection: it did not send a tutti handshake");
 }
 
-TEST_CASE("an acceptor that goes leaves nothing behind") {
+TEST_CASE("destroying an acceptor leaves nothing in the reactor") {
   Reactor reactor;
   {
     Host host(reactor, member(0));

@@ -6,7 +6,7 @@
 
 namespace tutti::rendezvous::test {
 
-TEST_CASE("addresses read as people write them") {
+TEST_CASE("addresses are formatted in the usual notation") {
   CHECK(v4("10.0.0.1", 4711).text() == "10.0.0.1:4711");
   CHECK(v6("fd00::1", 4711).text() == "[fd00::1]:4711");
   CHECK(v6("::1", 1).text() == "[::1]:1");
@@ -29,7 +29,7 @@ TEST_CASE("loopback is all of 127/8 and ::1") {
   CHECK(!v6("::2").is_loopback());
 }
 
-TEST_CASE("an address survives the way") {
+TEST_CASE("an address survives encoding and decoding") {
   for (const auto& address :
        {v4("10.1.2.3", 65535), v6("fd00:1:2:3:4:5:6:7", 258), v4("0.0.0.0", 0)}) {
     ByteWriter writer;
@@ -43,7 +43,7 @@ TEST_CASE("an address survives the way") {
   }
 }
 
-TEST_CASE("an address cut short or of no known family is none") {
+TEST_CASE("a truncated address or one of an unknown family is rejected") {
   for (const auto& address : {v4("10.1.2.3", 5), v6("fd00::1", 5)}) {
     ByteWriter writer;
     address.encode(writer);
@@ -61,7 +61,7 @@ TEST_CASE("an address cut short or of no known family is none") {
   }
 }
 
-TEST_CASE("two addresses share a network if its prefix is the same, bit by bit") {
+TEST_CASE("two addresses share a network if the bits of its prefix are equal") {
   struct Row {
     SocketAddress one;
     SocketAddress other;
@@ -90,7 +90,7 @@ TEST_CASE("the two families share no network") {
   CHECK(!v6("::ffff:10.0.0.1").shares_prefix(v4("10.0.0.1"), 0));
 }
 
-TEST_CASE("an address is read from text, without a port") {
+TEST_CASE("an address is parsed from text without a port") {
   CHECK(SocketAddress::parse("10.0.0.1")->text() == "10.0.0.1:0");
   CHECK(SocketAddress::parse("fd00::1")->text() == "[fd00::1]:0");
   for (const std::string text : {"", "10.0.0", "10.0.0.1:5", "[fd00::1]", "node1", "10.0.0.256"}) {
@@ -98,7 +98,7 @@ TEST_CASE("an address is read from text, without a port") {
   }
 }
 
-TEST_CASE("one host is one address, whatever the port") {
+TEST_CASE("is_same_host() ignores ports") {
   CHECK(v4("10.0.0.1", 1).is_same_host(v4("10.0.0.1", 2)));
   CHECK(!v4("10.0.0.1", 1).is_same_host(v4("10.0.0.2", 1)));
   CHECK(v6("fd00::1", 1).is_same_host(v6("fd00::1", 2)));

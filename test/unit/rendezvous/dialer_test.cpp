@@ -1,4 +1,4 @@
-// Dialing peers over real sockets.
+// Dialer over real sockets.
 #include "rendezvous/dialer.hpp"
 
 #include "peer_exchange.hpp"
@@ -12,21 +12,21 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-/// Listens, and leaves whoever comes without a word.
+/// Listens and never accepts.
 struct SilentServer {
-  std::vector<Listener> listeners = listen_everywhere({});
+  std::vector<Listener> listeners = open_listeners({});
   [[nodiscard]] const SocketAddress& address() const { return listeners[0].address; }
 };
 
-/// An address at which nobody listens any more.
+/// An address where no process listens any more.
 SocketAddress closed_address() {
   return SilentServer().address();
 }
 
-/// Says something else than a hello to whoever comes.
+/// Sends something other than a hello to each client.
 struct RudeServer {
   Reactor& reactor;
-  std::vector<Listener> listeners = listen_everywhere({});
+  std::vector<Listener> listeners = open_listeners({});
   std::string greeting;
   std::vector<Descriptor> visitors;
 
@@ -46,7 +46,7 @@ struct RudeServer {
 
 }  // namespace
 
-TEST_CASE("a dialer connects, and both ends know each other") {
+TEST_CASE("a dialer connects and both ends are authenticated") {
   Reactor reactor;
   Host host(reactor, member(0));
   Caller caller(reactor, member(3));
@@ -59,7 +59,7 @@ TEST_CASE("a dialer connects, and both ends know each other") {
   REQUIRE(host.connections.size() == 1);
   CHECK(host.connections[0].peer == 3);
   CHECK(host.connections[0].kind == LinkKind::control);
-  // It is one connection: bytes go through.
+  // Bytes pass from one end to the other.
   const char sent = 'x';
   char received = 0;
   CHECK(::send(caller.connection->socket.get(), &sent, 1, 0) == 1);
@@ -83,7 +83,7 @@ TEST_CASE("several ranks dial at once") {
   CHECK(three.connection);
 }
 
-TEST_CASE("who does not hold the secret is refused, and told so at the deadline by address") {
+TEST_CASE("a dialer without the secret fails at the deadline with an error for each address") {
   Reactor reactor;
   Host host(reactor, member(0));
   Caller caller(reactor, member(1, 99));
@@ -101,7 +101,7 @@ TEST_CASE("who does not hold the secret is refused, and told so at the deadline 
   CHECK(host.connections.empty());
 }
 
-TEST_CASE("a peer that is another rank than the one dialed is no success") {
+TEST_CASE("a connection to another rank than the one dialed fails") {
   Reactor reactor;
   Host host(reactor, member(2));
   Caller caller(reactor, member(1));
@@ -111,7 +111,7 @@ TEST_CASE("a peer that is another rank than the one dialed is no success") {
   CHECK(host.connections.empty());
 }
 
-TEST_CASE("an address where nobody listens is named with the reason") {
+TEST_CASE("a refusing address is reported with the reason") {
   Reactor reactor;
   Caller caller(reactor, member(1));
   const auto address = closed_address();
@@ -121,7 +121,7 @@ TEST_CASE("an address where nobody listens is named with the reason") {
   CHECK(contains(caller.failure, address.text() + ": Connection refused"));
 }
 
-TEST_CASE("no address at all is a failure at once") {
+TEST_CASE("a dial without an address fails at once") {
   Reactor reactor;
   Caller caller(reactor, member(1));
   caller.dial(0, {}, 10s);
@@ -130,11 +130,11 @@ TEST_CASE("no address at all is a failure at once") {
   CHECK(contains(caller.failure, "no address in common"));
 }
 
-TEST_CASE("a candidate that refuses, is silent or speaks otherwise is passed over") {
+TEST_CASE("a candidate that refuses, is silent or uses another protocol is skipped") {
   Reactor reactor;
   Host host(reactor, member(0));
   Caller caller(reactor, member(1));
-  SECTION("nobody listens") {
+  SECTION("no process listens") {
     caller.dial(0, {closed_address(), host.address}, 3s);
     CHECK(run_until(
         reactor, [&] { return caller.is_over(); }, 400ms));
@@ -169,17 +169,17 @@ TEST_CASE("a candidate that refuses, is silent or speaks otherwise is passed ove
   CHECK(run_until(reactor, [&] { return host.connections.size() == 1; }));
 }
 
-TEST_CASE("a peer that comes late is found") {
+TEST_CASE("a peer that starts late is found") {
   Reactor reactor;
   Caller caller(reactor, member(1));
-  auto listeners = listen_everywhere({});
+  auto listeners = open_listeners({});
   const auto address = listeners[0].address;
   listeners.clear();
   caller.dial(0, {address}, 3s);
   run_until(
       reactor, [&] { return caller.is_over(); }, 100ms);
   REQUIRE(!caller.is_over());
-  // The same port again, now with a rank behind it.
+  // The same port again, now with a rank listening.
   Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int on = 1;
   ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -198,7 +198,7 @@ TEST_CASE("a peer that comes late is found") {
   CHECK(accepted == 1);
 }
 
-TEST_CASE("every failed candidate is named") {
+TEST_CASE("every failed candidate is reported") {
   Reactor reactor;
   Caller caller(reactor, member(1));
   RudeServer server(reactor, std::string(hello_bytes, 'x'));
@@ -207,10 +207,10 @@ TEST_CASE("every failed candidate is named") {
   REQUIRE(run_until(reactor, [&] { return caller.is_over(); }));
   INFO(caller.failure);
   CHECK(contains(caller.failure, closed.text() + ": Connection refused"));
-  CHECK(contains(caller.failure, server.address().text() + ": it does not speak tutti"));
+  CHECK(contains(caller.failure, server.address().text() + ": it did not send a tutti handshake"));
 }
 
-TEST_CASE("a dialer that goes calls nobody any more") {
+TEST_CASE("a destroyed dialer runs no callback") {
   Reactor reactor;
   Host host(reactor, member(0));
   int calls = 0;

@@ -16,7 +16,7 @@ Membership encrypted_member(int rank, std::shared_ptr<const TlsContext> tls) {
 
 }  // namespace
 
-TEST_CASE("all links of a process share the TLS context that its membership brings") {
+TEST_CASE("all links of a process share the TLS context of its membership") {
   Reactor reactor;
   const auto tls = std::make_shared<const TlsContext>();
   const auto others = std::make_shared<const TlsContext>();
@@ -31,28 +31,29 @@ TEST_CASE("all links of a process share the TLS context that its membership brin
       }));
       REQUIRE(caller.connection);
       CHECK(caller.connection->socket.is_encrypted());
-      // Of the test, of the membership and of the link.
+      // References of the test, the membership and the link.
       CHECK(others.use_count() == 3);
-      CHECK(why_refused(caller.self, *caller.connection).empty());
+      CHECK(rejection_reason(caller.self, *caller.connection).empty());
     }
     CHECK(tls.use_count() == before + 2);
     for (const auto& connection : host.connections) {
       CHECK(connection.socket.is_encrypted());
-      CHECK(why_refused(host.self, connection).empty());
+      CHECK(rejection_reason(host.self, connection).empty());
     }
   }
   CHECK(tls.use_count() == 1);
 }
 
-TEST_CASE("a plain connection has no place in a job whose links are encrypted") {
+TEST_CASE("a plain connection is rejected in a job whose links are encrypted") {
   std::array<int, 2> ends{};
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0);
   const Descriptor far(ends[1]);
   for (const auto kind : {LinkKind::control, LinkKind::data}) {
     const Connection plain{SecureSocket::plain(Descriptor(::dup(ends[0]))), 2, kind};
-    const auto reason = why_refused(encrypted_member(1, std::make_shared<TlsContext>()), plain);
+    const auto reason =
+        rejection_reason(encrypted_member(1, std::make_shared<TlsContext>()), plain);
     CHECK(reason.find("TUTTI_ENCRYPT=1") != std::string_view::npos);
-    CHECK(why_refused(member(1), plain).empty());
+    CHECK(rejection_reason(member(1), plain).empty());
   }
   const Descriptor near(ends[0]);
 }

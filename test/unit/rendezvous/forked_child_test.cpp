@@ -1,4 +1,4 @@
-// Sockets that are not connections yet, in a process that forks a child which lives on.
+// Unfinished connections in a process that forks a long-lived child.
 #include <thread>
 
 #include "peer_exchange.hpp"
@@ -11,14 +11,14 @@ namespace {
 
 using tutti::test::ForkedChild;
 
-/// The other end of `connection` is open nowhere any more.
+/// True if the other end of `connection` is closed in all processes.
 bool is_closed(int connection) {
   char byte = 0;
   const auto got = ::recv(connection, &byte, 1, MSG_DONTWAIT);
   return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
 }
 
-/// Somebody accepts at loopback's `port`.
+/// True if a process listens at loopback's `port`.
 bool is_open(std::uint16_t port) {
   auto address = SocketAddress::loopback_v4();
   address.set_port(port);
@@ -28,7 +28,7 @@ bool is_open(std::uint16_t port) {
 
 }  // namespace
 
-TEST_CASE("a forked child does not hold a connection that has not proven itself yet") {
+TEST_CASE("a forked child does not inherit an unauthenticated connection") {
   Reactor reactor;
   Host host(reactor, member(0));
   Visitor visitor(host.address);
@@ -38,9 +38,9 @@ TEST_CASE("a forked child does not hold a connection that has not proven itself 
   CHECK(run_until(reactor, [&] { return visitor.is_dropped(); }));
 }
 
-TEST_CASE("a forked child does not hold a dial that nobody has answered yet") {
+TEST_CASE("a forked child does not inherit an unanswered dial") {
   Reactor reactor;
-  const auto listeners = listen_everywhere({});
+  const auto listeners = open_listeners({});
   std::optional<Caller> caller(std::in_place, reactor, member(1));
   caller->dial(0, {listeners[0].address}, 10s);
   Descriptor accepted;
@@ -54,8 +54,8 @@ TEST_CASE("a forked child does not hold a dial that nobody has answered yet") {
   CHECK(run_until(reactor, [&] { return is_closed(accepted.get()); }));
 }
 
-TEST_CASE("a forked child does not hold the port where rank 0 waits for the others") {
-  const auto address = listen_everywhere({})[0].address;
+TEST_CASE("a forked child does not inherit the port where rank 0 waits for the other ranks") {
+  const auto address = open_listeners({})[0].address;
   const store::Endpoint endpoint{.host = "127.0.0.1", .port = address.port()};
   std::thread root([&] {
     Log log(LogLevel::quiet, {});

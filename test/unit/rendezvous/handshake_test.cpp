@@ -1,4 +1,4 @@
-// How two processes prove to each other that they belong to the same job.
+// Mutual authentication of two processes of a job.
 #include "rendezvous/handshake.hpp"
 
 #include <openssl/evp.h>
@@ -16,7 +16,7 @@ namespace {
 
 using tutti::test::known_secret;
 
-// Where a proof has what.
+// Offsets of a proof's fields.
 constexpr std::size_t version_at = 4;
 constexpr std::size_t kind_at = 6;
 constexpr std::size_t zero_at = 7;
@@ -41,7 +41,7 @@ Proof proof_of(const Membership& self, int to, const Hello& hello, LinkKind kind
   return std::get<Proof>(make_proof(self, to, kind, hello, nonce_from(0x80)));
 }
 
-/// Empty if the proof is accepted.
+/// The reason of the rejection; empty if the proof is accepted.
 std::string refusal(const Membership& self, const Hello& hello, const Proof& proof) {
   const auto checked = check_proof(self, hello, proof);
   const auto* refused = std::get_if<Refused>(&checked);
@@ -49,7 +49,7 @@ std::string refusal(const Membership& self, const Hello& hello, const Proof& pro
 }
 
 Answer answer_of(const Membership& self, const Hello& hello, const Proof& proof) {
-  return std::get<Introduced>(check_proof(self, hello, proof)).answer;
+  return std::get<AuthenticatedPeer>(check_proof(self, hello, proof)).answer;
 }
 
 template <std::size_t N>
@@ -63,15 +63,15 @@ const Hello hello = make_hello(nonce_from(0x40));
 
 }  // namespace
 
-TEST_CASE("two members of a job are introduced to each other") {
+TEST_CASE("two members of a job authenticate each other") {
   for (const auto kind : {LinkKind::control, LinkKind::data}) {
     const auto proof = proof_of(initiator, 2, hello, kind);
     const auto checked = check_proof(responder, hello, proof);
-    REQUIRE(std::holds_alternative<Introduced>(checked));
-    const auto& introduced = std::get<Introduced>(checked);
-    CHECK(introduced.from == 5);
-    CHECK(introduced.kind == kind);
-    CHECK(check_answer(initiator, 2, hello, proof, introduced.answer));
+    REQUIRE(std::holds_alternative<AuthenticatedPeer>(checked));
+    const auto& authenticated = std::get<AuthenticatedPeer>(checked);
+    CHECK(authenticated.from == 5);
+    CHECK(authenticated.kind == kind);
+    CHECK(check_answer(initiator, 2, hello, proof, authenticated.answer));
   }
 }
 
@@ -86,7 +86,7 @@ TEST_CASE("every pair of ranks works, both ways") {
   }
 }
 
-TEST_CASE("every single bit of a proof counts") {
+TEST_CASE("a change of any bit of a proof is detected") {
   const auto proof = proof_of(initiator, 2, hello);
   for (std::size_t bit = 0; bit < 8 * proof_bytes; ++bit) {
     auto spoiled = proof;
@@ -96,20 +96,20 @@ TEST_CASE("every single bit of a proof counts") {
   }
 }
 
-TEST_CASE("every single bit of a hello counts") {
+TEST_CASE("a change of any bit of a hello is detected") {
   for (std::size_t bit = 0; bit < 8 * hello_bytes; ++bit) {
     auto spoiled = hello;
     flip(spoiled, bit);
     const auto made = make_proof(initiator, 2, LinkKind::data, spoiled, nonce_from(0x80));
     INFO("bit " << bit);
-    // Refused by the initiator, or else by the responder, who knows what it said.
+    // Rejected by the initiator, or else by the responder, which compares it with its own hello.
     if (const auto* proof = std::get_if<Proof>(&made)) {
       REQUIRE(!refusal(responder, hello, *proof).empty());
     }
   }
 }
 
-TEST_CASE("every single bit of an answer counts, and of what it answers") {
+TEST_CASE("a change of any bit of an answer or of the proof that it answers is detected") {
   const auto proof = proof_of(initiator, 2, hello);
   const auto answer = answer_of(responder, hello, proof);
   REQUIRE(check_answer(initiator, 2, hello, proof, answer));
@@ -130,11 +130,11 @@ TEST_CASE("every single bit of an answer counts, and of what it answers") {
   }
 }
 
-TEST_CASE("whoever does not hold the secret is refused, and believed by nobody") {
-  auto stranger = initiator;
-  stranger.secret = known_secret(1);  // the same job id
-  CHECK(refusal(responder, hello, proof_of(stranger, 2, hello)) ==
-        "it does not know the job's secret");
+TEST_CASE("a process without the secret is rejected at both ends") {
+  auto outsider = initiator;
+  outsider.secret = known_secret(1);  // the same job id
+  CHECK(refusal(responder, hello, proof_of(outsider, 2, hello)) ==
+        "authentication failed: it does not have the job's secret");
   const auto proof = proof_of(initiator, 2, hello);
   auto false_responder = responder;
   false_responder.secret = known_secret(1);
@@ -142,7 +142,7 @@ TEST_CASE("whoever does not hold the secret is refused, and believed by nobody")
   CHECK(!check_answer(initiator, 2, hello, proof, Answer{}));
 }
 
-TEST_CASE("members with another job, epoch, target or rank are refused with the reason") {
+TEST_CASE("members with another job, epoch, target or rank are rejected with the reason") {
   const auto refused = [](const Membership& self, int to) {
     return refusal(responder, hello, proof_of(self, to, hello));
   };
@@ -151,44 +151,44 @@ TEST_CASE("members with another job, epoch, target or rank are refused with the 
   CHECK(refused(other_job, 2) == "it belongs to another job");
   CHECK(refused(member(5, 8, 6), 2) == "it belongs to an earlier or later epoch of the job");
   CHECK(refused(member(5, 8, 8), 2) == "it belongs to an earlier or later epoch of the job");
-  CHECK(refused(initiator, 3) == "it looks for another rank");
+  CHECK(refused(initiator, 3) == "it is addressed to another rank");
   CHECK(refused(member(2), 2) == "it claims to be this rank");
   CHECK(refused(member(8, 9), 2) == "it claims a rank out of range");
   CHECK(refused(member(-1), 2) == "it claims a rank out of range");
   CHECK(refused(member(7), 2).empty());
 }
 
-TEST_CASE("a kind of link that there is not is refused, also with a right proof") {
+TEST_CASE("an unknown kind of link is rejected even with a valid proof") {
   for (const unsigned kind : {0U, 3U, 255U}) {
     const auto proof = proof_of(initiator, 2, hello, static_cast<LinkKind>(kind));
-    CHECK(refusal(responder, hello, proof) == "it asks for an unknown kind of link");
+    CHECK(refusal(responder, hello, proof) == "it requests an unknown kind of link");
   }
 }
 
-TEST_CASE("a changed field is refused with its reason") {
+TEST_CASE("a changed field is rejected with its reason") {
   const auto with = [](std::size_t at, unsigned value) {
     auto proof = proof_of(initiator, 2, hello);
     proof[at] = static_cast<std::byte>(value);
     return refusal(responder, hello, proof);
   };
-  CHECK(with(0, 0) == "it does not speak tutti");
-  CHECK(with(version_at, 2) == "it speaks another version of tutti");
-  CHECK(with(kind_at, 9) == "it asks for an unknown kind of link");
+  CHECK(with(0, 0) == "it did not send a tutti handshake");
+  CHECK(with(version_at, 2) == "it uses another version of the tutti handshake");
+  CHECK(with(kind_at, 9) == "it requests an unknown kind of link");
   CHECK(with(zero_at, 1) == "its proof is malformed");
   CHECK(with(job_at, 0) == "it belongs to another job");
   CHECK(with(epoch_at, 8) == "it belongs to an earlier or later epoch of the job");
-  CHECK(with(to_at, 3) == "it looks for another rank");
+  CHECK(with(to_at, 3) == "it is addressed to another rank");
   CHECK(with(from_at, 2) == "it claims to be this rank");
   CHECK(with(from_at, 8) == "it claims a rank out of range");
-  // These pass for right until the secret is asked for.
-  const std::string no_secret = "it does not know the job's secret";
+  // These are rejected only by the MAC.
+  const std::string no_secret = "authentication failed: it does not have the job's secret";
   CHECK(with(from_at, 4) == no_secret);
   CHECK(with(kind_at, static_cast<unsigned>(LinkKind::control)) == no_secret);
   CHECK(with(nonce_at, 0) == no_secret);
   CHECK(with(mac_at, 0) == no_secret);
 }
 
-TEST_CASE("a hello that is none is refused by the initiator, with the reason") {
+TEST_CASE("a malformed hello is rejected by the initiator with the reason") {
   const auto with = [](std::size_t at, unsigned value) {
     auto spoiled = hello;
     spoiled[at] = static_cast<std::byte>(value);
@@ -196,37 +196,39 @@ TEST_CASE("a hello that is none is refused by the initiator, with the reason") {
     const auto* refused = std::get_if<Refused>(&made);
     return refused != nullptr ? std::string(refused->reason) : std::string();
   };
-  CHECK(with(0, 'H') == "it does not speak tutti");
-  CHECK(with(version_at, 2) == "it speaks another version of tutti");
+  CHECK(with(0, 'H') == "it did not send a tutti handshake");
+  CHECK(with(version_at, 2) == "it uses another version of the tutti handshake");
   CHECK(with(6, 1) == "its hello is malformed");
 }
 
-TEST_CASE("a recorded proof is worth nothing on another connection") {
+TEST_CASE("a recorded proof is rejected on another connection") {
   const auto recorded = proof_of(initiator, 2, hello);
   REQUIRE(refusal(responder, hello, recorded).empty());
   const auto fresh = make_hello(nonce_from(0x41));
-  CHECK(refusal(responder, fresh, recorded) == "it does not know the job's secret");
+  CHECK(refusal(responder, fresh, recorded) ==
+        "authentication failed: it does not have the job's secret");
 }
 
-TEST_CASE("a recorded answer is worth nothing for another proof") {
+TEST_CASE("a recorded answer is rejected for another proof") {
   const auto recorded = answer_of(responder, hello, proof_of(initiator, 2, hello));
   const auto fresh =
       std::get<Proof>(make_proof(initiator, 2, LinkKind::data, hello, nonce_from(0x81)));
   CHECK(!check_answer(initiator, 2, hello, fresh, recorded));
 }
 
-TEST_CASE("a rank's own messages, sent back to it, prove nothing") {
-  // A stranger between rank 5's dialer and rank 5's own acceptor hands rank 5's hello to its
-  // dialer, and the proof that comes of it back to its acceptor.
+TEST_CASE("a rank's own messages reflected to it are rejected") {
+  // An attacker between rank 5's dialer and rank 5's own acceptor relays rank 5's hello to its
+  // dialer and the resulting proof back to its acceptor.
   const auto own_hello = make_hello(nonce_from(0x10));
   const auto own_proof = proof_of(initiator, 2, own_hello);
   CHECK(!refusal(initiator, own_hello, own_proof).empty());
-  // The same with the two ranks swapped by hand.
+  // The same with the two ranks swapped.
   auto swapped = own_proof;
   std::swap_ranges(swapped.begin() + from_at, swapped.begin() + to_at, swapped.begin() + to_at);
-  CHECK(refusal(initiator, own_hello, swapped) == "it does not know the job's secret");
+  CHECK(refusal(initiator, own_hello, swapped) ==
+        "authentication failed: it does not have the job's secret");
 
-  // The hello as a proof, and the proof's own code as an answer.
+  // The hello as a proof, and the proof's MAC as an answer.
   Proof reflected{};
   std::copy(hello.begin(), hello.end(), reflected.begin());
   CHECK(!refusal(responder, hello, reflected).empty());
@@ -242,8 +244,8 @@ TEST_CASE("a rank's own messages, sent back to it, prove nothing") {
   CHECK(!refusal(responder, hello, answered).empty());
 }
 
-TEST_CASE("an answer counts only from the rank that was dialed") {
-  // Rank 3 is a member too, but can't answer for rank 2 where it was not dialed.
+TEST_CASE("an answer is accepted only from the rank that was dialed") {
+  // Rank 3 is a member too but must not answer for rank 2.
   const auto proof = proof_of(initiator, 2, hello);
   const auto answer = answer_of(responder, hello, proof);
   CHECK(check_answer(initiator, 2, hello, proof, answer));
@@ -316,7 +318,7 @@ TEST_CASE("the test's own HKDF is that of RFC 5869, appendix A.1") {
         "3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf34007208d5b887185865");
 }
 
-TEST_CASE("proof and answer are what the documented formulas give") {
+TEST_CASE("proof and answer follow the documented formulas") {
   const auto secret = known_secret();
   const Bytes job(secret.id().begin(), secret.id().end());
   const auto keys = plain_hkdf(job, joined(secret.secret()),
@@ -336,8 +338,8 @@ TEST_CASE("proof and answer are what the documented formulas give") {
         plain_hmac(responder_key, joined(text("R"), expected_hello, expected_proof)));
 }
 
-TEST_CASE("the wire format stays as it was first written down") {
-  // Computed with Python's hmac and hashlib. If this changes, so must the version of the protocol.
+TEST_CASE("the wire format is unchanged") {
+  // Computed with Python's hmac and hashlib. If this changes, the protocol's version must change.
   const auto proof = proof_of(initiator, 2, hello);
   CHECK(hex(hello) ==
         "5455544901000000404142434445464748494a4b4c4d4e4f505152535455565758595a5b5c5d5e5f");

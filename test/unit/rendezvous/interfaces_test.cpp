@@ -1,4 +1,4 @@
-// Which interfaces may be used, and whether two hosts can meet at all.
+// Selection of interfaces and addresses of two hosts.
 #include "rendezvous/interfaces.hpp"
 
 #include <algorithm>
@@ -47,7 +47,7 @@ TEST_CASE("interfaces are chosen in the syntax of NCCL_SOCKET_IFNAME") {
     std::string_view filter;
     std::vector<std::string_view> allowed;
     std::vector<std::string_view> refused;
-    bool names_some;
+    bool is_allow_list;
   };
   const std::vector<Row> table{
       {"", {"eth0", "lo", "docker0"}, {}, false},
@@ -79,19 +79,19 @@ TEST_CASE("interfaces are chosen in the syntax of NCCL_SOCKET_IFNAME") {
       INFO(name);
       CHECK(!filter.allows(name));
     }
-    CHECK(filter.names_some() == row.names_some);
+    CHECK(filter.is_allow_list() == row.is_allow_list);
   }
   CHECK(InterfaceFilter().allows("eth0"));
 }
 
-TEST_CASE("all that may lead elsewhere are tried, bridges of containers last") {
+TEST_CASE("bridges of containers come last") {
   CHECK(chosen("") == Texts{"eth0 10.1.0.1", "ib0 10.2.0.1", "eth0 fd00::1", "docker0 172.17.0.1"});
   CHECK(chosen("^docker0") == Texts{"eth0 10.1.0.1", "ib0 10.2.0.1", "eth0 fd00::1"});
   CHECK(chosen("docker,eth") == Texts{"eth0 10.1.0.1", "eth0 fd00::1", "docker0 172.17.0.1"});
   CHECK(chosen("lo") == Texts{"lo 127.0.0.1", "lo ::1"});
 }
 
-TEST_CASE("a network stands for the addresses in it") {
+TEST_CASE("a network in the filter matches the addresses in it") {
   CHECK(chosen("10.2.0.0/16") == Texts{"ib0 10.2.0.1"});
   CHECK(chosen("10.0.0.0/8") == Texts{"eth0 10.1.0.1", "ib0 10.2.0.1"});
   CHECK(chosen("fd00::/8") == Texts{"eth0 fd00::1"});
@@ -106,11 +106,11 @@ TEST_CASE("a network stands for the addresses in it") {
     const auto sentence = sentence_of([&] { (void)chosen(bad); }, ErrorCode::usage);
     INFO(sentence);
     CHECK(sentence.starts_with("TUTTI_SOCKET_IFNAME=" + bad + " is unusable: " + bad +
-                               " is no network"));
+                               " is not a network"));
   }
 }
 
-TEST_CASE("one address family only") {
+TEST_CASE("one address family can be selected") {
   CHECK(chosen("", SocketFamily::v6) == Texts{"eth0 fd00::1"});
   CHECK(chosen("^docker", SocketFamily::v4) == Texts{"eth0 10.1.0.1", "ib0 10.2.0.1"});
   const auto sentence =
@@ -122,7 +122,7 @@ TEST_CASE("one address family only") {
   CHECK(sentence.find("eth0 (10.1.0.1, fd00::1, fe80::1)") != std::string::npos);
 }
 
-TEST_CASE("a filter that leaves nothing is an error that lists what there is") {
+TEST_CASE("a filter that leaves no interface is an error that lists the interfaces") {
   const auto sentence = sentence_of([] { (void)chosen("=nosuch0"); }, ErrorCode::usage);
   CHECK(sentence ==
         "TUTTI_SOCKET_IFNAME==nosuch0 leaves no usable network interface; this host has "
@@ -130,7 +130,7 @@ TEST_CASE("a filter that leaves nothing is an error that lists what there is") {
         "(10.2.0.1)");
 }
 
-TEST_CASE("this host has loopback, which is used only where it is asked for") {
+TEST_CASE("loopback is used only if the filter lists it") {
   const auto all = all_interfaces();
   CHECK(std::any_of(all.begin(), all.end(),
                     [](const auto& interface) { return interface.address.is_loopback(); }));
@@ -148,8 +148,8 @@ TEST_CASE("this host has loopback, which is used only where it is asked for") {
 
 namespace {
 
-std::string meeting_error(const std::vector<std::vector<SocketAddress>>& addresses,
-                          const Texts& identities) {
+std::string family_error(const std::vector<std::vector<SocketAddress>>& addresses,
+                         const Texts& identities) {
   return sentence_of(
       [&] {
         require_common_family(addresses, {"a", "b", "c"}, identities);
@@ -159,26 +159,26 @@ std::string meeting_error(const std::vector<std::vector<SocketAddress>>& address
 
 }  // namespace
 
-TEST_CASE("two hosts without a common address family are told, with what each has") {
+TEST_CASE("two hosts without a common address family are an error with their addresses") {
   const std::vector<SocketAddress> only_v4{v4("10.0.0.1", 1), v4("127.0.0.1", 1)};
   const std::vector<SocketAddress> only_v6{v6("fd00::2", 1)};
   const std::vector<SocketAddress> both{v4("10.0.0.3", 1), v6("fd00::3", 1)};
   const std::vector<SocketAddress> none{v4("127.0.0.1", 1)};
   const Texts apart{"a", "b", "c"};
-  CHECK(meeting_error({only_v4, both, both}, apart) == "no error");
-  CHECK(meeting_error({both, only_v6, both}, apart) == "no error");
-  CHECK(meeting_error({none, none, none}, {"a", "a", "a"}) == "no error");
-  CHECK(meeting_error({none, none, none}, {"a", "a", "b"})
+  CHECK(family_error({only_v4, both, both}, apart) == "no error");
+  CHECK(family_error({both, only_v6, both}, apart) == "no error");
+  CHECK(family_error({none, none, none}, {"a", "a", "a"}) == "no error");
+  CHECK(family_error({none, none, none}, {"a", "a", "b"})
             .starts_with("rank 0 (a) has no address but loopback, rank 2 (c) has no address but "
                          "loopback, on another host"));
-  CHECK(meeting_error({none, none}, {"TUTTI_HOST_ID=a", "TUTTI_HOST_ID=b"}) == "no error");
-  CHECK(meeting_error({only_v4, only_v6}, {"a", "a"}) == "no error");
-  CHECK(meeting_error({none, both}, {"TUTTI_HOST_ID=a", "TUTTI_HOST_ID=b"}) == "no error");
-  CHECK(meeting_error({both, only_v6, only_v4}, apart)
-            .starts_with("rank 1 (b) has fd00::2, rank 2 (c) has 10.0.0.1: they have no address "
-                         "family in common"));
+  CHECK(family_error({none, none}, {"TUTTI_HOST_ID=a", "TUTTI_HOST_ID=b"}) == "no error");
+  CHECK(family_error({only_v4, only_v6}, {"a", "a"}) == "no error");
+  CHECK(family_error({none, both}, {"TUTTI_HOST_ID=a", "TUTTI_HOST_ID=b"}) == "no error");
+  CHECK(family_error({both, only_v6, only_v4}, apart)
+            .starts_with("rank 1 (b) has fd00::2, rank 2 (c) has 10.0.0.1: the hosts have no "
+                         "address family in common"));
   CHECK(
-      meeting_error({both, none, both}, apart)
+      family_error({both, none, both}, apart)
           .starts_with("rank 0 (a) has 10.0.0.3, fd00::3, rank 1 (b) has no address but loopback"));
 }
 

@@ -16,7 +16,7 @@ namespace tutti::rendezvous::test {
 
 using namespace std::chrono_literals;
 
-/// Runs the loop until `is_over`; false if that takes longer than `limit`.
+/// Runs the reactor until `is_over`; false after `limit`.
 inline bool run_until(Reactor& reactor, const std::function<bool()>& is_over,
                       std::chrono::milliseconds limit = 3s) {
   const auto deadline = Deadline::after(limit);
@@ -31,18 +31,18 @@ inline Membership member(int rank, unsigned secret = 0, int size = 4) {
   return {.secret = tutti::test::known_secret(secret), .epoch = 0, .rank = rank, .size = size};
 }
 
-/// A rank that listens at loopback.
+/// A rank that listens on loopback.
 struct Host {
   Membership self;
   std::vector<std::string> log_lines;
   Log log{LogLevel::info, [this](LogLevel, const std::string& line) { log_lines.push_back(line); }};
   SocketAddress address;
   std::vector<Connection> connections;
-  std::pair<int, LinkKind> unexpected{-1, LinkKind::data};  ///< a link that it refuses
+  std::pair<int, LinkKind> unexpected{-1, LinkKind::data};  ///< a link that it rejects
   std::optional<Acceptor> acceptor;
 
   Host(Reactor& reactor, const Membership& membership) : self(membership) {
-    auto listeners = listen_everywhere({});
+    auto listeners = open_listeners({});
     address = listeners.at(0).address;
     acceptor.emplace(
         reactor, self, std::move(listeners), log,
@@ -53,7 +53,7 @@ struct Host {
   Host& operator=(const Host&) = delete;
 };
 
-/// A rank that dials, and what came of it.
+/// A rank that dials, and the result.
 struct Caller {
   Membership self;
   Dialer dialer;
@@ -78,7 +78,7 @@ struct Caller {
   [[nodiscard]] bool is_over() const { return calls > 0; }
 };
 
-/// A plain client socket that the test speaks for.
+/// A plain client socket driven by the test.
 class Visitor {
  public:
   explicit Visitor(const SocketAddress& address)
@@ -88,13 +88,13 @@ class Visitor {
     }
   }
   void say(std::span<const std::byte> bytes) const {
-    // The other side may have closed it already: that is what some tests are about.
+    // The other side may have closed it already, which some tests expect.
     [[maybe_unused]] const auto sent =
         ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
   }
   void say(std::string_view text) const { say(std::as_bytes(std::span(text))); }
 
-  /// Reads what is there; true once the other side has closed it.
+  /// Reads available data; true once the other side has closed the socket.
   [[nodiscard]] bool is_dropped() {
     std::array<std::byte, 256> buffer{};
     while (true) {
@@ -106,7 +106,7 @@ class Visitor {
       }
     }
   }
-  /// Bytes that came so far, as is_dropped() has seen them.
+  /// Bytes received so far by is_dropped().
   [[nodiscard]] std::size_t heard() const { return heard_; }
 
  private:

@@ -1,4 +1,4 @@
-// What a rank tells all others of itself.
+// Peer info: encoding, and agreement of all ranks.
 #include "rendezvous/peer_info.hpp"
 
 #include <unistd.h>
@@ -30,9 +30,9 @@ PeerInfo sample() {
   info.open_files = 17;
   info.devices = {{"0-1", "a GPU", "0000:18:00.0", true},
                   {"0-2", "another", "0000:19:00.0", false}};
-  info.no_device_because = "none";
+  info.no_device_reason = "none";
   info.nccl_version = 22803;
-  info.no_nccl_because = "too old";
+  info.no_nccl_reason = "too old";
   info.addresses = {v4("10.0.0.1", 5000), v6("fd00::1", 5001), v4("127.0.0.1", 5002)};
   info.failure = "no port is free";
   info.failure_is_usage = true;
@@ -57,9 +57,8 @@ bool contains(const std::string& text, std::string_view part) {
 
 }  // namespace
 
-// Were the peer info of the fuzzer's inputs another one, they would be refused before they reach
-// anything.
-TEST_CASE("the fuzzer's kept info is peer info of today") {
+// Inputs of another format would be rejected before they exercise the decoder.
+TEST_CASE("the fuzzer's corpus has peer info of the current format") {
   std::ifstream file(TUTTI_SOURCE_ROOT "/test/fuzz/corpus/peer_info/whole", std::ios::binary);
   const std::string text(std::istreambuf_iterator<char>(file), {});
   const auto bytes = std::as_bytes(std::span(text));
@@ -71,7 +70,7 @@ TEST_CASE("the fuzzer's kept info is peer info of today") {
   CHECK(info->cpu_quotas.size() == 1);
 }
 
-TEST_CASE("peer info survives the way") {
+TEST_CASE("peer info survives encoding and decoding") {
   const auto info = sample();
   const auto arrived = PeerInfo::decode(info.encode());
   REQUIRE(arrived);
@@ -99,16 +98,16 @@ TEST_CASE("peer info survives the way") {
   CHECK(arrived->devices[0].is_slice);
   CHECK(arrived->devices[1].name == "another");
   CHECK(arrived->devices[1].bus_id == "0000:19:00.0");
-  CHECK(arrived->no_device_because == "none");
+  CHECK(arrived->no_device_reason == "none");
   CHECK(arrived->nccl_version == 22803);
-  CHECK(arrived->no_nccl_because == "too old");
+  CHECK(arrived->no_nccl_reason == "too old");
   REQUIRE(arrived->addresses.size() == 3);
   for (std::size_t i = 0; i < 3; ++i) {
     CHECK(arrived->addresses[i].text() == info.addresses[i].text());
   }
 }
 
-TEST_CASE("peer info cut short anywhere, or with something behind it, is none") {
+TEST_CASE("truncated peer info, and peer info with trailing bytes, is rejected") {
   auto bytes = sample().encode();
   for (std::size_t length = 0; length < bytes.size(); ++length) {
     INFO("length " << length);
@@ -119,14 +118,14 @@ TEST_CASE("peer info cut short anywhere, or with something behind it, is none") 
   CHECK(!PeerInfo::decode(bytes));
 }
 
-TEST_CASE("what does not begin as peer info is none") {
+TEST_CASE("data without the magic number is rejected") {
   auto bytes = sample().encode();
   bytes[0] ^= std::byte{1};
   CHECK(!PeerInfo::decode(bytes));
   CHECK(!PeerInfo::decode(Bytes(300, std::byte{0xFF})));
 }
 
-TEST_CASE("of peer info of another version only the version is read") {
+TEST_CASE("only the version of another version's peer info is decoded") {
   ByteWriter writer;
   writer.put(std::uint32_t{0x44524354}).put_string("99.0.0").put(std::uint64_t{12345});
   const auto arrived = PeerInfo::decode(writer.bytes());
@@ -136,7 +135,7 @@ TEST_CASE("of peer info of another version only the version is read") {
   CHECK(arrived->settings.empty());
 }
 
-TEST_CASE("counts from a hostile info are not believed") {
+TEST_CASE("out-of-range counts are rejected") {
   auto info = sample();
   for (int i = 0; i < 200; ++i) info.addresses.push_back(v4("10.0.0.1"));
   CHECK(!PeerInfo::decode(info.encode()));
@@ -148,7 +147,7 @@ TEST_CASE("counts from a hostile info are not believed") {
   CHECK(!PeerInfo::decode(info.encode()));
 }
 
-TEST_CASE("no single byte of peer info makes its reader stumble") {
+TEST_CASE("peer info with any byte changed is decoded or rejected without an error") {
   const auto bytes = sample().encode();
   std::size_t read = 0;
   for (std::size_t at = 0; at < bytes.size(); ++at) {
@@ -158,10 +157,10 @@ TEST_CASE("no single byte of peer info makes its reader stumble") {
       read += PeerInfo::decode(spoiled) ? 1U : 0U;
     }
   }
-  CHECK(read > 0);  // letters and numbers may be any
+  CHECK(read > 0);  // bytes of texts and numbers can have any value
 }
 
-TEST_CASE("ranks that agree are no error") {
+TEST_CASE("equal versions and settings are accepted") {
   require_agreement({sample()});
   require_agreement({sample(), sample(), sample()});
   auto elsewhere = sample();
@@ -171,7 +170,7 @@ TEST_CASE("ranks that agree are no error") {
   CHECK_NOTHROW(require_agreement({sample(), elsewhere}));
 }
 
-TEST_CASE("different versions are named, with ranks") {
+TEST_CASE("different versions are an error with the ranks") {
   auto newer = sample();
   newer.version = "99.0.0";
   const auto sentence = sentence_of({sample(), sample(), newer}, {0, 2});
@@ -180,7 +179,7 @@ TEST_CASE("different versions are named, with ranks") {
   CHECK(contains(sentence, std::string("rank 0 runs tutti ") + std::string(version_string)));
 }
 
-TEST_CASE("a setting that differs is named, with both values, ranks and hosts") {
+TEST_CASE("a setting that differs is an error with both values, ranks and hosts") {
   auto other = sample();
   other.settings["TUTTI_CHUNK"] = "4096";
   other.host.name = "node2";
@@ -191,13 +190,13 @@ TEST_CASE("a setting that differs is named, with both values, ranks and hosts") 
   CHECK(contains(sentence, "\"262144\" on rank 0 (node1)"));
 }
 
-TEST_CASE("a setting that one rank does not have is named") {
+TEST_CASE("a setting that one rank lacks is an error") {
   auto other = sample();
   other.settings.erase("TUTTI_CHUNK");
   CHECK(contains(sentence_of({sample(), other}, {0, 1}), "TUTTI_CHUNK is \"\" on rank 1"));
 }
 
-TEST_CASE("a process's own info tells of it") {
+TEST_CASE("make_peer_info() describes this process") {
   Environment environment;
   environment.host_id = "made-up";
   environment.chunk_bytes = 12345;
@@ -214,7 +213,7 @@ TEST_CASE("a process's own info tells of it") {
   CHECK(info.addresses.empty());
 }
 
-TEST_CASE("a process that there is not started at no time") {
+TEST_CASE("the start time of a process that does not exist is 0") {
   CHECK(process_start_ticks(0x7FFFFFFF) == 0);
 }
 

@@ -1,4 +1,4 @@
-// What a rank knows of its peers, and where it tries to reach them.
+// Peers: places, shared cores, candidate addresses.
 #include "rendezvous/peers.hpp"
 
 #include "addresses.hpp"
@@ -34,7 +34,7 @@ const auto fast_v6 = v6("fd00::2", 4);
 
 }  // namespace
 
-TEST_CASE("places come from the infos") {
+TEST_CASE("places are computed from the peer info") {
   const Peers peers(2, {info_on("a"), info_on("b"), info_on("a"), info_on("b")}, {});
   CHECK(peers.rank() == 2);
   CHECK(peers.size() == 4);
@@ -46,7 +46,7 @@ TEST_CASE("places come from the infos") {
   CHECK(peers.describe(3) == "rank 3 (b, pid 100)");
 }
 
-TEST_CASE("the ranks that are left are renumbered, and know what they were") {
+TEST_CASE("survivors are renumbered and keep their original ranks") {
   const Peers all(3, {info_on("a"), info_on("b"), info_on("a"), info_on("b"), info_on("a")}, {});
   const auto rest = all.without({0, 4});
   CHECK(rest.rank() == 2);
@@ -62,13 +62,13 @@ TEST_CASE("the ranks that are left are renumbered, and know what they were") {
   CHECK(last.rank_of_original(2) == -1);
 }
 
-TEST_CASE("infos that contradict each other are an error") {
+TEST_CASE("peer info with different settings is an error") {
   auto other = info_on("b");
   other.version = "99.0.0";
   CHECK_THROWS_AS(Peers(0, {info_on("a"), other}, {}), Error);
 }
 
-TEST_CASE("a pid means something only where both see the same pids") {
+TEST_CASE("a pid is valid only within a pid namespace") {
   auto blind = info_on("a");
   blind.host.pid_namespace.clear();
   auto contained = info_on("a");
@@ -82,7 +82,7 @@ TEST_CASE("a pid means something only where both see the same pids") {
   CHECK(!unsighted.sees_pid_of(1));
 }
 
-TEST_CASE("ranks share cores where more of them are on the same ones than there are") {
+TEST_CASE("ranks share cores if they outnumber them") {
   const auto on = [](const std::string& host, std::uint32_t first, std::uint32_t cores) {
     auto info = info_on(host);
     info.first_core = first;
@@ -92,20 +92,20 @@ TEST_CASE("ranks share cores where more of them are on the same ones than there 
   const auto shared = [](int rank, std::vector<PeerInfo> infos) {
     return Peers(rank, std::move(infos), {}).shares_cores();
   };
-  // Each bound to a core of its own, as mpirun does with two ranks.
+  // Each bound to its own core, as mpirun does with two ranks.
   CHECK(!shared(0, {on("a", 0, 1), on("a", 1, 1)}));
   CHECK(!shared(1, {on("a", 0, 1), on("a", 1, 1)}));
   CHECK(shared(1, {on("a", 0, 1), on("a", 0, 1)}));
   CHECK(!shared(0, {on("a", 0, 2), on("a", 0, 2)}));
   CHECK(shared(0, {on("a", 0, 2), on("a", 0, 2), on("a", 0, 2)}));
-  // Two sockets of two cores, the second of which has three ranks.
+  // Two sockets of two cores; the second has three ranks.
   CHECK(!shared(0, {on("a", 0, 2), on("a", 2, 2), on("a", 2, 2), on("a", 2, 2)}));
   CHECK(shared(1, {on("a", 0, 2), on("a", 2, 2), on("a", 2, 2), on("a", 2, 2)}));
-  // What runs on another host takes nothing.
+  // Ranks on another host share nothing.
   CHECK(!shared(0, {on("a", 0, 1), on("b", 0, 1)}));
 }
 
-TEST_CASE("ranks share cores where a control group allows them less than one each") {
+TEST_CASE("ranks share cores if a control group's quota is below one core each") {
   const auto under = [](const std::string& host, std::vector<CpuQuota> quotas) {
     auto info = info_on(host);
     info.cores = 8;
@@ -121,25 +121,25 @@ TEST_CASE("ranks share cores where a control group allows them less than one eac
   CHECK(!shared(0, {under("a", {}), under("a", {})}));
   CHECK(!shared(0, {under("a", {group(2000, "x")}), under("a", {group(2000, "x")})}));
   CHECK(shared(0, {under("a", {group(1999, "x")}), under("a", {group(1999, "x")})}));
-  // Each in a container of its own, with a core; and less than one.
+  // Each in its own container with one core; then with less than one.
   CHECK(!shared(0, {under("a", {group(1000, "x")}), under("a", {group(1000, "y")})}));
   CHECK(shared(0, {under("a", {group(500, "x")}), under("a", {group(500, "y")})}));
-  // The group around both allows less than theirs together.
+  // The common parent group allows less than both together.
   const auto pod = group(1500, "pod");
   CHECK(shared(0, {under("a", {group(1000, "x"), pod}), under("a", {group(1000, "y"), pod})}));
   CHECK(!shared(0, {under("a", {group(1000, "x"), pod}), under("a", {})}));
-  // On another host it is another group.
+  // On another host the group is a different one.
   CHECK(!shared(0, {under("a", {group(1000, "x")}), under("b", {group(1000, "x")})}));
 }
 
-TEST_CASE("inside a host loopback is tried, between hosts all else") {
+TEST_CASE("candidates are loopback inside a host and all other addresses between hosts") {
   const Peers peers(
       0, {info_on("a"), info_on("a", {slow, loopback}), info_on("b", {slow, loopback})}, {});
   CHECK(texts(peers.candidates(1)) == Texts{"127.0.0.1:1"});
   CHECK(texts(peers.candidates(2)) == Texts{"192.168.0.2:2"});
 }
 
-TEST_CASE("networks that both are in come first, else the peer's order stays") {
+TEST_CASE("addresses in common networks come first, else the peer's order is kept") {
   const std::vector<PeerInfo> infos{info_on("a"), info_on("b", {slow, fast, fast_v6, loopback})};
   CHECK(texts(Peers(0, infos, {}).candidates(1)) ==
         Texts{"192.168.0.2:2", "10.0.0.2:3", "[fd00::2]:4"});
@@ -151,7 +151,7 @@ TEST_CASE("networks that both are in come first, else the peer's order stays") {
   CHECK(texts(with_neither.candidates(1)) == Texts{"192.168.0.2:2", "10.0.0.2:3", "[fd00::2]:4"});
 }
 
-TEST_CASE("what means this host itself, or can't be reached for its family, comes last") {
+TEST_CASE("addresses of this host and of other families come last") {
   const std::vector<PeerInfo> infos{info_on("a"),
                                     info_on("b", {v4("172.17.0.1", 5), fast_v6, fast, loopback})};
   const Peers with_bridge(0, infos,
@@ -161,11 +161,11 @@ TEST_CASE("what means this host itself, or can't be reached for its family, come
   CHECK(texts(v6_only.candidates(1)) == Texts{"[fd00::2]:4", "172.17.0.1:5", "10.0.0.2:3"});
 }
 
-TEST_CASE("a rank that could not listen is the same error on all") {
+TEST_CASE("a rank that could not listen is the same error on all ranks") {
   auto failed = info_on("b", {});
   failed.failure = "TUTTI_PORT_RANGE=1-2 is exhausted";
   try {
-    Peers(0, {info_on("a", {slow}), failed}, {}).require_ways();
+    Peers(0, {info_on("a", {slow}), failed}, {}).require_reachable();
     FAIL("no error");
   } catch (const Error& error) {
     CHECK(error.code() == ErrorCode::system);
@@ -174,26 +174,26 @@ TEST_CASE("a rank that could not listen is the same error on all") {
   }
 }
 
-TEST_CASE("where only the other kind of address is offered, that is tried") {
-  // "Hosts" made up by TUTTI_HOST_ID meet on loopback.
+TEST_CASE("without a preferred kind of address the other kind is tried") {
+  // "Hosts" defined by TUTTI_HOST_ID connect through loopback.
   const Peers peers(0, {info_on("a"), info_on("b", {loopback}), info_on("a", {slow})}, {});
   CHECK(texts(peers.candidates(1)) == Texts{"127.0.0.1:1"});
   CHECK(texts(peers.candidates(2)) == Texts{"192.168.0.2:2"});
 }
 
-TEST_CASE("a peer that listens nowhere can't be tried") {
+TEST_CASE("a peer without listeners has no candidates") {
   const Peers peers(0, {info_on("a"), info_on("b")}, {});
   CHECK(peers.candidates(1).empty());
 }
 
 namespace {
 
-/// Listeners without sockets: only what is kept is of interest.
+/// Listeners without sockets.
 Texts kept(const std::vector<SocketAddress>& addresses, bool peers_on_this_host,
            bool peers_elsewhere) {
   std::vector<Listener> listeners;
   for (const auto& address : addresses) listeners.push_back({Descriptor(), address});
-  close_unneeded(listeners, peers_on_this_host, peers_elsewhere);
+  close_unneeded_listeners(listeners, peers_on_this_host, peers_elsewhere);
   Texts result;
   for (const auto& listener : listeners) result.push_back(listener.address.text());
   return result;
@@ -208,21 +208,21 @@ TEST_CASE("listeners that no peer needs are closed") {
   CHECK(kept({slow, loopback}, false, false).empty());
 }
 
-TEST_CASE("listeners that are all there is stay where there are peers") {
+TEST_CASE("the only listeners are kept if there are peers") {
   CHECK(kept({loopback}, false, true) == Texts{"127.0.0.1:1"});
   CHECK(kept({slow}, true, false) == Texts{"192.168.0.2:2"});
   CHECK(kept({slow}, true, true) == Texts{"192.168.0.2:2"});
 }
 
-TEST_CASE("a listener has a port that the kernel chose") {
-  const auto listeners = listen_everywhere({});
+TEST_CASE("a listener reports the port that the kernel chose") {
+  const auto listeners = open_listeners({});
   REQUIRE(listeners.size() == 1);
   CHECK(listeners[0].address.is_loopback());
   CHECK(listeners[0].address.port() != 0);
 }
 
-TEST_CASE("an address that this host does not have is left out") {
-  const auto listeners = listen_everywhere({{"x", v4("203.0.113.1"), 24}});
+TEST_CASE("an address that this host does not have is skipped") {
+  const auto listeners = open_listeners({{"x", v4("203.0.113.1"), 24}});
   REQUIRE(listeners.size() == 1);
   CHECK(listeners[0].address.is_loopback());
 }

@@ -1,4 +1,4 @@
-// What the kernel's tables say of who has a port.
+// Owners of ports, from the kernel's tables.
 #include "rendezvous/port_holder.hpp"
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@ namespace tutti::rendezvous::test {
 
 namespace {
 
-// As a little-endian machine shows them; the addresses are words as they lie in memory.
+// Tables of a little-endian machine; addresses are words in host byte order.
 const char* const v4_table =
     "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout "
     "inode\n"
@@ -40,7 +40,7 @@ SocketAddress loopback(int port) {
 
 }  // namespace
 
-TEST_CASE("the kernel's tables of sockets are read") {
+TEST_CASE("the kernel's tables of sockets are parsed") {
   const auto v4 = parse_tcp_table(v4_table);
   REQUIRE(v4.size() == 4);
   CHECK(v4[0].local.text() == "0.0.0.0:2024");
@@ -49,7 +49,7 @@ TEST_CASE("the kernel's tables of sockets are read") {
   CHECK(v4[0].inode == 1525);
   CHECK(v4[1].local.text() == "127.0.0.1:38557");
   CHECK(v4[1].peer.text() == "127.0.0.1:60832");
-  CHECK(v4[1].state == ListedSocket::State::closed_not_forgotten);
+  CHECK(v4[1].state == ListedSocket::State::time_wait);
   const auto v6 = parse_tcp_table(v6_table);
   REQUIRE(v6.size() == 2);
   CHECK(v6[0].local.text() == "[::1]:1025");
@@ -58,7 +58,7 @@ TEST_CASE("the kernel's tables of sockets are read") {
   CHECK(parse_tcp_table("a\nb c d e f g h i j k\n").empty());
 }
 
-TEST_CASE("who listens comes before a connection, and that before what is closed") {
+TEST_CASE("a listener is preferred to a connection, and that to TIME-WAIT") {
   const auto sockets = parse_tcp_table(v4_table);
   CHECK(find_holder(sockets, loopback(2024)) == &sockets[0]);  // at all addresses
   CHECK(find_holder(sockets, loopback(38557)) == &sockets[2]);
@@ -67,8 +67,8 @@ TEST_CASE("who listens comes before a connection, and that before what is closed
   CHECK(find_holder(sockets, SocketAddress::parse("127.0.0.9").value()) == nullptr);
 }
 
-TEST_CASE("who has a port on this host is told") {
-  auto listeners = listen_everywhere({});
+TEST_CASE("the owner of a port on this host is described") {
+  auto listeners = open_listeners({});
   const auto address = listeners[0].address;
   CHECK(describe_holder(address) ==
         fmt::format("pid {} (unit_rendezvous) listens there", ::getpid()));
@@ -83,7 +83,7 @@ TEST_CASE("who has a port on this host is told") {
   const auto closed = describe_holder(address);
   CHECK(closed.starts_with("a connection to 127.0.0.1:"));
   CHECK(closed.ends_with("that is closed holds the port for up to a minute (TIME-WAIT)"));
-  // One that was bound, and nothing more, is in no table.
+  // A socket that is only bound is in no table.
   const Descriptor bound(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const auto any = SocketAddress::loopback_v4();
   REQUIRE(::bind(bound.get(), any.get(), any.length()) == 0);
@@ -94,7 +94,7 @@ TEST_CASE("who has a port on this host is told") {
         "another program has the port");
 }
 
-TEST_CASE("ports that the kernel gives to connections are unsafe, but for those it leaves out") {
+TEST_CASE("ephemeral ports cause a warning unless they are reserved") {
   CHECK(is_reserved("29500", 29500));
   CHECK(is_reserved("1,29500-29510,7\n", 29510));
   CHECK(is_reserved("1,2,7\n", 7));
@@ -102,10 +102,10 @@ TEST_CASE("ports that the kernel gives to connections are unsafe, but for those 
   CHECK_FALSE(is_reserved("\n", 1));
   CHECK_FALSE(is_reserved("", 1));
   CHECK_FALSE(is_reserved("-5,5-", 5));
-  const auto range = ports_of_connections();
+  const auto range = ephemeral_ports();
   REQUIRE(range.is_set());
-  CHECK(why_port_is_unsafe(range.first - 1).empty());
-  CHECK(why_port_is_unsafe(range.last + 1).empty());
+  CHECK(ephemeral_port_warning(range.first - 1).empty());
+  CHECK(ephemeral_port_warning(range.last + 1).empty());
 }
 
 }  // namespace tutti::rendezvous::test

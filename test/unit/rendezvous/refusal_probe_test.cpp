@@ -1,4 +1,4 @@
-// Whether anybody is left at a rank's ports.
+// Probe for ranks that ended before they had a link.
 #include "rendezvous/refusal_probe.hpp"
 
 #include "peer_exchange.hpp"
@@ -6,10 +6,10 @@
 
 namespace tutti::rendezvous::test {
 
-TEST_CASE("ports that all refuse are those of a rank that has ended") {
+TEST_CASE("a rank whose ports all refuse is reported") {
   Reactor reactor;
   std::vector<SocketAddress> closed;
-  for (int i = 0; i < 2; ++i) closed.push_back(listen_everywhere({})[0].address);
+  for (int i = 0; i < 2; ++i) closed.push_back(open_listeners({})[0].address);
   bool refused = false;
   const RefusalProbe probe(
       reactor, closed, [&] { refused = true; }, 20ms);
@@ -17,19 +17,19 @@ TEST_CASE("ports that all refuse are those of a rank that has ended") {
       reactor, [&] { return refused; }, 30s));
 }
 
-TEST_CASE("one port at which somebody listens is enough, whether he accepts or not") {
+TEST_CASE("one listening port is enough, whether it accepts or not") {
   Reactor reactor;
-  const auto open = listen_everywhere({});
-  const auto closed = listen_everywhere({})[0].address;
+  const auto open = open_listeners({});
+  const auto closed = open_listeners({})[0].address;
   bool refused = false;
   const RefusalProbe probe(
       reactor, {closed, open[0].address}, [&] { refused = true; }, 20ms);
-  // Longer than it takes where all refuse.
+  // Longer than the detection takes if all refuse.
   CHECK_FALSE(run_until(
       reactor, [&] { return refused; }, 400ms));
 }
 
-TEST_CASE("a rank without an address in common is not called dead") {
+TEST_CASE("a rank without a common address is not reported") {
   Reactor reactor;
   bool refused = false;
   const RefusalProbe probe(
@@ -38,11 +38,11 @@ TEST_CASE("a rank without an address in common is not called dead") {
       reactor, [&] { return refused; }, 400ms));
 }
 
-TEST_CASE("a probe whose callback ends it") {
+TEST_CASE("the callback may destroy the probe") {
   Reactor reactor;
   std::optional<RefusalProbe> probe;
   probe.emplace(
-      reactor, std::vector{listen_everywhere({})[0].address}, [&] { probe.reset(); }, 20ms);
+      reactor, std::vector{open_listeners({})[0].address}, [&] { probe.reset(); }, 20ms);
   CHECK(run_until(
       reactor, [&] { return !probe; }, 30s));
 }

@@ -1,4 +1,4 @@
-// What the sockets of a job do with ports and short messages.
+// Options of a job's sockets: ports and short messages.
 #include "rendezvous/tcp_socket.hpp"
 
 #include <netinet/tcp.h>
@@ -24,7 +24,7 @@ SocketAddress own_address(int socket) {
   return SocketAddress(reinterpret_cast<const sockaddr*>(&address));
 }
 
-/// As somebody does who does not ask to share the port.
+/// Without SO_REUSEADDR.
 bool binds_alone(const SocketAddress& address) {
   const Descriptor socket(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
   return ::bind(socket.get(), address.get(), address.length()) == 0;
@@ -32,14 +32,14 @@ bool binds_alone(const SocketAddress& address) {
 
 bool can_listen(const SocketAddress& address) {
   try {
-    (void)listen_everywhere({}, SocketFamily::v4, {address.port(), address.port()});
+    (void)open_listeners({}, SocketFamily::v4, {address.port(), address.port()});
     return true;
   } catch (const Error&) {
     return false;
   }
 }
 
-/// A connection that was made as all of a job are, through its handshake.
+/// A connection made by a handshake of two ranks.
 struct Pair {
   Reactor reactor;
   std::optional<Host> host;
@@ -55,7 +55,7 @@ struct Pair {
 
 }  // namespace
 
-TEST_CASE("short messages are not held back, at either end") {
+TEST_CASE("short messages are sent without delay by either end") {
   for (const auto kind : {LinkKind::control, LinkKind::data}) {
     const Pair pair(kind);
     CHECK(option(pair.caller.connection->socket.get(), IPPROTO_TCP, TCP_NODELAY) != 0);
@@ -63,27 +63,27 @@ TEST_CASE("short messages are not held back, at either end") {
   }
 }
 
-TEST_CASE("a connection that is closed keeps nobody from listening at its port") {
+TEST_CASE("a closed connection does not block its port for listeners") {
   Pair pair;
   SocketAddress port;
-  SECTION("of the end that dialed") {
+  SECTION("of the client") {
     port = own_address(pair.caller.connection->socket.get());
     pair.caller.connection.reset();
     pair.host.reset();
   }
-  SECTION("of the end that was dialed") {
+  SECTION("of the server") {
     port = pair.host->address;
     pair.host.reset();
     pair.caller.connection.reset();
   }
-  // The kernel does remember it: without this the test would show nothing.
+  // Check that the kernel does keep it: otherwise the test would show nothing.
   CHECK_FALSE(binds_alone(port));
   CHECK(can_listen(port));
 }
 
 TEST_CASE(
     "a connection with both ends at one address is known for what it is, and leaves nothing") {
-  auto socket = make_dialing_socket(AF_INET);
+  auto socket = make_client_socket(AF_INET);
   SocketAddress itself;
   for (int port = 20'000; itself.port() == 0 && port < 30'000; ++port) {
     auto candidate = SocketAddress::loopback_v4();

@@ -1,4 +1,4 @@
-// TLS by a key that both ends have: over real sockets, in one thread.
+// TLS with a pre-shared key: over real sockets, in one thread.
 #include "rendezvous/tls.hpp"
 
 #include <sys/socket.h>
@@ -33,13 +33,13 @@ std::pair<Descriptor, Descriptor> socket_pair() {
   return {Descriptor(fds[0]), Descriptor(fds[1])};
 }
 
-/// Two ends and somebody between them, who sees all bytes and may change them.
+/// Two ends and a man in the middle that sees all bytes and can change them.
 struct Pair {
   Descriptor initiator_socket, initiator_far, responder_socket, responder_far;
   std::optional<Tls> initiator, responder;
   std::vector<std::byte> seen;      ///< from the initiator
   std::vector<std::byte> answered;  ///< from the responder
-  std::vector<std::byte> waiting;   ///< for room at the responder
+  std::vector<std::byte> waiting;   ///< not yet accepted by the responder's socket
   std::optional<std::size_t> bend;  ///< of the initiator's bytes, counted from now on
 
   explicit Pair(const Key& first = key_of(1), const Key& second = key_of(1),
@@ -51,7 +51,7 @@ struct Pair {
     responder.emplace(context, responder_socket.get(), Tls::Side::responder, second, settings);
   }
 
-  /// What the responder's socket has room for; true if anything.
+  /// Forwards what the responder's socket accepts; true if anything.
   bool pass_on() {
     if (waiting.empty()) return false;
     const auto done =
@@ -82,14 +82,14 @@ struct Pair {
       }
     }
   }
-  /// True where both are done.
-  bool shake_hands() {
+  /// True if both are done.
+  bool handshake() {
     auto one = Tls::Step::wait;
     auto other = Tls::Step::wait;
     for (int i = 0; i < 10; ++i) {
-      if (one == Tls::Step::wait) one = initiator->shake_hands();
+      if (one == Tls::Step::wait) one = initiator->handshake();
       carry();
-      if (other == Tls::Step::wait) other = responder->shake_hands();
+      if (other == Tls::Step::wait) other = responder->handshake();
       carry();
     }
     return one == Tls::Step::done && other == Tls::Step::done;
@@ -104,8 +104,7 @@ std::vector<std::byte> numbers(std::size_t count, unsigned first = 0) {
   return bytes;
 }
 
-/// Encrypted records by the length of what they hold: their own are 5 bytes of header, then a kind
-/// and a tag.
+/// Number of encrypted records by payload size: a record adds 5 bytes of header, a kind and a tag.
 std::size_t records_of(std::span<const std::byte> stream, std::size_t bytes) {
   std::size_t count = 0;
   for (std::size_t at = 0; at + 5 <= stream.size();) {
@@ -121,7 +120,7 @@ iovec part_of(std::vector<std::byte>& bytes, std::size_t from = 0) {
   return {bytes.data() + from, bytes.size() - from};
 }
 
-/// Writes all, reading at the other end whenever there is no more room.
+/// Writes all, reading at the other end whenever the socket is full.
 std::vector<std::byte> move_all(Pair& pair, std::vector<std::byte>& bytes) {
   std::vector<std::byte> arrived;
   std::vector<std::byte> room(50'000);
@@ -153,11 +152,11 @@ std::vector<std::byte> move_all(Pair& pair, std::vector<std::byte>& bytes) {
 
 }  // namespace
 
-TEST_CASE("both ends of a TLS link have the same bytes, and what is between sees none of them") {
+TEST_CASE("a TLS link delivers all bytes and shows none of them on the wire") {
   Pair pair;
-  REQUIRE(pair.shake_hands());
-  CHECK_FALSE(pair.initiator->holds_back());
-  CHECK_FALSE(pair.responder->holds_back());
+  REQUIRE(pair.handshake());
+  CHECK_FALSE(pair.initiator->has_buffered_data());
+  CHECK_FALSE(pair.responder->has_buffered_data());
   for (const std::size_t count : {1, 56, 16383, 16384, 16385, 200'000, 3'000'000}) {
     CAPTURE(count);
     auto bytes = numbers(count);
@@ -171,9 +170,9 @@ TEST_CASE("both ends of a TLS link have the same bytes, and what is between sees
   }
 }
 
-TEST_CASE("what TLS was refused for lack of room is not encrypted twice") {
+TEST_CASE("data refused with EAGAIN is not encrypted twice") {
   Pair pair;
-  REQUIRE(pair.shake_hands());
+  REQUIRE(pair.handshake());
   auto bytes = numbers(8'000'000);
   std::size_t sent = 0;
   bool was_full = false;
@@ -204,14 +203,14 @@ TEST_CASE("what TLS was refused for lack of room is not encrypted twice") {
 
 TEST_CASE("a header and its payload share a record") {
   Pair pair;
-  REQUIRE(pair.shake_hands());
+  REQUIRE(pair.handshake());
   auto header = numbers(56);
   auto payload = numbers(100, 7);
   pair.seen.clear();
   const std::array<iovec, 2> out{part_of(header), part_of(payload)};
   REQUIRE(pair.initiator->write(out) == 156);
   pair.carry();
-  // A record's own bytes: header 5, kind 1, tag 16.
+  // A record's overhead: header 5, kind 1, tag 16.
   CHECK(pair.seen.size() == 156 + 22);
   auto first = std::vector<std::byte>(56);
   auto second = std::vector<std::byte>(200);
@@ -222,9 +221,9 @@ TEST_CASE("a header and its payload share a record") {
   CHECK(second == payload);
 }
 
-TEST_CASE("reading not ahead ends with nothing held back") {
+TEST_CASE("reading without read-ahead leaves no buffered data") {
   Pair pair;
-  REQUIRE(pair.shake_hands());
+  REQUIRE(pair.handshake());
   auto bytes = numbers(100'000);
   const std::array<iovec, 1> out{part_of(bytes)};
   REQUIRE(pair.initiator->write(out) == 100'000);
@@ -238,27 +237,27 @@ TEST_CASE("reading not ahead ends with nothing held back") {
     return got;
   };
   REQUIRE(read(true) > 0);
-  REQUIRE(pair.responder->holds_back());
-  for (int i = 0; i < 100 && pair.responder->holds_back(); ++i) read(false);
-  CHECK_FALSE(pair.responder->holds_back());
-  // What it has taken from the socket it has handed out.
+  REQUIRE(pair.responder->has_buffered_data());
+  for (int i = 0; i < 100 && pair.responder->has_buffered_data(); ++i) read(false);
+  CHECK_FALSE(pair.responder->has_buffered_data());
+  // All data read from the socket was returned.
   while (read(true) > 0) {
   }
   CHECK(arrived == bytes);
 }
 
-TEST_CASE("another key makes no TLS link, at neither end") {
+TEST_CASE("a handshake with different keys fails at both ends") {
   Pair pair(key_of(1), key_of(2));
-  CHECK_FALSE(pair.shake_hands());
-  CHECK(pair.responder->trouble().find("TLS") != std::string::npos);
-  CHECK(pair.initiator->trouble().find("TLS") != std::string::npos);
+  CHECK_FALSE(pair.handshake());
+  CHECK(pair.responder->failure().find("TLS") != std::string::npos);
+  CHECK(pair.initiator->failure().find("TLS") != std::string::npos);
 }
 
-TEST_CASE("a bit that is changed on the way is found, and both ends are told") {
-  for (const std::size_t at : {0, 3, 5, 40, 70, 77}) {  // of a record of 78 bytes
+TEST_CASE("a changed bit is detected and reported at both ends") {
+  for (const std::size_t at : {0, 3, 5, 40, 70, 77}) {  // in a record of 78 bytes
     CAPTURE(at);
     Pair pair;
-    REQUIRE(pair.shake_hands());
+    REQUIRE(pair.handshake());
     auto bytes = numbers(56);
     const std::array<iovec, 1> out{part_of(bytes)};
     REQUIRE(pair.initiator->write(out) == 56);
@@ -268,7 +267,7 @@ TEST_CASE("a bit that is changed on the way is found, and both ends are told") {
     const std::array<iovec, 1> in{part_of(room)};
     const auto got = pair.responder->read(in, true);
     if (at == 3) {
-      // The record seems to be longer: it waits for the rest, and never hands out any of it.
+      // The record seems to be longer: the reader waits for the rest and never returns any of it.
       CHECK(got == -1);
       REQUIRE(pair.initiator->write(out) > 0);
       REQUIRE(pair.initiator->write(out) > 0);
@@ -280,19 +279,20 @@ TEST_CASE("a bit that is changed on the way is found, and both ends are told") {
       CHECK(got == -1);
     }
     CHECK(errno == EBADMSG);
-    CHECK(pair.responder->trouble().find("changed on the way") != std::string::npos);
+    CHECK(pair.responder->failure().find("received data failed authentication") !=
+          std::string::npos);
     CHECK(pair.responder->read(in, true) == -1);
     CHECK(errno == EBADMSG);
     pair.carry();
     CHECK(pair.initiator->read(in, true) == -1);
     CHECK(errno == EBADMSG);
-    CHECK(pair.initiator->trouble().find("the other end says so") != std::string::npos);
+    CHECK(pair.initiator->failure().find("the peer reported that") != std::string::npos);
   }
 }
 
-TEST_CASE("a recorded piece of a TLS link can't be played again") {
+TEST_CASE("replayed TLS records are rejected") {
   Pair pair;
-  REQUIRE(pair.shake_hands());
+  REQUIRE(pair.handshake());
   auto bytes = numbers(100);
   pair.seen.clear();
   const std::array<iovec, 1> out{part_of(bytes)};
@@ -307,9 +307,9 @@ TEST_CASE("a recorded piece of a TLS link can't be played again") {
   CHECK(errno == EBADMSG);
 }
 
-TEST_CASE("the key changes after so many bytes, in either direction") {
+TEST_CASE("the key is updated after bytes_per_key in either direction") {
   Pair pair(key_of(1), key_of(1), {.bytes_per_key = 50'000});
-  REQUIRE(pair.shake_hands());
+  REQUIRE(pair.handshake());
   pair.seen.clear();
   pair.answered.clear();
   for (unsigned round = 0; round < 20; ++round) {
@@ -325,14 +325,14 @@ TEST_CASE("the key changes after so many bytes, in either direction") {
     room.resize(30'000);
     CHECK(room == back);
   }
-  // Before each third block. A KeyUpdate has five bytes, which no block leaves for a record.
+  // Before each third block. A KeyUpdate has five bytes, a length that no block's record has.
   CHECK(records_of(pair.seen, 5) == 9);
   CHECK(records_of(pair.answered, 5) == 9);
 }
 
-TEST_CASE("an end of a TLS link is an end, after what came before it") {
+TEST_CASE("end of file is reported after the data before it") {
   Pair pair;
-  REQUIRE(pair.shake_hands());
+  REQUIRE(pair.handshake());
   auto bytes = numbers(100);
   const std::array<iovec, 1> out{part_of(bytes)};
   REQUIRE(pair.initiator->write(out) == 100);
@@ -345,14 +345,14 @@ TEST_CASE("an end of a TLS link is an end, after what came before it") {
   CHECK(pair.responder->read(in, true) == 0);
 }
 
-TEST_CASE("a connection that is broken off stays so, and is no orderly end") {
+TEST_CASE("a connection error is sticky and not an orderly end") {
   Pair pair;
-  REQUIRE(pair.shake_hands());
+  REQUIRE(pair.handshake());
   auto bytes = numbers(100);
   const std::array<iovec, 1> out{part_of(bytes)};
   REQUIRE(pair.initiator->write(out) == 100);
   pair.carry();
-  // What nobody reads makes a reset of the close.
+  // Closing with unread data sends a reset.
   REQUIRE(pair.responder->write(out) == 100);
   pair.responder_far.reset();
   std::vector<std::byte> room(1000);
@@ -362,17 +362,17 @@ TEST_CASE("a connection that is broken off stays so, and is no orderly end") {
     CHECK(pair.responder->read(in, true) == -1);
     CHECK(errno == ECONNRESET);
   }
-  // It is no sign of somebody who changes bytes.
-  CHECK(pair.responder->trouble().empty());
+  // A reset is not reported as tampering.
+  CHECK(pair.responder->failure().empty());
 }
 
-TEST_CASE("somebody without any key gets no TLS link") {
+TEST_CASE("a client without a key gets no TLS link") {
   auto [socket, far] = socket_pair();
   Tls responder(std::make_shared<TlsContext>(), socket.get(), Tls::Side::responder, key_of(1));
   const std::string_view nonsense = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
   REQUIRE(::send(far.get(), nonsense.data(), nonsense.size(), MSG_NOSIGNAL) > 0);
-  CHECK(responder.shake_hands() == Tls::Step::failed);
-  CHECK(responder.trouble().find("TLS") != std::string::npos);
+  CHECK(responder.handshake() == Tls::Step::failed);
+  CHECK(responder.failure().find("TLS") != std::string::npos);
 }
 
 }  // namespace tutti::rendezvous::test

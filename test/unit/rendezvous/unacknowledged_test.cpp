@@ -1,4 +1,4 @@
-// What TCP says of data that does not arrive.
+// Unacknowledged data of TCP connections.
 #include "rendezvous/unacknowledged.hpp"
 
 #include <fcntl.h>
@@ -48,7 +48,7 @@ int largest_segment(const Descriptor& socket) {
 
 }  // namespace
 
-TEST_CASE("what is no connection, or waits for its reader only, has lost nothing") {
+TEST_CASE("non-connections and connections with a slow reader have no unacknowledged data") {
   CHECK(!find_unacknowledged(-1));
   std::array<int, 2> ends{};
   REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
@@ -60,12 +60,12 @@ TEST_CASE("what is no connection, or waits for its reader only, has lost nothing
   while (::send(pair.dialed.get(), data.data(), data.size(), MSG_DONTWAIT) > 0) {
   }
   CHECK(!find_unacknowledged(pair.dialed.get()));
-  CHECK(unacknowledged_here().empty());
+  CHECK(describe_unacknowledged_data().empty());
 }
 
-TEST_CASE("both ends of a connection can be held to small packets") {
-  auto pair = connect(SocketAddress::loopback_v4(),
-                      [](int socket) { keep_packets_small(socket, AF_INET); });
+TEST_CASE("both ends of a connection can be limited to small packets") {
+  auto pair =
+      connect(SocketAddress::loopback_v4(), [](int socket) { limit_packet_size(socket, AF_INET); });
   for (const auto* end : {&pair.dialed, &pair.accepted}) {
     CHECK(largest_segment(*end) + 40 <= static_cast<int>(small_packet_bytes));
     CHECK(largest_segment(*end) > 1000);
@@ -74,7 +74,7 @@ TEST_CASE("both ends of a connection can be held to small packets") {
   CHECK(largest_segment(plain.accepted) > static_cast<int>(small_packet_bytes));
 }
 
-TEST_CASE("lost data is told with both ends, and what to do") {
+TEST_CASE("unacknowledged data is described with both ends and the remedy") {
   const Unacknowledged lost{.bytes = 4344, .times = 4, .packet_bytes = 1500, .is_ipv6 = false};
   CHECK(lost.is_large());
   CHECK(describe(lost, "a", "b") ==

@@ -61,7 +61,7 @@ class DeviceProvider {
 /// For a communicator that is to use host memory only.
 class NoDevices final : public DeviceProvider {
  public:
-  void describe(rendezvous::PeerInfo& info) override { info.no_device_because = "not looked for"; }
+  void describe(rendezvous::PeerInfo& info) override { info.no_device_reason = "not looked for"; }
   DevicePath open(control::Plane&, Backend&, const BootstrapBroadcast&, bool,
                   std::chrono::nanoseconds) override {
     return {.reason = "asked for"};

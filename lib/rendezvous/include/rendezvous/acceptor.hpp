@@ -14,14 +14,15 @@
 
 namespace tutti::rendezvous {
 
-/// Answers at this rank's listening sockets. Strangers cost a bounded number of descriptors for a
-/// bounded time, and are dropped without an answer.
+/// Accepts connections at this rank's listening sockets and authenticates them. Unauthenticated
+/// connections hold a bounded number of descriptors for a bounded time and are dropped without an
+/// answer.
 class Acceptor {
  public:
-  static constexpr std::size_t max_pending = 64;  ///< the oldest is dropped for a newer one
-  static constexpr std::chrono::seconds patience{2};
+  static constexpr std::size_t max_pending = 64;  ///< beyond that the oldest is dropped
+  static constexpr std::chrono::seconds handshake_timeout{2};
 
-  /// `expects(from, kind)`: whether that rank may dial such a link at all.
+  /// `expects(from, kind)` returns whether rank `from` may open a link of that kind.
   Acceptor(Reactor& reactor, const Membership& self, std::vector<Listener> listeners, Log& log,
            std::function<bool(int from, LinkKind kind)> expects,
            std::function<void(Connection)> on_connection);
@@ -29,8 +30,8 @@ class Acceptor {
   Acceptor& operator=(const Acceptor&) = delete;
   ~Acceptor();
 
-  /// Closes the doors here and hands them on, still listening. Connections that have not proven
-  /// themselves yet are dropped when their time is over.
+  /// Stops accepting and returns the sockets, still listening. Connections that are not yet
+  /// authenticated are dropped at their timeout.
   [[nodiscard]] std::vector<Listener> take_listeners();
 
  private:
@@ -40,17 +41,17 @@ class Acceptor {
     Proof proof{};
     std::size_t received = 0;
     Reactor::TimerId timer = 0;
-    Introduced introduced;     ///< once it has proven itself
-    std::unique_ptr<Tls> tls;  ///< the same, where links are encrypted
+    AuthenticatedPeer authenticated;  ///< valid once the proof was accepted
+    std::unique_ptr<Tls> tls;         ///< likewise, if links are encrypted
   };
   using PendingList = std::list<Pending>;
 
   void on_listener_ready(int listener);
-  void greet(Descriptor socket);
+  void send_hello(Descriptor socket);
   void on_pending_ready(PendingList::iterator pending);
-  void check(PendingList::iterator pending);
+  void authenticate(PendingList::iterator pending);
   void encrypt(PendingList::iterator pending);
-  void shake_hands(PendingList::iterator pending);
+  void handshake(PendingList::iterator pending);
   void finish(PendingList::iterator pending);
   void drop(PendingList::iterator pending, std::string_view reason);
   void pause(int listener);
@@ -62,8 +63,8 @@ class Acceptor {
   std::function<bool(int, LinkKind)> expects_;
   std::function<void(Connection)> on_connection_;
   PendingList pending_;
-  PendingList encrypting_;  ///< members, who shake hands a second time, for TLS
-  std::set<std::pair<int, LinkKind>> known_;
+  PendingList encrypting_;  ///< authenticated, TLS handshake in progress
+  std::set<std::pair<int, LinkKind>> linked_;
   std::set<Reactor::TimerId> pauses_;
   Reactor::Clock::time_point next_log_line_{};
 };

@@ -18,18 +18,18 @@ class SocketAddress {
   explicit SocketAddress(const sockaddr* address);
   static SocketAddress loopback_v4();
   static SocketAddress loopback_v6();
-  /// Of "10.0.0.1" or "fd00::1", without a port. Empty where `text` is no address.
+  /// Parses "10.0.0.1" or "fd00::1", without a port. Empty if `text` is not a valid address.
   static std::optional<SocketAddress> parse(const std::string& text);
 
   [[nodiscard]] int family() const { return storage_.ss_family; }
   [[nodiscard]] std::uint16_t port() const;
   void set_port(std::uint16_t port);
   [[nodiscard]] bool is_loopback() const;
-  /// 169.254.0.0/16 or fe80::/10: means something on one link only.
+  /// 169.254.0.0/16 or fe80::/10: valid on a single link only.
   [[nodiscard]] bool is_link_local() const;
-  /// True if they are one address, whatever the ports.
+  /// True if the addresses are equal; ports are ignored.
   [[nodiscard]] bool is_same_host(const SocketAddress& other) const;
-  /// True if both lie in the network that `prefix_bits` of this address name.
+  /// True if `other` is in the network given by the first `prefix_bits` bits of this address.
   [[nodiscard]] bool shares_prefix(const SocketAddress& other, int prefix_bits) const;
   /// "10.0.0.1:4711", "[fd00::1]:4711"
   [[nodiscard]] std::string text() const;

@@ -7,21 +7,21 @@
 
 namespace tutti::rendezvous {
 
-/// A connection to a peer that has proven who it is.
+/// A connection to an authenticated peer.
 struct Connection {
   SecureSocket socket;  ///< non-blocking
   int peer = -1;
   LinkKind kind = LinkKind::control;
 };
 
-/// Why this connection must not serve the job of `self`: it is plain, and the job's links are
-/// encrypted. Empty if it may. No way is known to come to it; a defect on the way here must not
-/// send data in the clear.
-[[nodiscard]] inline std::string_view why_refused(const Membership& self,
-                                                  const Connection& connection) {
+/// Returns why this connection must be rejected (it is plain although the job's links are
+/// encrypted), or an empty text. No code path is known to produce such a connection; the check
+/// keeps a defect from sending data in the clear.
+[[nodiscard]] inline std::string_view rejection_reason(const Membership& self,
+                                                       const Connection& connection) {
   if (!self.tls || connection.socket.is_encrypted()) return {};
-  return "the connection is not encrypted, and TUTTI_ENCRYPT=1 asks for it: nothing was sent over "
-         "it; please report this defect";
+  return "the connection is not encrypted although TUTTI_ENCRYPT=1 is set: no data was sent over "
+         "it; please report this bug";
 }
 
 }  // namespace tutti::rendezvous

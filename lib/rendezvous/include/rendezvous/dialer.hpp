@@ -15,17 +15,16 @@
 
 namespace tutti::rendezvous {
 
-/// Connects to peers and proves itself to them. Each candidate address is tried in turn, again and
-/// again until the deadline: a host may be slow, an interface unreachable, and behind an address
-/// may be somebody else. However many there are, the first round takes no more than 2 s.
+/// Connects to peers and authenticates this rank. Candidate addresses are tried in turn until the
+/// deadline, because a host may be slow, an interface unreachable, or another program may own an
+/// address. The first round over all candidates takes at most 2 s.
 class Dialer {
  public:
-  /// Called once a dial, with the connection or with a sentence that says what happened at each
+  /// Called once per dial, with the connection or with a sentence that gives the failure at each
   /// address.
   using OnDone = std::function<void(std::optional<Connection>, const std::string& failure)>;
 
-  /// `sources`: connections to other hosts leave by one of these addresses; empty: as the kernel
-  /// routes.
+  /// `sources`: local addresses for connections to other hosts; empty: the kernel chooses.
   Dialer(Reactor& reactor, const Membership& self, std::vector<Interface> sources = {});
   Dialer(const Dialer&) = delete;
   Dialer& operator=(const Dialer&) = delete;
@@ -44,8 +43,8 @@ class Dialer {
     OnDone on_done;
     std::size_t candidate = 0;
     int round = 0;
-    std::chrono::microseconds pause{0};  ///< the latest between two rounds
-    std::vector<std::string> failures;   ///< the latest of each candidate
+    std::chrono::microseconds pause{0};  ///< between the latest two rounds
+    std::vector<std::string> failures;   ///< the latest failure of each candidate
     State state = State::idle;
     Descriptor socket;
     Reactor::TimerId timer = 0;
@@ -58,21 +57,21 @@ class Dialer {
   using DialList = std::list<Dial>;
 
   void attempt(DialList::iterator dial);
-  void leave_itself(DialList::iterator dial);
-  /// Returns 0, or the errno of what failed.
+  void drop_self_connection(DialList::iterator dial);
+  /// Returns 0 or an errno.
   int bind_source(int socket, const SocketAddress& target) const;
-  [[nodiscard]] int experience(const SocketAddress& address) const;
-  void learn(const SocketAddress& address, int answer);
+  [[nodiscard]] int reachability(const SocketAddress& address) const;
+  void set_reachability(const SocketAddress& address, int answer);
   void on_ready(DialList::iterator dial);
   void on_connected(DialList::iterator dial);
   void on_hello(DialList::iterator dial);
   void on_answer(DialList::iterator dial);
-  void shake_hands(DialList::iterator dial);
+  void handshake(DialList::iterator dial);
   void succeed(DialList::iterator dial);
-  /// 1: `out` is full; 0: more has to come; -1: the attempt has failed and is over.
+  /// Returns 1 if `out` is full, 0 if more data is needed, -1 if the attempt has failed.
   int receive(DialList::iterator dial, std::span<std::byte> out);
   void set_timer(DialList::iterator dial, Reactor::Clock::duration delay, std::string reason);
-  /// At the deadline, for what is not tried again before.
+  /// Fails the attempt at the deadline, for steps that must not be retried earlier.
   void set_last_timer(DialList::iterator dial, std::string reason);
   void fail_attempt(DialList::iterator dial, std::string reason);
   void finish(DialList::iterator dial, std::optional<Connection> connection);
@@ -81,9 +80,9 @@ class Dialer {
   Reactor& reactor_;
   const Membership& self_;
   std::vector<Interface> sources_;
-  /// By address without port: 1 where a peer has answered, -1 where nobody has. Ranks of one host
-  /// share addresses, so that what one dial finds out serves the next.
-  std::map<std::string, int> experience_;
+  /// By address without port: 1 if a peer has answered there, -1 if none has. Ranks of one host
+  /// share addresses, so the result of one dial orders the candidates of the next.
+  std::map<std::string, int> reachability_;
   DialList dials_;
 };
 

@@ -9,27 +9,27 @@
 
 namespace tutti::rendezvous {
 
-/// An address of this host and the network it lies in.
+/// An address of this host and the size of its network.
 struct Interface {
   std::string name;
   SocketAddress address;
   int prefix_bits = 0;
 };
 
-/// Which interfaces may be used, in the syntax of NCCL_SOCKET_IFNAME: a list of prefixes of names,
-/// "^" before it for all but these, "=" before it for whole names. An entry with a slash is a
-/// network ("10.0.0.0/8", "fd00::/8") and stands for the addresses that lie in it.
+/// Selects interfaces, in the syntax of NCCL_SOCKET_IFNAME: a list of name prefixes; a leading "^"
+/// excludes them, a leading "=" matches whole names. An entry with a slash is a network
+/// ("10.0.0.0/8", "fd00::/8") and matches the addresses in it.
 class InterfaceFilter {
  public:
   InterfaceFilter() = default;  ///< allows all
-  /// Throws Error{usage} that begins with `source`, the variable and its value, where an entry is
-  /// no network although it has a slash.
+  /// Throws Error{usage} if an entry with a slash is not a valid network. `source` (the variable
+  /// and its value) starts the message.
   explicit InterfaceFilter(std::string_view text, const std::string& source = {});
-  /// By its name alone: where no network is listed.
+  /// Matches by name only, ignoring networks.
   [[nodiscard]] bool allows(std::string_view name) const;
   [[nodiscard]] bool allows(const Interface& interface) const;
-  /// True if it says in so many words which to use, so that loopback may be meant.
-  [[nodiscard]] bool names_some() const { return is_set() && !exclude_; }
+  /// True if the filter lists what to use (no "^"); then it may select loopback too.
+  [[nodiscard]] bool is_allow_list() const { return is_set() && !exclude_; }
   [[nodiscard]] bool is_set() const { return !names_.empty() || !networks_.empty(); }
 
  private:
@@ -45,28 +45,28 @@ class InterfaceFilter {
   bool whole_names_ = false;
 };
 
-/// Bridges inside a host, by their usual names: often the same address on every host, and seldom a
-/// way to another.
+/// True for the usual names of bridges inside a host: they often have the same address on every
+/// host and seldom lead to another one.
 [[nodiscard]] bool is_virtual_bridge(std::string_view name);
 
-/// All addresses of this host on interfaces that are up, loopback among them.
+/// All addresses of this host on interfaces that are up, including loopback.
 [[nodiscard]] std::vector<Interface> all_interfaces();
 
-/// Those of `all` that may be used, in the order in which they should be tried: no loopback, but
-/// where `filter` names it, and no link-local ones; bridges of containers and virtual machines
-/// last. Throws Error{usage} that lists the interfaces where the settings leave none though there
-/// are some; `source` is the variable that set the filter, with its value.
+/// Returns the usable ones of `all` in the order to try them: no link-local addresses, loopback
+/// only if `filter` lists it, bridges of containers and virtual machines last. Throws Error{usage}
+/// that lists the interfaces if `filter` or `family` leaves none; `source` is the variable that set
+/// the filter, with its value.
 [[nodiscard]] std::vector<Interface> choose_interfaces(std::vector<Interface> all,
                                                        const InterfaceFilter& filter,
                                                        const std::string& source,
                                                        SocketFamily family = SocketFamily::any);
 
-/// The same of this host, as the environment says.
+/// choose_interfaces() on this host's interfaces with the settings of `environment`.
 [[nodiscard]] std::vector<Interface> usable_interfaces(const Environment& environment);
 
-/// Throws Error{mismatch}, the same on every rank, where ranks of two hosts could never meet: no
-/// address family in common, or nothing but loopback. `addresses[r]`, `hosts[r]` and
-/// `identities[r]` are of rank r.
+/// Throws Error{mismatch}, the same on every rank, if ranks of two hosts cannot connect: no common
+/// address family, or only loopback. `addresses[r]`, `hosts[r]` and `identities[r]` belong to rank
+/// r.
 void require_common_family(const std::vector<std::vector<SocketAddress>>& addresses,
                            const std::vector<std::string>& hosts,
                            const std::vector<std::string>& identities);

@@ -7,22 +7,21 @@
 
 namespace tutti::rendezvous {
 
-/// A listening socket and the address that peers reach it at.
+/// A listening socket and its address.
 struct Listener {
   Descriptor socket;
   SocketAddress address;
 };
 
-/// Listens on loopback and on each of `interfaces`, on ports that the kernel chooses, or on the
-/// first free ones of `ports`. An address that can't be bound is left out; throws Error{system}
-/// where none can, or where all of `ports` are taken.
-[[nodiscard]] std::vector<Listener> listen_everywhere(const std::vector<Interface>& interfaces,
-                                                      SocketFamily family = SocketFamily::any,
-                                                      PortRange ports = {});
+/// Listens on loopback and on each of `interfaces`, at ports chosen by the kernel or at the first
+/// free port of `ports`. Skips addresses that cannot be bound. Throws Error{system} if none can, or
+/// if all of `ports` are in use.
+[[nodiscard]] std::vector<Listener> open_listeners(const std::vector<Interface>& interfaces,
+                                                   SocketFamily family = SocketFamily::any,
+                                                   PortRange ports = {});
 
-/// Closes what no peer will need: loopback where no peer is on this host, all else where no peer is
-/// elsewhere.
-void close_unneeded(std::vector<Listener>& listeners, bool peers_on_this_host,
-                    bool peers_elsewhere);
+/// Closes loopback if no peer is on this host, and all other listeners if all peers are.
+void close_unneeded_listeners(std::vector<Listener>& listeners, bool peers_on_this_host,
+                              bool peers_elsewhere);
 
 }  // namespace tutti::rendezvous

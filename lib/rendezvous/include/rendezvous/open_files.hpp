@@ -4,9 +4,9 @@
 
 namespace tutti::rendezvous {
 
-/// How many files this process may open: the soft limit, raised to the hard one. 0: not known.
+/// Raises this process's soft limit on open files to the hard limit and returns it; 0 if unknown.
 [[nodiscard]] std::uint64_t raised_file_limit();
-/// How many it has open; 0: not known.
+/// Number of open files of this process; 0 if unknown.
 [[nodiscard]] std::uint64_t count_open_files();
 
 }  // namespace tutti::rendezvous

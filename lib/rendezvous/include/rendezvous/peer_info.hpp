@@ -13,7 +13,7 @@
 
 namespace tutti::rendezvous {
 
-/// A GPU that a rank sees.
+/// A GPU visible to a rank.
 struct PeerDevice {
   std::string uuid;
   std::string name;
@@ -21,43 +21,41 @@ struct PeerDevice {
   bool is_slice = false;  ///< a MIG instance
 };
 
-/// What a rank tells all others of itself, once, in one all-gather.
+/// What a rank publishes about itself in the all-gather of set-up.
 struct PeerInfo {
-  std::string version;                          ///< of tutti; read before the rest is believed
-  std::map<std::string, std::string> settings;  ///< must be the same on all ranks
+  std::string version;                          ///< of tutti; checked before the rest is decoded
+  std::map<std::string, std::string> settings;  ///< must be equal on all ranks
   HostIdentity host;
   std::uint32_t pid = 0;
   std::uint64_t process_start =
-      0;                    ///< kernel ticks since boot; with the pid it names one process for ever
-  std::uint32_t cores = 0;  ///< that the process may run on
-  std::uint32_t first_core = 0;  ///< the lowest of them, as the kernel numbers them
+      0;  ///< kernel ticks since boot; identifies the process together with its pid
+  std::uint32_t cores = 0;       ///< number of cores that the process may run on
+  std::uint32_t first_core = 0;  ///< lowest core number among them
   std::uint64_t open_files_limit =
-      0;                            ///< on its descriptors, the soft limit raised to the hard one
-  std::uint64_t open_files = 0;     ///< when the info was made, its listening sockets among them
-  std::vector<PeerDevice> devices;  ///< in the order of their indices; filled in by lib/device
-  std::string no_device_because;    ///< empty if there are some
-  std::uint32_t nccl_version = 0;   ///< as NCCL numbers it; 0: none
-  std::string no_nccl_because;
-  std::vector<SocketAddress> addresses;  ///< where it listens, the preferred first
-  std::string failure;                   ///< why it can't listen; empty where it can
-  bool failure_is_usage = false;         ///< by what somebody has set
-  std::vector<CpuQuota> cpu_quotas;      ///< of its control groups, from the innermost outwards
+      0;  ///< on its descriptors, after the soft limit was raised to the hard one
+  std::uint64_t open_files = 0;     ///< at set-up, including its listening sockets
+  std::vector<PeerDevice> devices;  ///< ordered by index; filled in by lib/device
+  std::string no_device_reason;     ///< why there are no devices; empty if there are some
+  std::uint32_t nccl_version = 0;   ///< in NCCL's numbering; 0: no NCCL
+  std::string no_nccl_reason;
+  std::vector<SocketAddress> addresses;  ///< of its listeners, preferred first
+  std::string failure;                   ///< why set-up failed on this rank; empty if it did not
+  bool failure_is_usage = false;         ///< the failure is caused by a setting
+  std::vector<CpuQuota> cpu_quotas;      ///< of its control groups, innermost first
 
   [[nodiscard]] Bytes encode() const;
-  /// Empty where `bytes` is no peer info of this version. peer info of another version has only
-  /// `version`.
+  /// Empty if `bytes` is not valid peer info. Peer info of another version has only `version` set.
   static std::optional<PeerInfo> decode(const Bytes& bytes);
 };
 
-/// Fills in all but the addresses.
+/// Fills in everything but `addresses`, `devices` and NCCL.
 [[nodiscard]] PeerInfo make_peer_info(const Environment& environment);
 
-/// When the process started, in kernel ticks since boot; 0 where it can't be read (no such
-/// process).
+/// Start time of the process, in kernel ticks since boot; 0 if there is no such process or it is
+/// unreadable.
 [[nodiscard]] std::uint64_t process_start_ticks(std::uint32_t pid);
 
-/// Throws Error{mismatch}, the same on every rank, where two infos have another version or
-/// contradicting settings.
+/// Throws Error{mismatch}, the same on every rank, if versions or settings differ.
 void require_agreement(const std::vector<PeerInfo>& infos);
 
 }  // namespace tutti::rendezvous

@@ -15,10 +15,10 @@
 
 namespace tutti::rendezvous {
 
-/// What this rank knows of all ranks after the info exchange; never changes.
+/// All ranks' peer info, immutable after the exchange.
 class Peers {
  public:
-  /// Throws Error{mismatch} where the infos contradict each other.
+  /// Throws Error{mismatch} if versions or settings differ.
   Peers(int rank, std::vector<PeerInfo> infos, std::vector<Interface> own_interfaces);
 
   [[nodiscard]] int rank() const { return place_.rank; }
@@ -29,31 +29,31 @@ class Peers {
   [[nodiscard]] bool on_this_host(int peer) const {
     return place_of(peer).host_index == place_.host_index;
   }
-  /// True if `peer`'s pid means the same process here as there.
+  /// True if `peer` is in this process's pid namespace.
   [[nodiscard]] bool sees_pid_of(int peer) const;
-  /// Whether more of this host's ranks run on this rank's cores than there are, or have less than a
-  /// core each by the quota of a control group: whoever spins then takes time from somebody that it
-  /// waits for. Ranks bound to cores of their own share none.
+  /// True if this host's ranks outnumber the cores that they share with this rank, or have less
+  /// than one core each under a control group's quota. A rank that spins then takes time from ranks
+  /// that it waits for. Ranks bound to separate cores share none.
   [[nodiscard]] bool shares_cores() const;
-  /// The ranks of this host whose processor time `quota` bounds together.
+  /// This host's ranks that share the CPU quota `quota`.
   [[nodiscard]] std::vector<int> ranks_under(const CpuQuota& quota) const;
-  /// Throws Error, the same on every rank, where a rank could not open its doors, or where two
-  /// hosts have no address family in common.
-  void require_ways() const;
-  /// Where to try to reach `peer`, best first: loopback inside a host, networks that both are in
-  /// before others, what means this rank's own host last.
+  /// Throws Error, the same on every rank, if a rank could not listen, or if two hosts have no
+  /// common address family.
+  void require_reachable() const;
+  /// Addresses to dial `peer` at, best first: loopback inside a host, else addresses in a common
+  /// network first and addresses that this host has too last.
   [[nodiscard]] std::vector<SocketAddress> candidates(int peer) const;
-  /// Those of them that are no addresses of this host, too: a bridge may have the same one on every
-  /// host. All where there are no others.
-  [[nodiscard]] std::vector<SocketAddress> candidates_elsewhere(int peer) const;
-  /// "rank 2 (node1, pid 4711)"; after a shrink "rank 1 (node1, pid 4711, once rank 2)"
+  /// candidates() without addresses that this host has too (a bridge may have the same address on
+  /// every host); all candidates if no others are left.
+  [[nodiscard]] std::vector<SocketAddress> remote_candidates(int peer) const;
+  /// "rank 2 (node1, pid 4711)"; after a shrink "rank 1 (node1, pid 4711, once rank 2)".
   [[nodiscard]] std::string describe(int peer) const;
 
-  /// The ranks that are left, renumbered in their order. This rank must be among them.
+  /// The ranks without `gone`, renumbered in order. This rank must not be in `gone`.
   [[nodiscard]] Peers without(const std::set<int>& gone) const;
-  /// The rank that `peer` had in the job before any shrink.
+  /// The rank that `peer` had before any shrink.
   [[nodiscard]] int original_rank(int peer) const { return original_ranks_.at(index(peer)); }
-  /// The rank here of the one that started as `original`; -1 where it is gone.
+  /// Current rank of the process that started as `original`; -1 if it is gone.
   [[nodiscard]] int rank_of_original(int original) const;
 
  private:
@@ -65,20 +65,19 @@ class Peers {
   std::vector<int> original_ranks_;
 };
 
-/// All that set-up gives: who the peers are, the proof of membership, and the open doors.
+/// Result of set-up: peers, this rank's credentials, and open listeners.
 struct PeerExchange {
   Peers peers;
   Membership self;
   std::vector<Listener> listeners;
-  /// What connections to other hosts must leave by; empty where nothing was said of it.
+  /// Local interfaces for connections to other hosts; empty if the kernel chooses.
   std::vector<Interface> sources;
 };
 
-/// Collective over `bootstrap`: shares the job secret, opens the listening sockets, exchanges
-/// infos, and passes a barrier, so that no rank is left inside the bootstrap's progress when
-/// another stops to drive it.
-/// `info` is this rank's, but for the addresses; `shared` is null where the ranks have been given
-/// no secret. `before_barrier` is called once the peers are known.
+/// Collective over `bootstrap`: shares the job secret, opens the listeners, exchanges peer info,
+/// and ends with a barrier, so that no rank is still inside the bootstrap's progress when another
+/// rank stops driving it. `info` is this rank's, without addresses; `shared` is null if the ranks
+/// were given no secret. `before_barrier` is called once the peers are known.
 [[nodiscard]] PeerExchange exchange_peer_info(
     Bootstrap& bootstrap, PeerInfo info, const Environment& environment,
     const bootstrap::SharedSecret* shared, const launch::LauncherClaim& claim, Log& log,

@@ -8,39 +8,38 @@
 #include "base/environment.hpp"
 #include "rendezvous/address.hpp"
 
-/// Who has a TCP port, as far as the kernel tells. For sentences: nothing is decided by it.
+/// Finds the owner of a TCP port from /proc. For messages only: no decision depends on it.
 namespace tutti::rendezvous {
 
 /// A line of /proc/net/tcp or /proc/net/tcp6.
 struct ListedSocket {
-  enum class State : std::uint8_t { listening, closed_not_forgotten, other };
+  enum class State : std::uint8_t { listening, time_wait, other };
   SocketAddress local;
   SocketAddress peer;
   State state = State::other;
   unsigned uid = 0;
-  std::uint64_t inode = 0;  ///< 0: it belongs to no process any more
+  std::uint64_t inode = 0;  ///< 0: no process owns it
 };
 
-/// Lines that can't be read are left out.
+/// Skips malformed lines.
 [[nodiscard]] std::vector<ListedSocket> parse_tcp_table(std::string_view text);
 
-/// The one of `sockets` that most likely keeps others from listening at `address`.
+/// The one of `sockets` that most likely blocks listening at `address`.
 [[nodiscard]] const ListedSocket* find_holder(const std::vector<ListedSocket>& sockets,
                                               const SocketAddress& address);
 
-/// "pid 4711 (python3) listens there"; "another program has the port" where nothing is known.
+/// "pid 4711 (python3) listens there"; "another program has the port" if the owner is unknown.
 [[nodiscard]] std::string describe_holder(const SocketAddress& address);
 
-/// The ports that the kernel gives to outgoing connections (net.ipv4.ip_local_port_range), of which
-/// any may be taken at any time.
-[[nodiscard]] PortRange ports_of_connections();
+/// The kernel's range of ephemeral ports (net.ipv4.ip_local_port_range).
+[[nodiscard]] PortRange ephemeral_ports();
 
-/// True if the kernel leaves it out of them (net.ipv4.ip_local_reserved_ports,
-/// "29500,40000-40015").
+/// True if `reserved`, the text of net.ipv4.ip_local_reserved_ports ("29500,40000-40015"), excludes
+/// `port` from the ephemeral ports.
 [[nodiscard]] bool is_reserved(std::string_view reserved, int port);
 
-/// Empty where no outgoing connection can have been given the port, else why it can, and what to
-/// do.
-[[nodiscard]] std::string why_port_is_unsafe(int port);
+/// A warning if `port` is an ephemeral port and so may be taken by an outgoing connection; else
+/// empty.
+[[nodiscard]] std::string ephemeral_port_warning(int port);
 
 }  // namespace tutti::rendezvous

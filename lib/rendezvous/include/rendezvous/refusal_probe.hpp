@@ -8,19 +8,19 @@
 
 namespace tutti::rendezvous {
 
-/// Finds out whether a rank of another host has ended before it had a link with this one: its ports
-/// stay open as long as it lives, so that a host which refuses connections at every one of them,
-/// again and again, has nobody there any more, or the addresses lead elsewhere. One address that
-/// doesn't answer says nothing, and keeps the others from saying it.
+/// Detects that a rank on another host ended before it had a link with this one. A rank's ports
+/// stay open as long as it lives, so if all of them refuse connections repeatedly, the process has
+/// ended or the addresses lead elsewhere. An address that does not answer proves nothing and
+/// prevents that conclusion.
 class RefusalProbe {
  public:
-  static constexpr std::chrono::milliseconds usual_round{500};
+  static constexpr std::chrono::milliseconds default_round{500};
 
-  /// Dials all `candidates` once a `round` and closes what it gets. Calls `on_refused`, once,
-  /// when all have refused in four rounds in a row. A rank that accepts lives, and is asked less
-  /// and less often: its queue of connections is for others.
+  /// Dials all `candidates` once per `round` and closes what connects. Calls `on_refused` once,
+  /// after four consecutive rounds in which all refused. Once a rank accepts, the interval doubles
+  /// each round, because its accept queue serves others.
   RefusalProbe(Reactor& reactor, std::vector<SocketAddress> candidates,
-               std::function<void()> on_refused, std::chrono::milliseconds round = usual_round);
+               std::function<void()> on_refused, std::chrono::milliseconds round = default_round);
   RefusalProbe(const RefusalProbe&) = delete;
   RefusalProbe& operator=(const RefusalProbe&) = delete;
   ~RefusalProbe();
@@ -28,19 +28,19 @@ class RefusalProbe {
  private:
   void begin_round();
   void end_round();
-  /// True if the kernel has refused it at once.
+  /// True if the connection was refused immediately.
   bool dial(std::size_t candidate);
   void close_sockets();
 
   Reactor& reactor_;
   std::vector<SocketAddress> candidates_;
   std::function<void()> on_refused_;
-  std::vector<Descriptor> sockets_;  ///< of the round in progress
-  std::size_t refused_ = 0;          ///< of its candidates
-  bool accepted_ = false;            ///< by one of them
+  std::vector<Descriptor> sockets_;  ///< of the current round
+  std::size_t refused_ = 0;          ///< candidates that refused in this round
+  bool accepted_ = false;            ///< a candidate accepted in this round
   std::chrono::milliseconds round_;
-  std::chrono::milliseconds pause_;  ///< from one round to the next
-  int rounds_ = 0;                   ///< in a row, in which all were refused
+  std::chrono::milliseconds pause_;  ///< between rounds
+  int rounds_ = 0;                   ///< consecutive rounds in which all refused
   Reactor::TimerId timer_ = 0;
 };
 

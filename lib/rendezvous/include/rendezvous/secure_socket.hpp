@@ -10,15 +10,15 @@
 
 namespace tutti::rendezvous {
 
-/// A connected socket, plain or encrypted. Reads and writes never block, and behave as recvmsg()
-/// and sendmsg() do, with what Tls says of EAGAIN. Forked children do not hold the socket.
+/// A connected socket, plain or encrypted. Reads and writes never block and behave like recvmsg()
+/// and sendmsg(), with Tls's rules for EAGAIN. The socket is closed in forked children.
 class SecureSocket {
  public:
   SecureSocket() = default;
   [[nodiscard]] static SecureSocket plain(Descriptor socket) {
     return {std::move(socket), nullptr};
   }
-  /// Plain without `tls`.
+  /// Plain if `tls` is null.
   SecureSocket(Descriptor socket, std::unique_ptr<Tls> tls)
       : socket_(std::move(socket)), tls_(std::move(tls)) {
     socket_.close_on_fork();
@@ -31,7 +31,7 @@ class SecureSocket {
     tls_.reset();
     socket_.reset();
   }
-  /// Of a plain one.
+  /// Only for a plain socket.
   [[nodiscard]] Descriptor take_socket() && { return std::move(socket_); }
 
   ssize_t write(std::span<const iovec> parts) {
@@ -40,8 +40,8 @@ class SecureSocket {
   ssize_t read(std::span<const iovec> parts, bool ahead = true) {
     return tls_ ? tls_->read(parts, ahead) : read_plain(parts);
   }
-  [[nodiscard]] bool holds_back() const { return tls_ && tls_->holds_back(); }
-  /// What the errno of a read or write means.
+  [[nodiscard]] bool has_buffered_data() const { return tls_ && tls_->has_buffered_data(); }
+  /// The text for the errno of a failed read or write.
   [[nodiscard]] std::string explain(int number) const;
 
  private:

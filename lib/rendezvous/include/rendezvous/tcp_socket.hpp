@@ -2,31 +2,31 @@
 
 #include "base/descriptor.hpp"
 
-/// Options that all TCP sockets of a job have, whichever end made them.
+/// Options of all TCP sockets of a job.
 namespace tutti::rendezvous {
 
-/// A non-blocking socket for a dial; forked children do not hold it. No socket, and errno, where
-/// there can be none.
-[[nodiscard]] Descriptor make_dialing_socket(int family);
+/// Creates a non-blocking client socket that forked children do not inherit. Returns an empty
+/// descriptor and sets errno on failure.
+[[nodiscard]] Descriptor make_client_socket(int family);
 
-/// Sets SO_REUSEADDR: a connection that is closed, but not forgotten yet by the kernel (TIME-WAIT),
-/// then keeps its local port from nobody who sets it too. A dial's local port may be the very port
-/// at which rank 0 of the next job is to listen.
-void let_others_reuse_port(int socket);
+/// Sets SO_REUSEADDR, so that a connection in TIME-WAIT does not block its local port for others
+/// that set the option. A client's local port may be the port that rank 0 of the next job listens
+/// at.
+void set_reuse_address(int socket);
 
-/// Sets TCP_NODELAY: else the kernel holds a short message back until the one before it is
-/// acknowledged, which takes the other end 40 ms where it has nothing to say.
-void send_without_delay(int socket);
+/// Sets TCP_NODELAY. Without it, a short message waits for the acknowledgement of the previous one,
+/// which a silent peer delays by 40 ms.
+void set_no_delay(int socket);
 
-/// Before connect(): both ends send IP packets of small_packet_bytes at most. What ranks say to
-/// bring the job together, and of their troubles, then passes where larger packets get lost.
-void keep_packets_small(int socket, int family);
+/// Call before connect(): limits both ends to IP packets of small_packet_bytes, so that set-up and
+/// failure reports work on paths that drop larger packets.
+void limit_packet_size(int socket, int family);
 
-/// True if both ends are one socket. The kernel connects a dial to itself if it chooses, as the
-/// dial's local port, the port that is dialed, and nobody listens there.
+/// True if the socket is connected to itself. The kernel does so if it picks the dialed port as the
+/// local port while no process listens there.
 [[nodiscard]] bool is_connected_to_itself(int socket);
 
-/// Closes a connection at once, and leaves nothing that holds its port.
+/// Closes a connection with a reset, so that its port is free at once.
 void reset(Descriptor& socket);
 
 }  // namespace tutti::rendezvous

@@ -12,14 +12,13 @@
 
 namespace tutti::rendezvous {
 
-/// True where this build has libssl.
+/// True if this build has libssl.
 [[nodiscard]] bool has_tls();
 
-/// What all TLS links of a process have in common: made once, and handed on with its membership in
-/// the job. Any number of threads may use it at once.
+/// State shared by all TLS links of a process, created once. Safe for concurrent use.
 class TlsContext {
  public:
-  /// Throws Error{usage} where this build has no libssl, Error{system} where libssl is unusable.
+  /// Throws Error{usage} if this build has no libssl, Error{system} if libssl fails.
   TlsContext();
   TlsContext(const TlsContext&) = delete;
   TlsContext& operator=(const TlsContext&) = delete;
@@ -31,8 +30,8 @@ class TlsContext {
   std::unique_ptr<Parts> parts_;
 };
 
-/// TLS 1.3 by a pre-shared key over a connected, non-blocking socket: one suite, a fresh
-/// Diffie-Hellman exchange, no certificates, no tickets. For one thread at a time.
+/// TLS 1.3 with a pre-shared key over a connected, non-blocking socket: one cipher suite, an
+/// ephemeral Diffie-Hellman exchange, no certificates, no tickets. Not safe for concurrent use.
 class Tls {
  public:
   static constexpr std::size_t key_bytes = 32;
@@ -40,11 +39,11 @@ class Tls {
   enum class Step : std::uint8_t { done, wait, failed };
 
   struct Settings {
-    /// A key may serve for 2^24.5 records (RFC 8446, 5.5). A new one comes long before.
+    /// A key is valid for 2^24.5 records (RFC 8446, 5.5). This limit renews it well before.
     std::uint64_t bytes_per_key = std::uint64_t{64} << 30;
   };
 
-  /// `socket` belongs to somebody else and outlives this. Throws Error{system}.
+  /// `socket` is not owned and must outlive this. Throws Error{system}.
   Tls(std::shared_ptr<const TlsContext> context, int socket, Side side,
       std::span<const std::byte, key_bytes> key, Settings settings);
   Tls(std::shared_ptr<const TlsContext> context, int socket, Side side,
@@ -54,20 +53,20 @@ class Tls {
   Tls& operator=(const Tls&) = delete;
   ~Tls();
 
-  /// `wait`: again when the socket is readable.
-  Step shake_hands();
+  /// `wait`: call again when the socket is readable.
+  Step handshake();
 
-  /// As sendmsg() and recvmsg(): bytes, or -1 and errno; EBADMSG where TLS itself has failed. What
-  /// was refused with EAGAIN must be offered again from the same byte on; it may then be longer.
+  /// Like sendmsg() and recvmsg(): bytes, or -1 and errno; EBADMSG if TLS itself failed. After
+  /// EAGAIN, write() must be called again with data that starts at the same byte; it may be longer.
   ssize_t write(std::span<const iovec> parts);
-  /// `ahead`: may take more from the socket than fits. Without it what was taken before is handed
-  /// out, a record at a time, and the socket is left alone as soon as nothing is held back.
+  /// `ahead`: may read more from the socket than fits into `parts`. Without it, buffered data is
+  /// returned a record at a time, and the socket is not read once has_buffered_data() is false.
   ssize_t read(std::span<const iovec> parts, bool ahead);
-  /// True if bytes have left the socket that nobody has read yet: no event will tell of them.
-  [[nodiscard]] bool holds_back() const;
+  /// True if data was read from the socket but not returned yet; epoll reports no event for it.
+  [[nodiscard]] bool has_buffered_data() const;
 
-  /// Why TLS has failed; empty while it has not.
-  [[nodiscard]] const std::string& trouble() const;
+  /// Why TLS failed; empty if it did not.
+  [[nodiscard]] const std::string& failure() const;
 
  private:
   friend class TlsContext;

@@ -36,7 +36,9 @@ class LinkEndpoint {
   /// As recvmsg() and sendmsg(), without ever blocking. `streaming`: into a ring, past the caches.
   ssize_t write(std::span<const iovec> parts, bool streaming = false);
   ssize_t read(std::span<const iovec> parts, bool ahead = true);
-  [[nodiscard]] bool holds_back() const { return !has_rings_ && socket_.holds_back(); }
+  [[nodiscard]] bool has_buffered_data() const {
+    return !has_rings_ && socket_.has_buffered_data();
+  }
   [[nodiscard]] std::string explain(int number) const { return socket_.explain(number); }
 
   /// By which of both it goes is known. Until then nothing can be read or written.
