@@ -224,7 +224,7 @@ class Check {
 void require_rank(const char* what, int rank, const control::Group& group) {
   if (rank >= 0 && rank < group.size()) return;
   const auto in_job =
-      group.id != 0 ? fmt::format(" ({} of the job)", group.text_of_world()) : std::string();
+      group.id != 0 ? fmt::format(" ({} of the job)", group.world_text()) : std::string();
   const auto ranks = group.size() == 1 ? std::string("only rank 0")
                                        : fmt::format("ranks 0 to {}", group.size() - 1);
   refuse("{} {} is not a valid rank of this communicator, which has {}{}", what, rank, ranks,

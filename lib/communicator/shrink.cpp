@@ -37,7 +37,7 @@ std::set<int> lost_in(const Job& before) {
 
 /// Links of the old job may know of deaths that the new one, half linked, can't see.
 void pass_on(const Job& before, bool with_departed, std::set<int>& told, Job& next) {
-  for (const auto& [rank, reason] : before.plane->gone(with_departed)) {
+  for (const auto& [rank, reason] : before.plane->lost_ranks(with_departed)) {
     const int original = before.plane->peers().original_rank(rank);
     const int there = next.plane->peers().rank_of_original(original);
     if (there < 0 || there == next.plane->peers().rank() || !told.insert(there).second) continue;

@@ -7,11 +7,11 @@
 namespace tutti::control {
 namespace {
 
-// Calls on a device may be queued without end; of those only so many are compared.
+// Any number of device calls may be queued; the history compares at most this many.
 constexpr std::size_t max_kept = 16384;
 
-/// The clock's latest tick, some milliseconds old at most: enough to tell for how long a call has
-/// lasted, and cheap also where reading the time takes a system call.
+/// The clock's latest tick, at most some milliseconds old: precise enough for durations of calls,
+/// and cheap even if reading the time takes a system call.
 std::chrono::steady_clock::time_point recent_time() {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
@@ -36,7 +36,7 @@ std::uint64_t CallHistory::begin(const CallSignature& call) {
   return ticket_;
 }
 
-/// A call in flight must be found when a peer speaks of it.
+/// A call in flight must be in the history when a peer reports it.
 void CallHistory::grow() {
   std::vector<PastCall> larger(2 * ring_.size());
   for (const auto& past : ring_) larger[past.sequence & (larger.size() - 1)] = past;
@@ -140,9 +140,9 @@ std::optional<PastCall> CallHistory::find(std::uint64_t sequence) const {
   return found;
 }
 
-std::vector<PastCall> CallHistory::latest(std::size_t most) const {
+std::vector<PastCall> CallHistory::latest(std::size_t max_count) const {
   const std::lock_guard lock(mutex_);
-  const auto count = std::min<std::uint64_t>({most, ring_.size(), sequence_});
+  const auto count = std::min<std::uint64_t>({max_count, ring_.size(), sequence_});
   std::vector<PastCall> result;
   for (auto sequence = sequence_ - count + 1; sequence <= sequence_; ++sequence) {
     result.push_back(entry(sequence));
@@ -155,7 +155,7 @@ std::optional<Difference> compare(const CallHistory& mine, const std::vector<Pas
     const auto own = mine.find(past.sequence);
     if (!own || own->fingerprint == past.fingerprint) continue;
     if (own->call != past.call) return Difference{own->sequence, own->call, past.call};
-    // The same call after different ones: the difference is older than what both still know.
+    // The same call after different ones: the difference is older than both histories.
     return Difference{own->sequence - 1, std::nullopt, std::nullopt};
   }
   return std::nullopt;

@@ -5,9 +5,9 @@
 namespace tutti::control {
 namespace {
 
-// Of two ranks, one cannot tell a stopped other from one that is about to say something else. So
-// much patience has whoever runs.
-constexpr int waits_for_half = 10;
+// With two ranks, a rank cannot distinguish a stopped peer from a slow one. Half of the ranks
+// suffice only after this many timeouts.
+constexpr int timeouts_for_half = 10;
 
 }  // namespace
 
@@ -20,7 +20,7 @@ bool Consensus::is_voter(int rank) const {
 
 int Consensus::leader() const {
   for (int rank = 0; rank < size_; ++rank) {
-    if (is_voter(rank) && !silent_.contains(rank)) return rank;
+    if (is_voter(rank) && !unresponsive_.contains(rank)) return rank;
   }
   return -1;
 }
@@ -36,12 +36,12 @@ int Consensus::owner(std::uint32_t round) const {
   return static_cast<int>(round / 2 % static_cast<std::uint32_t>(size_));
 }
 
-/// A dead leader commits nothing any more, and who has heard of its commit says so.
+/// A dead leader cannot commit any more, and ranks that received its commit say so.
 bool Consensus::may_still_commit(const Accepted& accepted) const {
   return accepted.leader != rank_ && !lost_.contains(accepted.leader);
 }
 
-void Consensus::found(const FailureReport& original) {
+void Consensus::report_failure(const FailureReport& original) {
   auto report = original;
   report.sentence.resize(std::min(report.sentence.size(), max_sentence_bytes));
   if (report.code == ErrorCode::peer_lost) {
@@ -51,45 +51,45 @@ void Consensus::found(const FailureReport& original) {
   } else if (agreed_failure_ || pending_) {
     return;
   }
-  learn(report);
+  add_report(report);
   outbox_.send_evidence(report);
   lead_if_due();
 }
 
 void Consensus::departed(int rank) {
   departed_.insert(rank);
-  // It may have been the leader, or the last whose word was missing.
+  // It may have been the leader, or the last rank whose acknowledgement was missing.
   lead_if_due();
   commit_if_agreed();
 }
 
-void Consensus::learn(const FailureReport& report) {
-  // A rank that hears of its own death has been cut off long enough for others to give it up; it
-  // stays a voice of its own.
+void Consensus::add_report(const FailureReport& report) {
+  // This rank's own death is reported: others have given it up after a long disconnection. It
+  // ignores that.
   if (report.lost.contains(rank_)) return;
   lost_.insert(report.lost.begin(), report.lost.end());
   pending_ = merge(pending_, report);
   if (agreed_failure_ || waiting_) return;
   waiting_ = true;
-  outbox_.be_patient();
+  outbox_.start_response_timer();
 }
 
-void Consensus::remind() {
+void Consensus::resend_pending() {
   if (agreed_failure_ || !pending_ || departed_.contains(rank_)) return;
   if (leader() != rank_) return outbox_.send_evidence(*pending_);
   if (proposed_ && (is_bound_ || proposed_ == pending_)) {
-    outbox_.propose(round_, asks_first_, *proposed_);
+    outbox_.propose(round_, is_prepare_, *proposed_);
   }
 }
 
-void Consensus::repeat() {
+void Consensus::resend() {
   if (agreed_failure_) return commit(*agreed_failure_);
-  remind();
+  resend_pending();
 }
 
 void Consensus::on_evidence(const FailureReport& report) {
-  learn(report);
-  // Whoever still tells of it has not heard the verdict.
+  add_report(report);
+  // The sender has not received the agreed failure.
   if (agreed_failure_ && leader() == rank_) return commit(*agreed_failure_);
   lead_if_due();
 }
@@ -97,61 +97,60 @@ void Consensus::on_evidence(const FailureReport& report) {
 void Consensus::lead_if_due() {
   if (leader() != rank_) return;
   if (agreed_failure_ && (!promised_ || owner(*promised_) != rank_)) {
-    // Committed by an earlier leader. Ranks that have agreed with one in between leave that commit
-    // alone, so it has to be said again.
+    // An earlier leader committed it. Ranks that have since acknowledged another leader ignore that
+    // commit, so commit again.
     commit(*agreed_failure_);
   }
   if (agreed_failure_ || !pending_ || gathering_ || is_bound_) return;
   if (proposed_ == pending_) return;
   gathering_ = true;
-  outbox_.gather_soon();
+  outbox_.start_gather_timer();
 }
 
-void Consensus::gathered() {
+void Consensus::on_gather_timeout() {
   gathering_ = false;
   if (agreed_failure_ || !pending_ || leader() != rank_ || is_bound_ || proposed_ == pending_)
     return;
-  propose(*pending_, has_to_ask_first());
+  propose(*pending_, needs_prepare());
 }
 
-/// Not in a first round, unless another rank that lives may have led before.
-bool Consensus::has_to_ask_first() const {
-  if (!silent_.empty()) return true;
+/// False in a first round, unless another living rank may have led before.
+bool Consensus::needs_prepare() const {
+  if (!unresponsive_.empty()) return true;
   return promised_ && !lost_.contains(owner(*promised_));
 }
 
-void Consensus::propose(const FailureReport& report, bool asks_first) {
+void Consensus::propose(const FailureReport& report, bool prepare) {
   proposed_ = report;
-  // Who has asked in a round proposes in the next one, and nobody else can come in between.
-  const bool has_asked = asks_first_ && promised_ == round_;
-  round_ = has_asked && !asks_first ? round_ + 1 : next_round() + (asks_first ? 0 : 1);
-  asks_first_ = asks_first;
+  // After phase 1 in a round, phase 2 uses the next one; no other rank has a round in between.
+  const bool was_prepared = is_prepare_ && promised_ == round_;
+  round_ = was_prepared && !prepare ? round_ + 1 : next_round() + (prepare ? 0 : 1);
+  is_prepare_ = prepare;
   promised_ = round_;
   earlier_.reset();
-  if (asks_first) {
+  if (prepare) {
     if (accepted_ && may_still_commit(*accepted_)) earlier_ = accepted_;
   } else {
     accepted_ = Accepted{rank_, round_, *proposed_};
   }
   agreed_ = {rank_};
-  outbox_.propose(round_, asks_first_, *proposed_);
+  outbox_.propose(round_, is_prepare_, *proposed_);
   commit_if_agreed();
 }
 
-void Consensus::on_proposal(int leader, std::uint32_t round, bool asks_first,
+void Consensus::on_proposal(int leader, std::uint32_t round, bool prepare,
                             const FailureReport& report) {
-  learn(report);
-  // After its goodbye this rank has no voice: nobody waits for it, so what it says could come too
-  // late.
+  add_report(report);
+  // A rank that has left has no vote: no leader waits for it, so its answer could come too late.
   if (departed_.contains(rank_)) return;
   if (promised_ && round < *promised_) {
     return outbox_.acknowledge(leader, *promised_, agreed_failure_, {});
   }
   promised_ = round;
-  heard_ = true;
-  silent_.erase(leader);
+  got_proposal_ = true;
+  unresponsive_.erase(leader);
   std::optional<Accepted> earlier;
-  if (!asks_first) {
+  if (!prepare) {
     accepted_ = Accepted{leader, round, report};
   } else if (accepted_ && accepted_->leader != leader && may_still_commit(*accepted_)) {
     earlier = accepted_;
@@ -170,7 +169,7 @@ void Consensus::on_acknowledgement(int from, std::uint32_t round,
   }
   if (!proposed_ || leader() != rank_ || round < round_) return;
   if (round > round_) {
-    // Refused: that rank has promised a higher round to another.
+    // Rejected: that rank has promised a higher round to another leader.
     promised_ = std::max(promised_.value_or(0), round);
     is_bound_ = false;
     return propose(*pending_, true);
@@ -182,20 +181,20 @@ void Consensus::on_acknowledgement(int from, std::uint32_t round,
   commit_if_agreed();
 }
 
-void Consensus::impatient() {
+void Consensus::on_response_timeout() {
   waiting_ = false;
   if (agreed_failure_ || !pending_ || departed_.contains(rank_)) return;
-  ++waits_;
+  ++response_timeouts_;
   if (leader() == rank_) {
     commit_if_agreed();
-  } else if (!heard_) {
-    silent_.insert(leader());
+  } else if (!got_proposal_) {
+    unresponsive_.insert(leader());
     lead_if_due();
   }
-  heard_ = false;
+  got_proposal_ = false;
   if (agreed_failure_) return;
   waiting_ = true;
-  outbox_.be_patient();
+  outbox_.start_response_timer();
 }
 
 void Consensus::commit_if_agreed() {
@@ -208,34 +207,34 @@ void Consensus::commit_if_agreed() {
     ++living;
     if (agreed_.contains(rank)) ++agreed;
   }
-  const bool is_majority = waits_ > 0 && 2 * agreed > living;
-  const bool is_half = waits_ >= waits_for_half && 2 * agreed >= living;
+  const bool is_majority = response_timeouts_ > 0 && 2 * agreed > living;
+  const bool is_half = response_timeouts_ >= timeouts_for_half && 2 * agreed >= living;
   if (agreed < living && !is_majority && !is_half) return;
-  if (asks_first_) {
-    if (promised_ != round_) return propose(*pending_, true);  // another has asked since
+  if (is_prepare_) {
+    if (promised_ != round_) return propose(*pending_, true);  // another leader came since
     is_bound_ = earlier_.has_value();
     return propose(is_bound_ ? FailureReport(earlier_->report) : *pending_, false);
   }
-  if (agreed < living && overheard_) return decide_alone(*overheard_);
-  // In the round that all have agreed to, and no higher one: if this rank dies now, its successor's
-  // round has to be above it.
+  if (agreed < living && late_commit_) return decide_unilaterally(*late_commit_);
+  // In the acknowledged round and no higher one: if this rank dies now, its successor's round must
+  // be above it.
   outbox_.commit(round_, *proposed_);
   decide(*proposed_);
 }
 
-/// What has been decided before, or must count whatever was promised.
+/// Commits what is decided already, whatever round was promised.
 void Consensus::commit(const FailureReport& report) {
   promised_ = next_round() + 1;
   outbox_.commit(*promised_, report);
 }
 
 void Consensus::on_commit(int leader, std::uint32_t round, const FailureReport& report) {
-  // What a dead leader committed may still be on its way when its successor, whom all have told
-  // that they had no verdict, commits another: then it must not count any more. Of one that lives
-  // a successor has taken it over.
+  // A dead leader's commit may still be in flight when its successor, to which all ranks reported
+  // no commit, commits another report: then it must be ignored. If the leader lives, its successor
+  // has adopted its proposal.
   if (agreed_failure_) return;
   if (promised_ && round < *promised_ && lost_.contains(leader)) {
-    overheard_ = report;
+    late_commit_ = report;
     return;
   }
   promised_ = std::max(promised_.value_or(0), round);
@@ -243,13 +242,13 @@ void Consensus::on_commit(int leader, std::uint32_t round, const FailureReport& 
   lead_if_due();
 }
 
-void Consensus::decide_alone(const FailureReport& original) {
+void Consensus::decide_unilaterally(const FailureReport& original) {
   if (agreed_failure_) return;
   auto report = original;
   report.sentence.resize(std::min(report.sentence.size(), max_sentence_bytes));
   if (pending_) report = *pending_;
   if (accepted_ && may_still_commit(*accepted_)) report = accepted_->report;
-  if (overheard_) report = *overheard_;
+  if (late_commit_) report = *late_commit_;
   commit(report);
   decide(report);
 }

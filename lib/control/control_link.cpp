@@ -19,14 +19,15 @@ void set_option(int fd, int level, int option, int value) {
 }
 
 void keep_alive(int fd, std::chrono::seconds limit) {
-  // A first probe after a third of the limit, then two more: the third unanswered one ends it.
+  // One probe after a third of the limit and two more; the connection ends when the third is
+  // unanswered.
   const int third = std::max(1, static_cast<int>(limit.count()) / 3);
   set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
   set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, third);
   set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, third);
   set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 2);
-  // For what was sent and not acknowledged. The kernel looks at this limit only when it sends
-  // again, up to a second late.
+  // Limit for unacknowledged data. The kernel checks it only at retransmissions, up to a second
+  // late.
   const int limit_ms = static_cast<int>(limit.count()) * 1000;
   set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, std::max(limit_ms / 2, limit_ms - 1000));
   set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
@@ -56,17 +57,17 @@ void ControlLink::send(const Bytes& message) {
 
 void ControlLink::on_ready(std::uint32_t events) {
   if ((events & EPOLLOUT) != 0) write();
-  // Errors and hang-ups too are found by reading, after what had arrived before them.
+  // Errors and hang-ups are found by reading, after all data before them.
   if (open_ && (events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0) read();
 }
 
 void ControlLink::read() {
   std::array<std::byte, 16384> buffer;
-  int end = -1;  // -1: still open; else the errno that ended it
+  int end = -1;  // -1: still open, else the errno that ended it
   while (end < 0) {
     const std::array<iovec, 1> part{{{buffer.data(), buffer.size()}}};
-    // Not ahead: what stays behind must be in the socket, where the reactor sees it. The buffer
-    // holds a whole record.
+    // No read-ahead: unread data must stay in the socket, where epoll reports it. The buffer holds
+    // a whole record.
     const auto got = socket_.read(part, false);
     if (got > 0) {
       incoming_.insert(incoming_.end(), buffer.begin(), buffer.begin() + got);
@@ -88,7 +89,7 @@ void ControlLink::read() {
     at += length_bytes + length;
   }
   incoming_.erase(incoming_.begin(), incoming_.begin() + static_cast<std::ptrdiff_t>(at));
-  if (open_ && end >= 0) close(end == 0 ? broken_by_ : end);
+  if (open_ && end >= 0) close(end == 0 ? send_error_ : end);
 }
 
 void ControlLink::write() {
@@ -99,8 +100,9 @@ void ControlLink::write() {
     if (done >= 0) {
       sent += static_cast<std::size_t>(done);
     } else {
-      // Full, or broken, which reading will find out; but the kernel tells a reason only once.
-      if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EPIPE) broken_by_ = errno;
+      // Full, or an error that read() will find; keep the errno, which the kernel reports only
+      // once.
+      if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EPIPE) send_error_ = errno;
       break;
     }
   }
@@ -112,8 +114,7 @@ void ControlLink::close(int number) {
   open_ = false;
   reactor_.remove(socket_.get());
   if (number == EBADMSG) {
-    // What is still to be read would make a reset of a close, and that may overtake the alert by
-    // which the other end learns the same.
+    // Closing with unread data would send a reset, which may overtake the TLS alert for the peer.
     ::shutdown(socket_.get(), SHUT_WR);
   } else {
     socket_.reset();

@@ -8,8 +8,7 @@
 namespace tutti::control {
 namespace {
 
-constexpr std::int64_t own_descriptors =
-    8;  // epoll and eventfds, and connections that are just being made
+constexpr std::int64_t own_descriptors = 8;  // epoll, eventfds, and connections in their handshake
 
 std::int64_t free_descriptors(const rendezvous::PeerInfo& info) {
   return static_cast<std::int64_t>(info.open_files_limit) -
@@ -20,7 +19,7 @@ std::int64_t free_descriptors(const rendezvous::PeerInfo& info) {
 
 std::int64_t needed_descriptors(const rendezvous::Peers& peers, int rank) {
   const auto links = static_cast<std::int64_t>(neighbours(rank, peers.size()).size());
-  // A control link, and data both ways, for each neighbour.
+  // A control link and two data links for each neighbour.
   return own_descriptors + 3 * links;
 }
 
@@ -35,8 +34,8 @@ void require_descriptors(const rendezvous::Peers& peers) {
     if (free_descriptors(info) >= needed) continue;
     throw Error(
         ErrorCode::system,
-        fmt::format("{} may open {} files and has {} open, but needs {} more: raise the limit by "
-                    "ulimit -n {} or more",
+        fmt::format("{} may open {} files and has {} open, but needs {} more: raise the limit with "
+                    "ulimit -n {}",
                     peers.describe(rank), info.open_files_limit, info.open_files, needed,
                     static_cast<std::int64_t>(info.open_files) + needed))
         .with_failed_ranks({rank})

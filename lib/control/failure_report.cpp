@@ -45,8 +45,8 @@ std::optional<FailureReport> FailureReport::decode(ByteReader& reader, int size)
 
 int speaker(const FailureReport& report) {
   int rank = 0;
-  // Those who made different calls are alive and can speak; those who are late may be stopped.
-  // Unless they wait for each other.
+  // Ranks with mismatched calls are alive and can print; late ranks may be stopped, unless they
+  // wait for each other.
   const bool skip_failed_ranks =
       report.code == ErrorCode::timeout && !report.failed_ranks.contains(report.origin);
   while (report.lost.contains(rank) || (skip_failed_ranks && report.failed_ranks.contains(rank)))

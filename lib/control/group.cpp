@@ -5,12 +5,12 @@
 namespace tutti::control {
 namespace {
 
-// More would hide the rest of the sentence.
+// A longer list would hide the rest of the sentence.
 constexpr std::size_t max_runs = 8;
 
 }  // namespace
 
-std::string Group::text_of_world() const {
+std::string Group::world_text() const {
   // Three or more ranks in a row are one run.
   std::vector<std::string> runs;
   for (std::size_t first = 0; first < world.size() && runs.size() <= max_runs;) {
@@ -40,7 +40,7 @@ bool Group::renumbers() const {
 }
 
 std::string describe(const CallSignature& call, const Group& group) {
-  // A peer's message may have any root in it.
+  // A root from a peer's message may be out of range.
   const bool is_member = call.root >= 0 && call.root < group.size();
   if (!is_member || !group.renumbers()) return tutti::describe(call);
   auto translated = call;

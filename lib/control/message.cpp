@@ -5,37 +5,37 @@
 namespace tutti::control {
 namespace {
 
-constexpr std::uint32_t to_everybody = UINT32_MAX;
+constexpr std::uint32_t encoded_all_ranks = UINT32_MAX;
 constexpr std::uint16_t max_calls = CallHistory::kept;
 
 }  // namespace
 
-Bytes Message::encode() const {
+Bytes ControlMessage::encode() const {
   ByteWriter writer;
   writer.put(static_cast<std::uint8_t>(kind))
       .put(static_cast<std::uint32_t>(origin))
-      .put(target == everybody ? to_everybody : static_cast<std::uint32_t>(target))
+      .put(target == all_ranks ? encoded_all_ranks : static_cast<std::uint32_t>(target))
       .put(serial)
       .put(std::span(body));
   return std::move(writer).bytes();
 }
 
-std::optional<Message> Message::decode(std::span<const std::byte> bytes, int size) {
+std::optional<ControlMessage> ControlMessage::decode(std::span<const std::byte> bytes, int size) {
   ByteReader reader(bytes);
-  Message message;
+  ControlMessage message;
   const auto kind = reader.get<std::uint8_t>();
   const auto origin = reader.get<std::uint32_t>();
   const auto target = reader.get<std::uint32_t>();
   message.serial = reader.get<std::uint32_t>();
   const auto ranks = static_cast<std::uint32_t>(size);
-  if (!reader.ok() || kind < static_cast<std::uint8_t>(MessageKind::evidence) ||
-      kind > static_cast<std::uint8_t>(MessageKind::status) || origin >= ranks ||
-      (target >= ranks && target != to_everybody)) {
+  if (!reader.ok() || kind < static_cast<std::uint8_t>(ControlMessageKind::evidence) ||
+      kind > static_cast<std::uint8_t>(ControlMessageKind::status) || origin >= ranks ||
+      (target >= ranks && target != encoded_all_ranks)) {
     return std::nullopt;
   }
-  message.kind = static_cast<MessageKind>(kind);
+  message.kind = static_cast<ControlMessageKind>(kind);
   message.origin = static_cast<int>(origin);
-  message.target = target == to_everybody ? everybody : static_cast<int>(target);
+  message.target = target == encoded_all_ranks ? all_ranks : static_cast<int>(target);
   const auto body = bytes.last(reader.left());
   message.body.assign(body.begin(), body.end());
   return message;
@@ -63,15 +63,15 @@ std::optional<CallSignature> decode_signature(ByteReader& reader) {
   return call;
 }
 
-Bytes encode_acknowledgement(const AcknowledgementMessage& told) {
+Bytes encode_acknowledgement(const AcknowledgementMessage& message) {
   ByteWriter writer;
-  writer.put(told.round)
-      .put(static_cast<std::uint8_t>(told.committed.has_value()))
-      .put(static_cast<std::uint8_t>(told.earlier.has_value()));
-  if (told.committed) told.committed->encode(writer);
-  if (told.earlier) {
-    writer.put(static_cast<std::uint32_t>(told.earlier->leader)).put(told.earlier->round);
-    told.earlier->report.encode(writer);
+  writer.put(message.round)
+      .put(static_cast<std::uint8_t>(message.committed.has_value()))
+      .put(static_cast<std::uint8_t>(message.earlier.has_value()));
+  if (message.committed) message.committed->encode(writer);
+  if (message.earlier) {
+    writer.put(static_cast<std::uint32_t>(message.earlier->leader)).put(message.earlier->round);
+    message.earlier->report.encode(writer);
   }
   return std::move(writer).bytes();
 }
@@ -79,20 +79,21 @@ Bytes encode_acknowledgement(const AcknowledgementMessage& told) {
 std::optional<AcknowledgementMessage> decode_acknowledgement(std::span<const std::byte> bytes,
                                                              int size) {
   ByteReader reader(bytes);
-  AcknowledgementMessage told;
-  told.round = reader.get<std::uint32_t>();
+  AcknowledgementMessage message;
+  message.round = reader.get<std::uint32_t>();
   const bool has_committed = reader.get<std::uint8_t>() != 0;
   const bool has_earlier = reader.get<std::uint8_t>() != 0;
-  if (has_committed && !(told.committed = FailureReport::decode(reader, size))) return std::nullopt;
+  if (has_committed && !(message.committed = FailureReport::decode(reader, size)))
+    return std::nullopt;
   if (has_earlier) {
     const auto leader = reader.get<std::uint32_t>();
     const auto round = reader.get<std::uint32_t>();
     auto report = FailureReport::decode(reader, size);
     if (!report || leader >= static_cast<std::uint32_t>(size)) return std::nullopt;
-    told.earlier = Accepted{static_cast<int>(leader), round, std::move(*report)};
+    message.earlier = Accepted{static_cast<int>(leader), round, std::move(*report)};
   }
   if (!reader.ok()) return std::nullopt;
-  return told;
+  return message;
 }
 
 Bytes encode_calls(std::uint32_t communicator, const std::vector<PastCall>& calls) {
@@ -107,8 +108,8 @@ Bytes encode_calls(std::uint32_t communicator, const std::vector<PastCall>& call
 
 std::optional<CallsMessage> decode_calls(std::span<const std::byte> bytes) {
   ByteReader reader(bytes);
-  CallsMessage told;
-  told.communicator = reader.get<std::uint32_t>();
+  CallsMessage message;
+  message.communicator = reader.get<std::uint32_t>();
   const auto count = reader.get<std::uint16_t>();
   if (!reader.ok() || count > max_calls) return std::nullopt;
   for (int i = 0; i < count; ++i) {
@@ -118,43 +119,43 @@ std::optional<CallsMessage> decode_calls(std::span<const std::byte> bytes) {
     const auto call = decode_signature(reader);
     if (!call) return std::nullopt;
     past.call = *call;
-    told.calls.push_back(past);
+    message.calls.push_back(past);
   }
-  return told;
+  return message;
 }
 
-Bytes encode_status(const StatusMessage& told) {
-  const auto& [activity, lost] = told.status;
+Bytes encode_status(const StatusMessage& message) {
+  const auto& [activity, unacknowledged] = message.status;
   const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(
       std::chrono::steady_clock::now() - activity.since);
   ByteWriter writer;
-  writer.put(told.communicator)
+  writer.put(message.communicator)
       .put(static_cast<std::uint8_t>(activity.in_call))
       .put(static_cast<std::uint8_t>(activity.elsewhere))
       .put(activity.sequence)
       .put(static_cast<std::uint64_t>(age.count()));
   encode_signature(writer, activity.call);
-  const auto count = std::min(lost.size(), max_unacknowledged_reported);
+  const auto count = std::min(unacknowledged.size(), max_unacknowledged_reported);
   writer.put(static_cast<std::uint8_t>(count));
   for (std::size_t i = 0; i < count; ++i) {
-    writer.put(static_cast<std::uint32_t>(lost[i].peer))
-        .put(lost[i].data.bytes)
-        .put(lost[i].data.times)
-        .put(lost[i].data.packet_bytes)
-        .put(static_cast<std::uint8_t>(lost[i].data.is_ipv6));
+    writer.put(static_cast<std::uint32_t>(unacknowledged[i].peer))
+        .put(unacknowledged[i].data.bytes)
+        .put(unacknowledged[i].data.times)
+        .put(unacknowledged[i].data.packet_bytes)
+        .put(static_cast<std::uint8_t>(unacknowledged[i].data.is_ipv6));
   }
   return std::move(writer).bytes();
 }
 
 std::optional<StatusMessage> decode_status(std::span<const std::byte> bytes, int size) {
   ByteReader reader(bytes);
-  StatusMessage told;
-  auto& [activity, lost] = told.status;
-  told.communicator = reader.get<std::uint32_t>();
+  StatusMessage message;
+  auto& [activity, unacknowledged] = message.status;
+  message.communicator = reader.get<std::uint32_t>();
   activity.in_call = reader.get<std::uint8_t>() != 0;
   activity.elsewhere = reader.get<std::uint8_t>() != 0;
   activity.sequence = reader.get<std::uint64_t>();
-  // Whatever a peer claims: no longer than the clock can take.
+  // Limit a peer's value to what the clock can represent.
   const auto age = reader.get<std::uint64_t>() % 1'000'000'000'000U;
   activity.since = std::chrono::steady_clock::now() - std::chrono::milliseconds(age);
   const auto call = decode_signature(reader);
@@ -170,10 +171,10 @@ std::optional<StatusMessage> decode_status(std::span<const std::byte> bytes, int
     data.data.packet_bytes = reader.get<std::uint32_t>();
     data.data.is_ipv6 = reader.get<std::uint8_t>() != 0;
     if (!reader.ok() || peer >= static_cast<std::uint32_t>(size)) return std::nullopt;
-    lost.push_back(data);
+    unacknowledged.push_back(data);
   }
   if (!reader.ok()) return std::nullopt;
-  return told;
+  return message;
 }
 
 }  // namespace tutti::control

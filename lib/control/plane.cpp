@@ -14,9 +14,9 @@
 namespace tutti::control {
 namespace {
 
-// After a verdict too: the launcher ends all ranks once the first has ended, and by then all must
-// have heard the verdict and said what they have to say.
-// With the links' own wait for their data the whole destructor stays within a second.
+// Also after a failure: the launcher kills all ranks once the first has exited, and by then all
+// must have received the agreed failure and printed their messages. Together with the data links'
+// own wait, the destructor stays within a second.
 constexpr std::chrono::milliseconds goodbye_limit{500};
 
 }  // namespace
@@ -29,8 +29,8 @@ Plane::Plane(rendezvous::PeerExchange exchanged, const Environment& environment,
       worker_(std::make_unique<Worker>(*this, std::move(exchanged), environment, log)) {
   const auto expected = neighbours(peers().rank(), peers().size());
   unlinked_.insert(expected.begin(), expected.end());
-  all_gone_ = unlinked_.empty();
-  if (!record_folder_.empty()) watch_record_signal();
+  all_left_ = unlinked_.empty();
+  if (!record_folder_.empty()) install_record_signal_handler();
   thread_ = std::move(thread);
   if (thread_) thread_->run([this, setup] { worker_->run(setup); });
 }
@@ -41,7 +41,7 @@ Plane::~Plane() {
   {
     std::unique_lock lock(mutex_);
     const auto limit = is_retired_ ? std::chrono::milliseconds(0) : goodbye_limit;
-    changed_.wait_for(lock, limit, [this] { return all_gone_; });
+    changed_.wait_for(lock, limit, [this] { return all_left_; });
   }
   worker_->stop();
   thread_.reset();
@@ -51,13 +51,13 @@ const rendezvous::Peers& Plane::peers() const {
   return worker_->peers();
 }
 
-/// Until `holds`; false after `limit`. Where this process is stopped meanwhile, its control thread
-/// has not heard what came, so the wait begins anew.
+/// Waits until `holds`; false after `limit`. If this process is stopped meanwhile, its control
+/// thread has received nothing, so the wait starts again.
 template <class Holds>
 bool Plane::wait_for(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds limit,
                      Holds holds) {
-  // The control thread may be what hangs: then nobody else reads the clock, and a single wait of
-  // `limit` would look like a stop to it.
+  // If the control thread itself hangs, no other thread reads the clock, and a single wait of
+  // `limit` would look like a stop.
   constexpr std::chrono::milliseconds longest_wait{100};
   static_assert(longest_wait < RunningClock::longest_gap / 2);
   while (true) {
@@ -91,14 +91,14 @@ void Plane::wait_until_linked(Deadline deadline) {
   const auto sentence =
       link_failure_.empty()
           ? fmt::format(
-                "set-up timed out: no control link with {}; look at their messages, or give "
-                "more time by TUTTI_TIMEOUT{}",
+                "set-up timed out: no control link with {}; check the messages of these ranks, or "
+                "raise TUTTI_TIMEOUT{}",
                 fmt::join(missing, ", "), rendezvous::describe_unacknowledged_data())
           : "set-up failed: " + link_failure_;
   const int self = peers().rank();
   int lowest_there = 0;
   while (unlinked_.contains(lowest_there)) ++lowest_there;
-  // A dial that is given up at the deadline is no other trouble than the deadline.
+  // A dial that failed at the deadline is a timeout.
   const bool is_late = link_failure_.empty() || deadline.expired();
   throw Error(is_late ? ErrorCode::timeout : ErrorCode::system, sentence)
       .with_failed_ranks({unlinked_.begin(), unlinked_.end()})
@@ -108,7 +108,7 @@ void Plane::wait_until_linked(Deadline deadline) {
 
 Error Plane::end_without_thread(const FailureReport& report, Deadline deadline) {
   worker_->post([this, report, deadline] {
-    worker_->found(report);
+    worker_->report_failure(report);
     worker_->stop_once_decided(deadline);
   });
   worker_->run(deadline);
@@ -152,7 +152,7 @@ rendezvous::PeerExchange Plane::exchange_of_survivors(const std::set<int>& gone)
   auto taken = std::make_shared<std::promise<std::vector<rendezvous::Listener>>>();
   auto listeners = taken->get_future();
   const auto take = [this, taken] { taken->set_value(worker_->take_listeners()); };
-  // A rank that got no thread has its ports to itself.
+  // Without a control thread the caller may access the listeners.
   if (thread_) {
     worker_->post(take);
   } else {
@@ -169,7 +169,7 @@ rendezvous::PeerExchange Plane::exchange_of_survivors(const std::set<int>& gone)
   return {std::move(rest), std::move(self), listeners.get()};
 }
 
-std::map<int, LossReason> Plane::gone(bool with_departed) const {
+std::map<int, LossReason> Plane::lost_ranks(bool with_departed) const {
   const std::lock_guard lock(mutex_);
   auto result = lost_;
   if (with_departed) {
@@ -180,8 +180,8 @@ std::map<int, LossReason> Plane::gone(bool with_departed) const {
 
 void Plane::write_record(const std::string& reason) const {
   if (record_folder_.empty()) return;
-  const auto trouble = control::write_record(record_folder_, peers(), histories(), reason);
-  if (!trouble.empty()) log_.warning(trouble);
+  const auto failure = control::write_record(record_folder_, peers(), histories(), reason);
+  if (!failure.empty()) log_.warning(failure);
 }
 
 void Plane::retire() {
@@ -190,7 +190,7 @@ void Plane::retire() {
 }
 
 void Plane::report(const FailureReport& report) {
-  worker_->post([this, report] { worker_->found(report); });
+  worker_->post([this, report] { worker_->report_failure(report); });
 }
 
 Error Plane::report_and_wait(const FailureReport& report, std::chrono::milliseconds limit) {
@@ -198,12 +198,13 @@ Error Plane::report_and_wait(const FailureReport& report, std::chrono::milliseco
   std::unique_lock lock(mutex_);
   const auto is_decided = [this] { return agreed_.has_value(); };
   if (!wait_for(lock, limit, is_decided)) {
-    // Too few answer to agree. What this rank takes for its verdict reaches them when they go on.
+    // Too few ranks answer for an agreement. This rank's decision reaches the others when they
+    // resume.
     lock.unlock();
-    worker_->post([this, report] { worker_->decide_alone(report); });
+    worker_->post([this, report] { worker_->decide_unilaterally(report); });
     lock.lock();
     if (!wait_for(lock, limit, is_decided)) {
-      agreed_ = report;  // the own control thread does not answer either
+      agreed_ = report;  // the control thread does not answer either
       failed_.store(true, std::memory_order_release);
       lock.unlock();
       write_record(report.sentence);
@@ -246,7 +247,7 @@ Activity Plane::activity_seen_from(std::uint32_t communicator) const {
   for (const auto& other : histories()) {
     const auto theirs = other->activity();
     if (!theirs.in_call && theirs.since <= activity.since) continue;
-    // What the rank is doing elsewhere, with where it is in this communicator.
+    // Activity in another communicator, with the sequence of this one.
     const auto sequence = activity.sequence;
     activity = theirs;
     activity.sequence = sequence;
@@ -269,7 +270,7 @@ bool Plane::has_departed(int rank) const {
 
 std::map<int, Status> Plane::ask_statuses(std::uint32_t communicator,
                                           std::chrono::milliseconds limit) {
-  const std::lock_guard alone(asking_);
+  const std::lock_guard alone(status_query_mutex_);
   std::unique_lock lock(mutex_);
   statuses_.clear();
   statuses_of_ = communicator;
@@ -302,7 +303,7 @@ FailureReport mismatch(const rendezvous::Peers& peers, const Group& group, std::
         peers.describe(std::min(rank, other)), peers.describe(std::max(rank, other)), sequence);
     return report;
   }
-  // Where nothing else differs, the algorithms do.
+  // If nothing else differs, the algorithms do.
   auto same_algorithm = *other_call;
   same_algorithm.algorithm = call->algorithm;
   const auto text = [&](const CallSignature& which) {
@@ -324,20 +325,21 @@ namespace {
 std::string describe_loss(const rendezvous::Peers& peers, int rank, LossReason reason) {
   switch (reason) {
     case LossReason::process_ended:
-      return "its process ended without a goodbye";
+      return "its process ended before it left the job";
     case LossReason::host_silent:
-      return "its host is silent";
+      return "its host does not respond";
     case LossReason::has_left:
       return "it has left the job";
     case LossReason::connection_closed:
-      return "it closed its links without a goodbye";
+      return "it closed its connections before it left the job";
     case LossReason::ports_closed:
       break;
   }
   std::vector<std::string> addresses;
   for (const auto& address : peers.info(rank).addresses) addresses.push_back(address.text());
   return fmt::format(
-      "its ports refuse connections ({}): its process has ended, or these addresses lead elsewhere",
+      "its ports refuse connections ({}): its process has ended, or these addresses belong to "
+      "another host",
       fmt::join(addresses, ", "));
 }
 

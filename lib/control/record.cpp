@@ -14,7 +14,7 @@
 namespace tutti::control {
 namespace {
 
-// A signal's handler can reach nothing but what is static.
+// A signal handler can access static data only.
 std::atomic<unsigned> requests{0};
 static_assert(std::atomic<unsigned>::is_always_lock_free);
 
@@ -62,7 +62,7 @@ std::string record_json(const rendezvous::Peers& peers, const Histories& histori
                               {"size", peers.size()}, {"host", info.host.name},
                               {"pid", info.pid},      {"written_us", microseconds(now)},
                               {"reason", reason},     {"communicators", std::move(communicators)}};
-  // Names of hosts may be no UTF-8.
+  // Host names may be invalid UTF-8.
   return record.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
@@ -73,7 +73,7 @@ std::string write_record(const std::string& folder, const rendezvous::Peers& pee
     std::filesystem::create_directories(folder);
     const auto path =
         fmt::format("{}/rank{}-pid{}.json", folder, peers.rank(), peers.info(peers.rank()).pid);
-    // In one step, so that whoever reads it sees a whole one.
+    // Renamed when complete, so that readers see a whole file.
     const auto unfinished = path + ".part";
     std::FILE* const file = std::fopen(unfinished.c_str(), "we");
     if (file == nullptr) return fmt::format("can't write {}: {}", path, errno_text(errno));
@@ -88,7 +88,7 @@ std::string write_record(const std::string& folder, const rendezvous::Peers& pee
   }
 }
 
-void watch_record_signal() {
+void install_record_signal_handler() {
   struct sigaction current {};
   if (::sigaction(SIGUSR1, nullptr, &current) != 0 || current.sa_handler != SIG_DFL) return;
   struct sigaction action {};

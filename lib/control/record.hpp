@@ -7,23 +7,24 @@
 #include "control/call_history.hpp"
 #include "rendezvous/peers.hpp"
 
-/// The recorder's file: what one rank did last, for `tutti trace`.
+/// The recorder's file with one rank's latest calls, for `tutti trace`.
 namespace tutti::control {
 
 using Histories = std::vector<std::shared_ptr<CallHistory>>;
 
-/// JSON. Times are microseconds of the wall clock since 1970, so that ranks can be laid side by
-/// side.
+/// Returns JSON. Times are microseconds of the wall clock since 1970, so that the files of several
+/// ranks can be aligned.
 [[nodiscard]] std::string record_json(const rendezvous::Peers& peers, const Histories& histories,
                                       const std::string& reason);
 
-/// Writes it to FOLDER/rankR-pidP.json, in place of an earlier one. Empty, or why it could not be.
+/// Writes it to FOLDER/rankR-pidP.json, replacing an earlier file. Returns an error text, or an
+/// empty one.
 [[nodiscard]] std::string write_record(const std::string& folder, const rendezvous::Peers& peers,
                                        const Histories& histories, const std::string& reason);
 
-/// From now on SIGUSR1 counts in record_requests(); nothing is done where the program has a handler
-/// of its own.
-void watch_record_signal();
+/// Installs a SIGUSR1 handler that increments record_requests(), unless the program has its own
+/// handler.
+void install_record_signal_handler();
 [[nodiscard]] unsigned record_requests();
 
 }  // namespace tutti::control

@@ -7,21 +7,21 @@ namespace tutti::control {
 Router::Router(int rank, int size, LinkSet links)
     : rank_(rank), links_(std::move(links)), seen_(static_cast<std::size_t>(size)) {}
 
-void Router::send(MessageKind kind, int target, Bytes body) {
-  const Message message{kind, rank_, target, ++serial_, std::move(body)};
+void Router::send(ControlMessageKind kind, int target, Bytes body) {
+  const ControlMessage message{kind, rank_, target, ++serial_, std::move(body)};
   if (target == rank_) return links_.deliver(message);
   forward(message, rank_);
 }
 
-void Router::on_message(int neighbour, const Message& message) {
+void Router::on_message(int neighbour, const ControlMessage& message) {
   if (message.origin == rank_ || !is_new(message)) return;
-  seen_[static_cast<std::size_t>(message.origin)].came_by = neighbour;
-  if (message.target != everybody && message.target != rank_) return forward(message, neighbour);
-  if (message.target == everybody) forward(message, neighbour);
+  seen_[static_cast<std::size_t>(message.origin)].arrived_from = neighbour;
+  if (message.target != all_ranks && message.target != rank_) return forward(message, neighbour);
+  if (message.target == all_ranks) forward(message, neighbour);
   links_.deliver(message);
 }
 
-bool Router::is_new(const Message& message) {
+bool Router::is_new(const ControlMessage& message) {
   auto& seen = seen_[static_cast<std::size_t>(message.origin)];
   if (message.serial > seen.highest) {
     const auto step = message.serial - seen.highest;
@@ -37,17 +37,17 @@ bool Router::is_new(const Message& message) {
   return fresh;
 }
 
-void Router::forward(const Message& message, int except) {
+void Router::forward(const ControlMessage& message, int except) {
   const auto linked = links_.linked();
-  if (message.target != everybody) {
+  if (message.target != all_ranks) {
     const auto is_linked = [&](int rank) {
       return rank != except && std::find(linked.begin(), linked.end(), rank) != linked.end();
     };
-    const int back = seen_[static_cast<std::size_t>(message.target)].came_by;
-    for (const int way : {message.target, back}) {
-      if (is_linked(way)) return links_.pass(way, message);
+    const int back = seen_[static_cast<std::size_t>(message.target)].arrived_from;
+    for (const int hop : {message.target, back}) {
+      if (is_linked(hop)) return links_.pass(hop, message);
     }
-    // No known way: to all, which brings it to its target too.
+    // No route known: flooding reaches the target too.
   }
   for (const int neighbour : linked) {
     if (neighbour != except && neighbour != message.origin) links_.pass(neighbour, message);

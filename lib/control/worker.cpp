@@ -10,17 +10,18 @@
 namespace tutti::control {
 namespace {
 
-// Long enough for the deaths of one event to come together, short against the second in which all
-// must know.
-constexpr std::chrono::milliseconds gather_time{10};
-// How long a rank that runs takes to answer at most, on a host that is not overloaded. One that
-// takes longer is left to learn the verdict later.
-constexpr std::chrono::milliseconds patience{50};
-// How long a call may last before its rank tells its neighbours which call it is in.
-constexpr std::chrono::milliseconds tick_time{50};
-// Links take milliseconds. A neighbour that has none after so long may have ended before.
-constexpr std::chrono::milliseconds link_patience{1000};
-constexpr std::size_t calls_told = 16;
+// Merges simultaneous deaths into one report; short against the second within which all ranks must
+// know.
+constexpr std::chrono::milliseconds gather_delay{10};
+// Maximum time for an answer of a running rank on a host that is not overloaded. Slower ranks
+// receive the agreed failure later.
+constexpr std::chrono::milliseconds response_timeout{50};
+// Interval of periodic work, and the duration after which a rank sends its current call to its
+// neighbours.
+constexpr std::chrono::milliseconds tick_interval{50};
+// Links take milliseconds. A neighbour without one after this delay may have ended before.
+constexpr std::chrono::milliseconds probe_delay{1000};
+constexpr std::size_t max_calls_sent = 16;
 
 Bytes encode_report(const FailureReport& report) {
   ByteWriter writer;
@@ -45,25 +46,26 @@ Plane::Worker::Worker(Plane& plane, rendezvous::PeerExchange exchanged,
           },
           [this](rendezvous::Connection connection) { on_connection(std::move(connection)); }),
       dialer_(reactor_, self_, std::move(exchanged.sources)),
-      router_(
-          peers_.rank(), peers_.size(),
-          {.linked =
-               [this] {
-                 std::vector<int> open;
-                 for (const auto& [peer, link] : links_) {
-                   if (link->is_open()) open.push_back(peer);
-                 }
-                 return open;
-               },
-           .pass = [this](int neighbour,
-                          const Message& message) { links_.at(neighbour)->send(message.encode()); },
-           .deliver =
-               [this](const Message& message) {
-                 on_message(message);
-                 // It may have told of the last that this rank waits for: where all others have
-                 // said goodbye, nobody makes that a verdict.
-                 check_all_gone();
-               }}),
+      router_(peers_.rank(), peers_.size(),
+              {.linked =
+                   [this] {
+                     std::vector<int> open;
+                     for (const auto& [peer, link] : links_) {
+                       if (link->is_open()) open.push_back(peer);
+                     }
+                     return open;
+                   },
+               .pass =
+                   [this](int neighbour, const ControlMessage& message) {
+                     links_.at(neighbour)->send(message.encode());
+                   },
+               .deliver =
+                   [this](const ControlMessage& message) {
+                     on_message(message);
+                     // It may concern the last rank that this one waits for; once all others have
+                     // left, no agreement will report that.
+                     check_all_left();
+                   }}),
       consensus_(peers_.rank(), peers_.size(), make_outbox()),
       neighbours_(neighbours(peers_.rank(), peers_.size())) {}
 
@@ -71,19 +73,19 @@ Consensus::Outbox Plane::Worker::make_outbox() {
   return {
       .send_evidence =
           [this](const FailureReport& report) {
-            router_.send(MessageKind::evidence, everybody, encode_report(report));
+            router_.send(ControlMessageKind::evidence, all_ranks, encode_report(report));
           },
       .propose =
-          [this](std::uint32_t round, bool asks_first, const FailureReport& report) {
+          [this](std::uint32_t round, bool prepare, const FailureReport& report) {
             ByteWriter writer;
-            writer.put(round).put(static_cast<std::uint8_t>(asks_first));
+            writer.put(round).put(static_cast<std::uint8_t>(prepare));
             report.encode(writer);
-            router_.send(MessageKind::proposal, everybody, std::move(writer).bytes());
+            router_.send(ControlMessageKind::proposal, all_ranks, std::move(writer).bytes());
           },
       .acknowledge =
           [this](int leader, std::uint32_t round, const std::optional<FailureReport>& committed,
                  const std::optional<Accepted>& earlier) {
-            router_.send(MessageKind::acknowledgement, leader,
+            router_.send(ControlMessageKind::acknowledgement, leader,
                          encode_acknowledgement({round, committed, earlier}));
           },
       .commit =
@@ -91,16 +93,16 @@ Consensus::Outbox Plane::Worker::make_outbox() {
             ByteWriter writer;
             writer.put(round);
             report.encode(writer);
-            router_.send(MessageKind::commit, everybody, std::move(writer).bytes());
+            router_.send(ControlMessageKind::commit, all_ranks, std::move(writer).bytes());
           },
-      .gather_soon = [this] { reactor_.after(gather_time, [this] { consensus_.gathered(); }); },
-      .be_patient = [this] { be_patient(); },
+      .start_gather_timer =
+          [this] { reactor_.after(gather_delay, [this] { consensus_.on_gather_timeout(); }); },
+      .start_response_timer = [this] { start_response_timer(); },
       .decided = [this](const FailureReport& report) { decided(report); },
   };
 }
 
-/// A rank that is still in set-up is not silent: what is sent to it is lost, and does not wait for
-/// it.
+/// During set-up a rank does not count as unresponsive: messages to it are lost rather than queued.
 bool Plane::Worker::is_past_setup() const {
   {
     const std::lock_guard lock(plane_.mutex_);
@@ -113,10 +115,10 @@ bool Plane::Worker::is_past_setup() const {
   });
 }
 
-void Plane::Worker::be_patient() {
-  reactor_.after(patience, [this] {
-    if (is_past_setup()) return consensus_.impatient();
-    be_patient();
+void Plane::Worker::start_response_timer() {
+  reactor_.after(response_timeout, [this] {
+    if (is_past_setup()) return consensus_.on_response_timeout();
+    start_response_timer();
   });
 }
 
@@ -124,19 +126,18 @@ void Plane::Worker::run(Deadline setup) {
   try {
     watch_processes();
     link_neighbours(setup);
-    reactor_.after(link_patience, [this] { probe_unlinked(); });
+    reactor_.after(probe_delay, [this] { probe_unlinked(); });
     tick();
     reactor_.run();
   } catch (const std::exception& error) {
-    give_up(error.what());
+    report_own_failure(error.what());
   } catch (...) {
-    give_up("an exception that is no std::exception");
+    report_own_failure("unknown exception (not a std::exception)");
   }
 }
 
-/// Nobody above this thread could tell the caller; and peers must not wait for a thread that
-/// answers no more.
-void Plane::Worker::give_up(const std::string& reason) {
+/// No caller above this thread could report the error, and peers must not wait for a dead thread.
+void Plane::Worker::report_own_failure(const std::string& reason) {
   decided({.code = ErrorCode::system,
            .failed_ranks = {peers_.rank()},
            .sentence = fmt::format("the control thread of {} failed: {}",
@@ -163,11 +164,11 @@ void Plane::Worker::on_connection(rendezvous::Connection connection) {
   if (const auto reason = rejection_reason(self_, connection); !reason.empty()) {
     const int peer = connection.peer;
     const auto failure = fmt::format("can't use a link with {}: {}", peers_.describe(peer), reason);
-    consensus_.found({.code = ErrorCode::system,
-                      .failed_ranks = {peers_.rank()},
-                      .sentence = failure,
-                      .origin = peers_.rank()});
-    // In set-up there may be no other way to tell.
+    consensus_.report_failure({.code = ErrorCode::system,
+                               .failed_ranks = {peers_.rank()},
+                               .sentence = failure,
+                               .origin = peers_.rank()});
+    // During set-up there may be no link to report it on.
     const std::lock_guard lock(plane_.mutex_);
     plane_.link_failure_ = failure;
     plane_.changed_.notify_all();
@@ -186,93 +187,94 @@ void Plane::Worker::add_link(rendezvous::Connection connection) {
       reactor_, std::move(connection.socket), keepalive_,
       ControlLink::Events{.message =
                               [this, peer](std::span<const std::byte> bytes) {
-                                const auto message = Message::decode(bytes, peers_.size());
+                                const auto message = ControlMessage::decode(bytes, peers_.size());
                                 if (message) router_.on_message(peer, *message);
                               },
                           .closed = [this, peer](int number) { on_link_closed(peer, number); }});
-  // What was found before may not have had a way to the leader, or from it; the verdict neither.
-  consensus_.repeat();
+  // Earlier reports may not have reached the leader, nor the agreed failure this rank.
+  consensus_.resend();
   const std::lock_guard lock(plane_.mutex_);
   plane_.unlinked_.erase(peer);
   plane_.changed_.notify_all();
 }
 
-void Plane::Worker::on_message(const Message& message) {
+void Plane::Worker::on_message(const ControlMessage& message) {
   ByteReader reader(message.body);
   switch (message.kind) {
-    case MessageKind::evidence:
+    case ControlMessageKind::evidence:
       if (const auto report = FailureReport::decode(reader, peers_.size()))
         consensus_.on_evidence(*report);
       return;
-    case MessageKind::proposal: {
+    case ControlMessageKind::proposal: {
       const auto round = reader.get<std::uint32_t>();
-      const bool asks_first = reader.get<std::uint8_t>() != 0;
+      const bool prepare = reader.get<std::uint8_t>() != 0;
       const auto report = FailureReport::decode(reader, peers_.size());
-      if (report) consensus_.on_proposal(message.origin, round, asks_first, *report);
+      if (report) consensus_.on_proposal(message.origin, round, prepare, *report);
       return;
     }
-    case MessageKind::acknowledgement:
-      if (const auto told = decode_acknowledgement(message.body, peers_.size())) {
-        consensus_.on_acknowledgement(message.origin, told->round, told->committed, told->earlier);
+    case ControlMessageKind::acknowledgement:
+      if (const auto decoded = decode_acknowledgement(message.body, peers_.size())) {
+        consensus_.on_acknowledgement(message.origin, decoded->round, decoded->committed,
+                                      decoded->earlier);
       }
       return;
-    case MessageKind::commit: {
+    case ControlMessageKind::commit: {
       const auto round = reader.get<std::uint32_t>();
       if (const auto report = FailureReport::decode(reader, peers_.size()))
         consensus_.on_commit(message.origin, round, *report);
       return;
     }
-    case MessageKind::goodbye:
+    case ControlMessageKind::goodbye:
       return on_goodbye(message.origin);
-    case MessageKind::calls:
-      if (auto told = decode_calls(message.body)) on_calls(message.origin, std::move(*told));
+    case ControlMessageKind::calls:
+      if (auto decoded = decode_calls(message.body)) on_calls(message.origin, std::move(*decoded));
       return;
-    case MessageKind::status_request: {
+    case ControlMessageKind::status_request: {
       const auto communicator = reader.get<std::uint32_t>();
       if (reader.ok()) send_status_to(message.origin, communicator);
       return;
     }
-    case MessageKind::status:
-      if (const auto told = decode_status(message.body, peers_.size()))
-        on_status(message.origin, *told);
+    case ControlMessageKind::status:
+      if (const auto decoded = decode_status(message.body, peers_.size()))
+        on_status(message.origin, *decoded);
       return;
   }
 }
 
 void Plane::Worker::send_calls_to(int peer, const CallHistory& history) {
-  router_.send(MessageKind::calls, peer,
-               encode_calls(history.group().id, history.latest(calls_told)));
+  router_.send(ControlMessageKind::calls, peer,
+               encode_calls(history.group().id, history.latest(max_calls_sent)));
 }
 
-void Plane::Worker::on_calls(int origin, CallsMessage told) {
-  claims_[{origin, told.communicator}] = std::move(told.calls);
-  compare_with(origin, told.communicator);
+void Plane::Worker::on_calls(int origin, CallsMessage decoded) {
+  peer_calls_[{origin, decoded.communicator}] = std::move(decoded.calls);
+  compare_with(origin, decoded.communicator);
 }
 
 void Plane::Worker::compare_with(int peer, std::uint32_t communicator) {
-  const auto claim = claims_.find({peer, communicator});
-  if (claim == claims_.end()) return;
+  const auto entry = peer_calls_.find({peer, communicator});
+  if (entry == peer_calls_.end()) return;
   const auto history = plane_.history(communicator);
   if (!history || !history->group().has(peer)) {
-    // Not made here yet, or gone already.
-    claims_.erase(claim);
+    // The communicator does not exist here yet or any more.
+    peer_calls_.erase(entry);
     return;
   }
-  const auto difference = compare(*history, claim->second);
+  const auto difference = compare(*history, entry->second);
   if (difference) {
-    consensus_.found(mismatch(peers_, history->group(), difference->sequence, peers_.rank(),
-                              difference->mine, peer, difference->theirs));
+    consensus_.report_failure(mismatch(peers_, history->group(), difference->sequence,
+                                       peers_.rank(), difference->mine, peer, difference->theirs));
   }
-  // Kept as long as it tells of calls that this rank has still to make.
-  const auto latest = claim->second.empty() ? 0 : claim->second.back().sequence;
-  if (difference || history->activity().sequence >= latest) claims_.erase(claim);
+  // Kept while it has calls that this rank has not made yet.
+  const auto latest = entry->second.empty() ? 0 : entry->second.back().sequence;
+  if (difference || history->activity().sequence >= latest) peer_calls_.erase(entry);
 }
 
 void Plane::Worker::notify_neighbours(const CallHistory& history) {
   const auto activity = history.activity();
   const auto& group = history.group();
   const auto now = std::chrono::steady_clock::now();
-  if (!activity.in_call || now - activity.since < tick_time) return;
+  if (!activity.in_call || now - activity.since < tick_interval) return;
   auto& sent_for = calls_sent_for_[group.id];
   if (activity.sequence == sent_for) return;
   sent_for = activity.sequence;
@@ -289,38 +291,38 @@ void Plane::Worker::tick() {
     notify_neighbours(*history);
   }
   std::erase_if(calls_sent_for_, [&](const auto& entry) { return !open.contains(entry.first); });
-  std::vector<std::pair<int, std::uint32_t>> claimants;
-  for (const auto& [claimant, calls] : claims_) claimants.push_back(claimant);
-  for (const auto& [peer, communicator] : claimants) compare_with(peer, communicator);
-  consensus_.remind();
+  std::vector<std::pair<int, std::uint32_t>> keys;
+  for (const auto& [key, calls] : peer_calls_) keys.push_back(key);
+  for (const auto& [peer, communicator] : keys) compare_with(peer, communicator);
+  consensus_.resend_pending();
   const bool is_over = leaving_ || consensus_.agreed_failure();
   std::erase_if(probes_, [&](const auto& probe) {
     return is_over || departed_.contains(probe.first) || consensus_.is_lost(probe.first);
   });
   if (const auto requests = record_requests(); requests != records_written_) {
     records_written_ = requests;
-    plane_.write_record("asked for by SIGUSR1");
+    plane_.write_record("requested by SIGUSR1");
   }
   {
     const std::lock_guard lock(plane_.mutex_);
     plane_.lost_ = consensus_.lost();
   }
-  reactor_.after(tick_time, [this] { tick(); });
+  reactor_.after(tick_interval, [this] { tick(); });
 }
 
 void Plane::Worker::say_goodbye() {
   leaving_ = true;
-  router_.send(MessageKind::goodbye, everybody, {});
+  router_.send(ControlMessageKind::goodbye, all_ranks, {});
   consensus_.departed(peers_.rank());
-  check_all_gone();
+  check_all_left();
 }
 
 void Plane::Worker::stop_once_decided(Deadline deadline) {
   if (consensus_.agreed_failure() && !leaving_) say_goodbye();
-  const bool told = leaving_ && std::all_of(links_.begin(), links_.end(), [](const auto& link) {
+  const bool sent = leaving_ && std::all_of(links_.begin(), links_.end(), [](const auto& link) {
                       return link.second->flushed();
                     });
-  if (told || deadline.expired()) return reactor_.stop();
+  if (sent || deadline.expired()) return reactor_.stop();
   reactor_.after(std::chrono::milliseconds(1), [this, deadline] { stop_once_decided(deadline); });
 }
 
@@ -336,10 +338,10 @@ void Plane::Worker::on_goodbye(int origin) {
     plane_.departed_.insert(origin);
     plane_.wakeup_.signal();
   }
-  check_all_gone();
+  check_all_left();
 }
 
-void Plane::Worker::check_all_gone() {
+void Plane::Worker::check_all_left() {
   if (!leaving_) return;
   for (int peer = 0; peer < peers_.size(); ++peer) {
     if (peer != peers_.rank() && !departed_.contains(peer) && !consensus_.is_lost(peer)) return;
@@ -347,31 +349,31 @@ void Plane::Worker::check_all_gone() {
   const bool flushed = std::all_of(links_.begin(), links_.end(),
                                    [](const auto& link) { return link.second->flushed(); });
   if (!flushed) {
-    reactor_.after(std::chrono::milliseconds(1), [this] { check_all_gone(); });
+    reactor_.after(std::chrono::milliseconds(1), [this] { check_all_left(); });
     return;
   }
   const std::lock_guard lock(plane_.mutex_);
-  plane_.all_gone_ = true;
+  plane_.all_left_ = true;
   plane_.changed_.notify_all();
 }
 
 void Plane::Worker::ask_statuses(std::uint32_t communicator) {
   ByteWriter writer;
   writer.put(communicator);
-  router_.send(MessageKind::status_request, everybody, std::move(writer).bytes());
+  router_.send(ControlMessageKind::status_request, all_ranks, std::move(writer).bytes());
 }
 
 void Plane::Worker::send_status_to(int origin, std::uint32_t communicator) {
-  router_.send(MessageKind::status, origin,
+  router_.send(ControlMessageKind::status, origin,
                encode_status({communicator,
                               {.activity = plane_.activity_seen_from(communicator),
-                               .lost = plane_.data_sockets_.unacknowledged()}}));
+                               .unacknowledged = plane_.data_sockets_.unacknowledged()}}));
 }
 
-void Plane::Worker::on_status(int origin, const StatusMessage& told) {
+void Plane::Worker::on_status(int origin, const StatusMessage& decoded) {
   const std::lock_guard lock(plane_.mutex_);
-  if (told.communicator != plane_.statuses_of_) return;  // an answer that came too late
-  plane_.statuses_[origin] = told.status;
+  if (decoded.communicator != plane_.statuses_of_) return;  // a late answer to an earlier query
+  plane_.statuses_[origin] = decoded.status;
   plane_.changed_.notify_all();
 }
 
@@ -394,15 +396,15 @@ void Plane::Worker::dial_data(int peer, Deadline deadline) {
 void Plane::Worker::decided(const FailureReport& report) {
   {
     const std::lock_guard lock(plane_.mutex_);
-    // A report that a caller did not wait any longer for stays: later calls throw the same as the
-    // first.
+    // A report that a caller decided on after its timeout stays: later calls throw the same error
+    // as the first.
     if (!plane_.agreed_) plane_.agreed_ = report;
     plane_.failed_.store(true, std::memory_order_release);
     plane_.changed_.notify_all();
     plane_.wakeup_.signal();
   }
   plane_.write_record(plane_.agreed_error().sentence());
-  check_all_gone();
+  check_all_left();
 }
 
 }  // namespace tutti::control

@@ -1,5 +1,4 @@
-// How the control thread finds deaths: by the kernel's word of processes of this host, and by links
-// that end.
+// Failure detection: pidfds of this host's processes, and links that end.
 #include <fmt/format.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
@@ -14,9 +13,9 @@
 namespace tutti::control {
 namespace {
 
-// How long ranks have to agree that the link between two of them is corrupted.
-constexpr std::chrono::milliseconds corrupted_patience{1000};
-// A process may end right after its goodbye, which comes another way than the kernel's word.
+// Time for the ranks to agree on a corrupted link between two of them.
+constexpr std::chrono::milliseconds corrupted_link_timeout{1000};
+// A process may exit right after its goodbye, which arrives on another path than the pidfd's event.
 constexpr std::chrono::milliseconds goodbye_grace{10};
 
 Descriptor open_process(std::uint32_t pid) {
@@ -33,11 +32,11 @@ void Plane::Worker::watch_processes() {
   for (int peer = 0; peer < peers_.size(); ++peer) {
     if (peer == peers_.rank() || !peers_.sees_pid_of(peer)) continue;
     const auto& info = peers_.info(peer);
-    // Precise word, but the control links do without it: not where descriptors are short.
+    // pidfds are more precise, but control links suffice if descriptors are short.
     if (spare_descriptors(peers_) <= static_cast<std::int64_t>(processes_.size())) return;
     auto process = open_process(info.pid);
-    // The start time tells whether the pid still is (or already was, when it was opened) the
-    // process of the info.
+    // The start time shows whether the pid is still the process of the peer info (or was, when it
+    // was opened).
     const bool gone = !process && errno == ESRCH;
     const auto start = process ? rendezvous::process_start_ticks(info.pid) : 0;
     const bool ended = gone || (start != 0 && start != info.process_start);
@@ -45,7 +44,7 @@ void Plane::Worker::watch_processes() {
       reactor_.post([this, peer] { on_process_ended(peer); });
       continue;
     }
-    if (!process) continue;  // an old kernel: the control links alone must do
+    if (!process) continue;  // old kernel: only the control links detect its end
     const int fd = process.get();
     processes_[peer] = std::move(process);
     reactor_.add(fd, EPOLLIN, [this, peer](std::uint32_t) { on_process_ended(peer); });
@@ -57,18 +56,18 @@ void Plane::Worker::on_process_ended(int peer) {
     reactor_.remove(found->second.get());
     processes_.erase(found);
   }
-  reactor_.after(goodbye_grace, [this, peer] { lost(peer, LossReason::process_ended); });
+  reactor_.after(goodbye_grace, [this, peer] { on_rank_lost(peer, LossReason::process_ended); });
 }
 
-/// A rank that ends before it has a link closes none. Where no kernel tells of its process, the end
-/// of its ports does.
+/// A rank that ends before it has a link closes none. Without a pidfd, refused connections at its
+/// ports show it.
 void Plane::Worker::probe_unlinked() {
   for (const int peer : neighbours_) {
     if (links_.contains(peer) || processes_.contains(peer)) continue;
     if (spare_descriptors(peers_) <= 0) return;
     probes_.try_emplace(peer, reactor_, peers_.remote_candidates(peer), [this, peer] {
       probes_.erase(peer);
-      lost(peer, LossReason::ports_closed);
+      on_rank_lost(peer, LossReason::ports_closed);
     });
   }
 }
@@ -77,23 +76,23 @@ void Plane::Worker::on_link_closed(int peer, int number) {
   if (number == EBADMSG) return on_link_corrupted(peer);
   const bool silent = number == ETIMEDOUT || number == EHOSTUNREACH || number == ENETUNREACH;
   if (silent && !peers_.on_this_host(peer)) {
-    // The host's kernel does not answer, so it answers for none of its ranks. Their links would
-    // tell in their turn, but each only after a time of its own.
+    // The host's kernel does not respond, so all its ranks are lost. Their own links would detect
+    // that too, each after its own timeout.
     for (int other = 0; other < peers_.size(); ++other) {
       if (peers_.place_of(other).host_index == peers_.place_of(peer).host_index) {
-        lost(other, LossReason::host_silent);
+        on_rank_lost(other, LossReason::host_silent);
       }
     }
     return;
   }
   const auto reason = silent ? LossReason::host_silent : LossReason::connection_closed;
-  if (!processes_.contains(peer)) return lost(peer, reason);
-  // On this host the kernel is about to say more precisely what happened.
-  reactor_.after(2 * goodbye_grace, [this, peer, reason] { lost(peer, reason); });
+  if (!processes_.contains(peer)) return on_rank_lost(peer, reason);
+  // On this host the pidfd gives the more precise reason shortly.
+  reactor_.after(2 * goodbye_grace, [this, peer, reason] { on_rank_lost(peer, reason); });
 }
 
-/// Both ends live, so neither is lost, and no survivors may go on without the other. The verdict is
-/// agreed on by the other ranks' links; where these don't lead to it, each end is on its own.
+/// Both ends are alive, so neither is lost, and no survivors can continue without them. The ranks
+/// agree through their other links; if that fails, each end fails by itself.
 void Plane::Worker::on_link_corrupted(int peer) {
   const int first = std::min(peer, peers_.rank());
   const int second = std::max(peer, peers_.rank());
@@ -101,24 +100,24 @@ void Plane::Worker::on_link_corrupted(int peer) {
       .code = ErrorCode::system,
       .failed_ranks = {first, second},
       .sentence = fmt::format("the encrypted control link between {} and {} was tampered with or "
-                              "damaged: what came was not what was sent",
+                              "damaged: received data failed its integrity check",
                               peers_.describe(first), peers_.describe(second)),
       .origin = peers_.rank()};
   const auto end_alone = [this, report] {
     if (!consensus_.agreed_failure()) decided(report);
   };
-  consensus_.found(report);
+  consensus_.report_failure(report);
   const bool is_cut_off = std::none_of(links_.begin(), links_.end(),
                                        [](const auto& link) { return link.second->is_open(); });
   if (is_cut_off) return end_alone();
-  reactor_.after(corrupted_patience, end_alone);
+  reactor_.after(corrupted_link_timeout, end_alone);
 }
 
-void Plane::Worker::lost(int peer, LossReason reason) {
+void Plane::Worker::on_rank_lost(int peer, LossReason reason) {
   if (departed_.contains(peer) || consensus_.is_lost(peer)) return;
-  consensus_.found(
+  consensus_.report_failure(
       {.code = ErrorCode::peer_lost, .lost = {{peer, reason}}, .origin = peers_.rank()});
-  check_all_gone();
+  check_all_left();
 }
 
 }  // namespace tutti::control

@@ -81,7 +81,7 @@ void ProgressEngine::add(Task& task) {
 
 /// Wakes the running thread wherever it sleeps.
 void ProgressEngine::wake() {
-  plane_.poke();
+  plane_.wake();
   if (segment_) segment_->wake_self();
 }
 

@@ -78,7 +78,7 @@ TimeoutDiagnosis::TimeoutDiagnosis(const rendezvous::Peers& peers, const Pending
     }
   };
   add(peers.rank(), answers.own_unacknowledged);
-  for (const auto& [rank, status] : answers.statuses) add(rank, status.lost);
+  for (const auto& [rank, status] : answers.statuses) add(rank, status.unacknowledged);
 }
 
 const control::Activity* TimeoutDiagnosis::activity(int peer) const {

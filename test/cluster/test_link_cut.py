@@ -88,7 +88,7 @@ class LinkCut(unittest.TestCase):
         for rank in ranks:
             with self.subTest(rank=rank):
                 text = self.text(rank, "err")
-                said = re.findall(r"rank (\d+) \((\w+), pid \d+\): its host is silent", text)
+                said = re.findall(r"rank (\d+) \((\w+), pid \d+\): its host does not respond", text)
                 self.assertEqual(sorted({int(found) for found, _ in said}), lost, text)
                 self.assertEqual({host for _, host in said}, hosts)
                 print(f"# rank {rank} knew after {self.ended(rank) - since:.2f} s")

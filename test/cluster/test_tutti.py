@@ -142,7 +142,7 @@ class Placement(OnCluster):
         self.assertEqual(result.returncode, 1, said)
         lines = [line for line in said.splitlines() if line.startswith("tutti: ")]
         self.assertEqual(len(lines), 1, said)
-        self.assertRegex(lines[0], r"a rank is lost: rank 4 \(node3, pid \d+\): it closed its links without a goodbye")
+        self.assertRegex(lines[0], r"a rank is lost: rank 4 \(node3, pid \d+\): it closed its connections before it left the job")
 
 
 class BytesOnTheLinks(OnCluster):

@@ -87,7 +87,7 @@ TEST_CASE("on SIGUSR1 a rank writes whom it waits for, and goes on") {
   CAPTURE(text);
   CHECK(has(text, "recv of 10 f32 from rank 1"));
   CHECK(has(text, "\"awaited\": [\n      1\n     ]"));
-  CHECK(has(text, "asked for by SIGUSR1"));
+  CHECK(has(text, "requested by SIGUSR1"));
   CHECK(!has(record_of(folder, job, 1), "\"end_us\": null"));
   CHECK(record_of(folder, job, 2).empty());
   job.tell_go();

@@ -14,7 +14,7 @@ namespace {
 std::string record(int rank, int sequence, const std::string& end, const std::string& more = "") {
   return fmt::format(
       R"({{"schema": 1, "rank": {}, "size": 3, "host": "node1", "pid": {}, "written_us": 5000000.0,
-          "reason": "asked for by SIGUSR1", "communicators": [{{"communicator": 0, "ranks": [0, 1, 2],
+          "reason": "requested by SIGUSR1", "communicators": [{{"communicator": 0, "ranks": [0, 1, 2],
           "sequence": {}, "calls": [{{"sequence": {}, "operation": "barrier", "call": "barrier",
           "bytes": 0, "begin_us": 1000000.0, "end_us": {}{}}}]}}]}})",
       rank, 100 + rank, sequence, sequence, end, more);
@@ -32,7 +32,7 @@ TEST_CASE("the table says where each rank is, who is behind and who is missing")
   CHECK(has("   2  node1       102         7       -  in barrier since 4.000 s, waits for rank 0"));
   CHECK(has("behind: rank 0\n"));
   CHECK(has("no record: rank 1\n"));
-  CHECK(has("written by 2 of 3 ranks: asked for by SIGUSR1\n"));
+  CHECK(has("written by 2 of 3 ranks: requested by SIGUSR1\n"));
   CHECK(table.find("   0  node1") < table.find("   2  node1"));
 }
 

@@ -1,4 +1,4 @@
-// What a rank remembers of its calls, and where two histories differ.
+// History of calls, and comparison of two histories.
 #include "control/call_history.hpp"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ void make_calls(CallHistory& history, std::uint64_t calls) {
   }
 }
 
-/// Two ranks that make the same calls, but for one.
+/// Two ranks that make the same calls except for one.
 struct Pair {
   CallHistory mine;
   CallHistory theirs;
@@ -39,7 +39,7 @@ struct Pair {
 
 }  // namespace
 
-TEST_CASE("calls are numbered from 1 and found again with their fingerprints") {
+TEST_CASE("calls are numbered from 1 and stored with their fingerprints") {
   CallHistory history;
   CHECK(!history.find(0));
   CHECK(!history.find(1));
@@ -55,7 +55,7 @@ TEST_CASE("calls are numbered from 1 and found again with their fingerprints") {
   CHECK(!history.find(3));
 }
 
-TEST_CASE("old calls are forgotten, the latest are kept in order") {
+TEST_CASE("old calls are dropped, the latest are kept in order") {
   CallHistory history;
   make_calls(history, CallHistory::kept + 10);
   CHECK(!history.find(10));
@@ -68,7 +68,7 @@ TEST_CASE("old calls are forgotten, the latest are kept in order") {
   CHECK(history.latest(10'000).size() == CallHistory::kept);
 }
 
-TEST_CASE("the latest of few calls are all of them") {
+TEST_CASE("latest() returns all calls if there are few") {
   CallHistory history;
   CHECK(history.latest(16).empty());
   make_calls(history, 3);
@@ -77,7 +77,7 @@ TEST_CASE("the latest of few calls are all of them") {
   CHECK(history.latest(2).front().sequence == 2);
 }
 
-TEST_CASE("what a rank is doing is its latest call, collective or not") {
+TEST_CASE("the activity is the latest call, collective or not") {
   CallHistory history;
   CHECK(!history.activity().in_call);
   history.begin_collective(all_reduce(4));
@@ -94,7 +94,7 @@ TEST_CASE("what a rank is doing is its latest call, collective or not") {
   CHECK(history.activity().call == send);
 }
 
-TEST_CASE("calls in flight are remembered however many there are") {
+TEST_CASE("any number of calls in flight is kept") {
   CallHistory history;
   const auto first = history.begin_collective(all_reduce(1));
   for (std::uint64_t i = 0; i < 4 * CallHistory::kept; ++i) history.begin_collective(all_reduce(2));
@@ -103,7 +103,7 @@ TEST_CASE("calls in flight are remembered however many there are") {
   CHECK(history.find(4 * CallHistory::kept + 1)->call == all_reduce(2));
 }
 
-TEST_CASE("the recorder has the latest calls, with what is in progress and whom it waits for") {
+TEST_CASE("the recorder has the latest calls, those in progress with the awaited ranks") {
   CallHistory history(Group::whole_job(0, 3), true);
   const auto first = history.begin_collective(all_reduce(1));
   const auto second = history.begin_other({Operation::send, Type::u8, Operator::sum, 2, 9}).ticket;
@@ -118,7 +118,7 @@ TEST_CASE("the recorder has the latest calls, with what is in progress and whom 
   CHECK(record[1].call.operation == Operation::send);
   CHECK(record[2].sequence == third.sequence);
   CHECK(record[2].awaited == std::vector{2});
-  history.end();  // by no ticket: the first that is in progress
+  history.end();  // without a ticket: the oldest in progress
   record = history.record();
   CHECK(record[0].end >= record[0].begin);
   CHECK(record[2].end == 0);
@@ -132,7 +132,7 @@ TEST_CASE("the recorder has the latest calls, with what is in progress and whom 
   CHECK(record.back().sequence == first.sequence + 1001);
 }
 
-TEST_CASE("the latest call is over at once for those who look, others stay in progress") {
+TEST_CASE("end_latest() takes effect at once, other calls stay in progress") {
   CallHistory history(Group::whole_job(0, 3), true);
   const auto started = history.begin_collective(all_reduce(1));
   const auto blocking = history.begin_collective(all_reduce(2));
@@ -155,7 +155,7 @@ TEST_CASE("the latest call is over at once for those who look, others stay in pr
   CHECK(record[3].end == 0);
 }
 
-TEST_CASE("sends and receives are no part of what all ranks do alike") {
+TEST_CASE("sends and receives are not compared") {
   CallHistory history;
   history.begin_other({Operation::send, Type::u8, Operator::sum, 3, 9});
   const auto call = history.begin_collective(all_reduce(4));
@@ -163,18 +163,18 @@ TEST_CASE("sends and receives are no part of what all ranks do alike") {
   CHECK(call.fingerprint == fingerprint(0, all_reduce(4)));
 }
 
-TEST_CASE("the same calls are no difference, nor are calls that were not made yet") {
+TEST_CASE("equal calls and calls not made yet are not a difference") {
   CallHistory mine;
   CallHistory theirs;
   make_calls(mine, 5);
   make_calls(theirs, 9);
   CHECK(!compare(mine, theirs.latest(16)));
   CHECK(!compare(theirs, mine.latest(16)));
-  CHECK(!compare(mine, theirs.latest(2)));  // both still to come
+  CHECK(!compare(mine, theirs.latest(2)));  // not made yet by this rank
   CHECK(!compare(mine, {}));
 }
 
-TEST_CASE("another operation, type, operator, root or count is found, with both calls") {
+TEST_CASE("another operation, type, operator, root or count is reported with both calls") {
   const CallSignature call{Operation::broadcast, Type::f32, Operator::sum, 0, 100};
   auto operation = call;
   operation.operation = Operation::fan_out;
@@ -198,7 +198,7 @@ TEST_CASE("another operation, type, operator, root or count is found, with both 
   }
 }
 
-TEST_CASE("a difference older than what was sent is found, without the calls") {
+TEST_CASE("a difference older than the calls sent is reported without the calls") {
   const Pair pair(all_reduce(1), all_reduce(2), 3, 40);
   const auto difference = compare(pair.mine, pair.theirs.latest(16));
   REQUIRE(difference);
@@ -207,12 +207,12 @@ TEST_CASE("a difference older than what was sent is found, without the calls") {
   CHECK(!difference->theirs);
 }
 
-TEST_CASE("a difference older than what this rank remembers is found in part of a peer's calls") {
+TEST_CASE("a difference older than this rank's history is found in part of a peer's calls") {
   Pair pair(all_reduce(1), all_reduce(2), 3, 40);
   const auto sent = pair.theirs.latest(16);  // 29 to 44
   for (std::uint64_t i = 0; i < CallHistory::kept - 10; ++i) {
     pair.mine.begin_collective(all_reduce(8));
-    pair.mine.end();  // else it would be kept for as long as it is in flight
+    pair.mine.end();  // calls in flight would stay in the history
   }
   REQUIRE(!pair.mine.find(34));
   REQUIRE(pair.mine.find(35));
@@ -222,7 +222,7 @@ TEST_CASE("a difference older than what this rank remembers is found in part of 
   CHECK(!difference->mine);
 }
 
-TEST_CASE("another thread reads whole calls while calls are made") {
+TEST_CASE("another thread reads consistent entries while calls are made") {
   CallHistory history;
   constexpr std::uint64_t calls = 20'000;
   std::thread caller([&] {

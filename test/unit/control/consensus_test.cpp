@@ -1,4 +1,4 @@
-// One verdict for all that live, whatever the order in which messages arrive.
+// Agreement of all living ranks, for any order of messages.
 #include "control/consensus.hpp"
 
 #include <functional>
@@ -20,7 +20,7 @@ FailureReport mismatch_found_by(int rank, int other) {
 using Prepare = std::function<void(SimulatedJob&)>;
 using Check = std::function<std::string(const SimulatedJob&)>;
 
-/// Runs the same job with many schedules; reports the first seed that goes wrong.
+/// Runs the same job with many schedules; reports the first seed that fails.
 void try_schedules(int size, int seeds, const Prepare& prepare, const Check& check = {}) {
   for (int seed = 0; seed < seeds; ++seed) {
     SimulatedJob job(size, static_cast<std::uint64_t>(seed));
@@ -34,8 +34,8 @@ void try_schedules(int size, int seeds, const Prepare& prepare, const Check& che
   }
 }
 
-/// The verdict of the lowest rank that lives and has one.
-const FailureReport* verdict_of(const SimulatedJob& job, int size) {
+/// The agreed failure of the lowest living rank that has one.
+const FailureReport* agreed_failure_of(const SimulatedJob& job, int size) {
   for (int rank = 0; rank < size; ++rank) {
     if (!job.is_dead(rank) && !job.decided(rank).empty()) return &job.decided(rank).front();
   }
@@ -44,19 +44,19 @@ const FailureReport* verdict_of(const SimulatedJob& job, int size) {
 
 Check is_lost(int size, const std::set<int>& ranks) {
   return [=](const SimulatedJob& job) -> std::string {
-    const auto* verdict = verdict_of(job, size);
-    if (verdict == nullptr) return "there is no verdict";
-    if (verdict->code != ErrorCode::peer_lost) return "the verdict tells of no death";
-    for (const auto& [rank, reason] : verdict->lost) {
-      if (!ranks.contains(rank)) return "the verdict names a rank too many";
+    const auto* agreed = agreed_failure_of(job, size);
+    if (agreed == nullptr) return "there is no agreed failure";
+    if (agreed->code != ErrorCode::peer_lost) return "the agreed failure is not a death";
+    for (const auto& [rank, reason] : agreed->lost) {
+      if (!ranks.contains(rank)) return "the agreed failure has a living rank";
     }
-    return verdict->lost.empty() ? "the verdict names nobody" : "";
+    return agreed->lost.empty() ? "the agreed failure has no rank" : "";
   };
 }
 
 }  // namespace
 
-TEST_CASE("one death becomes the same verdict on all that live") {
+TEST_CASE("one death is agreed on by all living ranks") {
   for (const int size : {2, 3, 5, 8}) {
     for (int dead = 0; dead < size; ++dead) {
       try_schedules(
@@ -65,7 +65,7 @@ TEST_CASE("one death becomes the same verdict on all that live") {
   }
 }
 
-TEST_CASE("two deaths become the same verdict on all that live") {
+TEST_CASE("two deaths are agreed on by all living ranks") {
   for (const int size : {3, 5, 8}) {
     for (int first = 0; first < size; ++first) {
       for (int second = first + 1; second < size; ++second) {
@@ -81,7 +81,7 @@ TEST_CASE("two deaths become the same verdict on all that live") {
   }
 }
 
-TEST_CASE("a leader that dies while it commits leaves one verdict behind") {
+TEST_CASE("a leader that dies while it commits leaves one agreed failure") {
   for (const int size : {3, 5, 8}) {
     try_schedules(
         size, 2000,
@@ -93,7 +93,7 @@ TEST_CASE("a leader that dies while it commits leaves one verdict behind") {
   }
 }
 
-TEST_CASE("two leaders that die one after the other while they commit leave one verdict behind") {
+TEST_CASE("two leaders that die in turn while they commit leave one agreed failure") {
   try_schedules(
       5, 2000,
       [&](SimulatedJob& job) {
@@ -104,43 +104,43 @@ TEST_CASE("two leaders that die one after the other while they commit leave one 
       is_lost(5, {0, 1, 4}));
 }
 
-TEST_CASE("different calls found by several ranks become one verdict") {
+TEST_CASE("mismatches reported by several ranks become one agreed failure") {
   for (const int size : {2, 3, 5, 8}) {
     try_schedules(
         size, 300,
         [&](SimulatedJob& job) {
           for (int rank = 0; rank < size; ++rank) {
-            job.plan_finding(rank, mismatch_found_by(rank, (rank + 1) % size));
+            job.plan_report(rank, mismatch_found_by(rank, (rank + 1) % size));
           }
         },
         [&](const SimulatedJob& job) -> std::string {
-          return verdict_of(job, size)->code == ErrorCode::mismatch ? "" : "not a mismatch";
+          return agreed_failure_of(job, size)->code == ErrorCode::mismatch ? "" : "not a mismatch";
         });
   }
 }
 
-TEST_CASE("a death beside different calls becomes one verdict") {
+TEST_CASE("a death and a mismatch become one agreed failure") {
   for (const int size : {3, 5, 8}) {
     for (int dead = 0; dead < size; ++dead) {
       try_schedules(size, 200, [&](SimulatedJob& job) {
         job.plan_death(dead);
-        job.plan_finding((dead + 1) % size, mismatch_found_by((dead + 1) % size, dead));
-        job.plan_finding((dead + 2) % size, mismatch_found_by((dead + 2) % size, dead));
+        job.plan_report((dead + 1) % size, mismatch_found_by((dead + 1) % size, dead));
+        job.plan_report((dead + 2) % size, mismatch_found_by((dead + 2) % size, dead));
       });
     }
   }
 }
 
-TEST_CASE("a leader that dies while it commits a mismatch leaves one verdict behind") {
+TEST_CASE("a leader that dies while it commits a mismatch leaves one agreed failure") {
   for (const int size : {3, 5, 8}) {
     try_schedules(size, 1000, [&](SimulatedJob& job) {
       job.die_at_commit(0);
-      job.plan_finding(1, mismatch_found_by(1, 2));
+      job.plan_report(1, mismatch_found_by(1, 2));
     });
   }
 }
 
-TEST_CASE("ranks that have departed are not lost, and others agree without them") {
+TEST_CASE("ranks that have left are not lost, and the others agree without them") {
   for (const int size : {3, 5, 8}) {
     for (int departed = 0; departed < size; ++departed) {
       const int dead = (departed + 1) % size;
@@ -155,15 +155,15 @@ TEST_CASE("ranks that have departed are not lost, and others agree without them"
   }
 }
 
-TEST_CASE("whatever comes together, those that remain have one verdict") {
+TEST_CASE("in any mix of events the remaining ranks have one agreed failure") {
   for (const int size : {3, 5, 8}) {
     for (int seed = 0; seed < 2000; ++seed) {
       SimulatedJob job(size, static_cast<std::uint64_t>(seed));
       std::mt19937_64 random(static_cast<std::uint64_t>(seed) + 1'000'000);
       const auto rank = [&] { return static_cast<int>(random() % static_cast<unsigned>(size)); };
-      job.plan_finding(0, mismatch_found_by(0, 1));
-      job.plan_finding(size - 1, mismatch_found_by(size - 1, 0));
-      // Two deaths at most: so much the links are made for.
+      job.plan_report(0, mismatch_found_by(0, 1));
+      job.plan_report(size - 1, mismatch_found_by(size - 1, 0));
+      // At most two deaths: the links tolerate no more.
       for (int death = 0; death < 2; ++death) {
         const int dying = rank();
         if (random() % 2 == 0) {
@@ -182,7 +182,7 @@ TEST_CASE("whatever comes together, those that remain have one verdict") {
   }
 }
 
-TEST_CASE("a goodbye alone is no report") {
+TEST_CASE("a goodbye alone causes no report") {
   SimulatedJob job(5, 1);
   for (int rank = 0; rank < 5; ++rank) job.plan_goodbye(rank);
   job.run();
@@ -191,7 +191,7 @@ TEST_CASE("a goodbye alone is no report") {
 
 namespace {
 
-/// One rank's Consensus with an outbox that only remembers.
+/// One rank's Consensus with an outbox that records.
 struct Voice {
   explicit Voice(int rank, int size)
       : consensus(rank, size,
@@ -199,22 +199,22 @@ struct Voice {
                    .propose =
                        [this](std::uint32_t number, bool asks, const FailureReport& report) {
                          round = number;
-                         asks_first = asks;
+                         prepare = asks;
                          proposed = report;
                          ++proposals;
                        },
                    .acknowledge =
                        [this](int leader, std::uint32_t number,
-                              const std::optional<FailureReport>& verdict,
+                              const std::optional<FailureReport>& agreed,
                               const std::optional<Accepted>& accepted) {
                          asked_by = leader;
                          asked_round = number;
-                         told = verdict;
+                         told = agreed;
                          earlier = accepted;
                        },
                    .commit = [this](std::uint32_t, const FailureReport&) { ++commits; },
-                   .gather_soon = [this] { ++gathers; },
-                   .be_patient = [this] { ++waits; },
+                   .start_gather_timer = [this] { ++gathers; },
+                   .start_response_timer = [this] { ++waits; },
                    .decided = [this](const FailureReport&) { ++decisions; }}) {}
 
   Consensus consensus;
@@ -225,7 +225,7 @@ struct Voice {
   int decisions = 0;
   int waits = 0;
   std::uint32_t round = 0;
-  bool asks_first = false;
+  bool prepare = false;
   FailureReport proposed;
   int asked_by = -1;
   std::uint32_t asked_round = 0;
@@ -243,11 +243,11 @@ FailureReport death_of(int rank, int origin) {
 
 TEST_CASE("a leader waits for every living rank before it commits") {
   Voice leader(0, 5);
-  leader.consensus.found(death_of(4, 0));
+  leader.consensus.report_failure(death_of(4, 0));
   CHECK(leader.evidence == 1);
   CHECK(leader.gathers == 1);
   CHECK(leader.proposals == 0);
-  leader.consensus.gathered();
+  leader.consensus.on_gather_timeout();
   REQUIRE(leader.proposals == 1);
   leader.consensus.on_acknowledgement(1, leader.round, {});
   leader.consensus.on_acknowledgement(2, leader.round, {});
@@ -258,51 +258,51 @@ TEST_CASE("a leader waits for every living rank before it commits") {
   CHECK(leader.consensus.agreed_failure() == death_of(4, 0));
 }
 
-TEST_CASE("a leader that waits for a rank commits once that rank departs") {
+TEST_CASE("a leader that waits for a rank commits once that rank leaves") {
   Voice leader(0, 3);
-  leader.consensus.found(death_of(2, 0));
-  leader.consensus.gathered();
+  leader.consensus.report_failure(death_of(2, 0));
+  leader.consensus.on_gather_timeout();
   CHECK(leader.commits == 0);
   leader.consensus.departed(1);
   CHECK(leader.commits == 1);
 }
 
-TEST_CASE("deaths found while a leader gathers are one proposal, later ones a new round") {
+TEST_CASE("deaths during the gather delay are one proposal, later ones start a new round") {
   Voice leader(0, 6);
-  leader.consensus.found(death_of(5, 0));
+  leader.consensus.report_failure(death_of(5, 0));
   leader.consensus.on_evidence(death_of(4, 1));
-  leader.consensus.gathered();
+  leader.consensus.on_gather_timeout();
   REQUIRE(leader.proposals == 1);
   CHECK(leader.proposed.lost.size() == 2);
   leader.consensus.on_evidence(death_of(3, 2));
-  leader.consensus.gathered();
+  leader.consensus.on_gather_timeout();
   REQUIRE(leader.proposals == 2);
   CHECK(leader.proposed.lost.size() == 3);
-  // Acknowledgements of the first round count for nothing now.
+  // Acknowledgements of the first round do not count any more.
   leader.consensus.on_acknowledgement(1, leader.round - 1, {});
   leader.consensus.on_acknowledgement(2, leader.round - 1, {});
   CHECK(leader.commits == 0);
   // Others may have led since the first round.
-  CHECK(leader.asks_first);
+  CHECK(leader.prepare);
   leader.consensus.on_acknowledgement(1, leader.round, {});
   leader.consensus.on_acknowledgement(2, leader.round, {});
   CHECK(leader.commits == 0);
   REQUIRE(leader.proposals == 3);
-  CHECK(!leader.asks_first);
+  CHECK(!leader.prepare);
   leader.consensus.on_acknowledgement(1, leader.round, {});
   leader.consensus.on_acknowledgement(2, leader.round, {});
   CHECK(leader.commits == 1);
 }
 
-TEST_CASE("what one rank already knows is not told again") {
+TEST_CASE("a known death is not reported again") {
   Voice voice(1, 4);
-  voice.consensus.found(death_of(3, 1));
-  voice.consensus.found(death_of(3, 1));
+  voice.consensus.report_failure(death_of(3, 1));
+  voice.consensus.report_failure(death_of(3, 1));
   CHECK(voice.evidence == 1);
   CHECK(voice.gathers == 0);  // rank 0 leads
 }
 
-TEST_CASE("who has committed says so to a later leader, which then commits the same") {
+TEST_CASE("a rank that has committed says so to a later leader, which commits the same report") {
   const auto first = death_of(3, 0);
   Voice committed(2, 4);
   committed.consensus.on_commit(0, 0, first);
@@ -315,30 +315,30 @@ TEST_CASE("who has committed says so to a later leader, which then commits the s
 
   Voice second(1, 4);
   second.consensus.on_evidence(first);
-  second.consensus.found(death_of(0, 1));
-  second.consensus.gathered();
+  second.consensus.report_failure(death_of(0, 1));
+  second.consensus.on_gather_timeout();
   REQUIRE(second.proposals == 1);
   second.consensus.on_acknowledgement(2, second.round, committed.told);
   CHECK(second.commits == 1);
   CHECK(second.consensus.agreed_failure() == first);
 }
 
-TEST_CASE("who has agreed with a later leader leaves an earlier one's commit alone") {
+TEST_CASE("a rank that has acknowledged a later leader ignores an earlier leader's commit") {
   Voice voice(2, 4);
   voice.consensus.on_proposal(0, 0, false, death_of(3, 0));
   voice.consensus.on_evidence(death_of(0, 1));
   voice.consensus.on_proposal(1, 1, false, merge(death_of(3, 0), death_of(0, 1)));
   CHECK(voice.asked_by == 1);
   CHECK(!voice.told);
-  voice.consensus.on_commit(0, 0, death_of(3, 0));  // was long on its way
+  voice.consensus.on_commit(0, 0, death_of(3, 0));  // a delayed message
   CHECK(!voice.consensus.agreed_failure());
   voice.consensus.on_proposal(0, 0, false, death_of(3, 0));
-  CHECK(voice.asked_round == 1);  // an earlier leader hears that it is over
+  CHECK(voice.asked_round == 1);  // the earlier leader is told the higher round
   voice.consensus.on_commit(1, 1, death_of(0, 1));
   CHECK(voice.consensus.agreed_failure() == death_of(0, 1));
 }
 
-TEST_CASE("a leader that knows of a verdict says it again to whoever still tells of a loss") {
+TEST_CASE("a leader repeats its commit to ranks that still report a loss") {
   Voice voice(1, 4);
   voice.consensus.on_commit(0, 0, death_of(3, 0));
   CHECK(voice.commits == 0);
@@ -349,17 +349,17 @@ TEST_CASE("a leader that knows of a verdict says it again to whoever still tells
   CHECK(voice.decisions == 1);
 }
 
-TEST_CASE("after its own goodbye a rank neither leads nor agrees") {
+TEST_CASE("a rank that has left neither leads nor acknowledges") {
   Voice voice(0, 3);
   voice.consensus.departed(0);
-  voice.consensus.found(death_of(2, 0));
+  voice.consensus.report_failure(death_of(2, 0));
   CHECK(voice.evidence == 1);
   CHECK(voice.gathers == 0);
   voice.consensus.on_proposal(1, 1, false, death_of(2, 1));
   CHECK(voice.asked_by == -1);
 }
 
-TEST_CASE("a rank that hears of its own death is no party to it") {
+TEST_CASE("a rank ignores a report of its own death") {
   Voice voice(1, 3);
   voice.consensus.on_evidence(death_of(1, 0));
   CHECK(!voice.consensus.is_lost(1));
@@ -367,13 +367,13 @@ TEST_CASE("a rank that hears of its own death is no party to it") {
   CHECK(!voice.consensus.agreed_failure());
 }
 
-TEST_CASE("a leader does not wait for a rank that does not answer, past its patience") {
+TEST_CASE("a leader does not wait for an unresponsive rank after the response timeout") {
   Voice leader(0, 5);
-  leader.consensus.found(death_of(4, 0));
-  leader.consensus.gathered();
+  leader.consensus.report_failure(death_of(4, 0));
+  leader.consensus.on_gather_timeout();
   leader.consensus.on_acknowledgement(1, leader.round, {});
-  leader.consensus.impatient();
-  CHECK(leader.commits == 0);  // two of four that live are no majority
+  leader.consensus.on_response_timeout();
+  CHECK(leader.commits == 0);  // two of four living ranks are not a majority
   leader.consensus.on_acknowledgement(2, leader.round, {});
   CHECK(leader.commits == 1);
   CHECK(leader.consensus.agreed_failure() == death_of(4, 0));
@@ -382,42 +382,42 @@ TEST_CASE("a leader does not wait for a rank that does not answer, past its pati
 TEST_CASE(
     "a rank leads in place of a silent one, and takes over what that one may have committed") {
   Voice voice(1, 4);
-  voice.consensus.found(death_of(3, 1));
+  voice.consensus.report_failure(death_of(3, 1));
   CHECK(voice.waits == 1);
-  voice.consensus.impatient();
+  voice.consensus.on_response_timeout();
   CHECK(voice.gathers == 1);
-  voice.consensus.gathered();
+  voice.consensus.on_gather_timeout();
   REQUIRE(voice.proposals == 1);
-  CHECK(voice.asks_first);
+  CHECK(voice.prepare);
   const auto other = mismatch_found_by(0, 2);
   voice.consensus.on_acknowledgement(2, voice.round, {}, Accepted{0, 0, other});
-  voice.consensus.impatient();
+  voice.consensus.on_response_timeout();
   REQUIRE(voice.proposals == 2);
-  CHECK(!voice.asks_first);
+  CHECK(!voice.prepare);
   CHECK(voice.proposed == other);
   voice.consensus.on_acknowledgement(2, voice.round, {});
   CHECK(voice.consensus.agreed_failure() == other);
 }
 
-TEST_CASE("a rank that is asked first keeps and tells what it has accepted from one that lives") {
+TEST_CASE("in phase 1 a rank reports what it has accepted from a living leader") {
   Voice voice(2, 4);
   voice.consensus.on_proposal(0, 0, false, mismatch_found_by(0, 2));
   voice.consensus.on_proposal(1, 1, true, death_of(3, 1));
   REQUIRE(voice.earlier.has_value());
   CHECK(voice.earlier->report == mismatch_found_by(0, 2));
-  // What a dead leader wanted is over.
+  // A dead leader's proposal is void.
   voice.consensus.on_evidence(death_of(0, 1));
   voice.consensus.on_proposal(1, 5, true, death_of(3, 1));
   CHECK(!voice.earlier.has_value());
 }
 
-TEST_CASE("stopped ranks hold up nobody, and come to the others' verdict when they go on") {
+TEST_CASE("stopped ranks do not block the others and receive the agreed failure when they resume") {
   for (const int size : {3, 4, 5, 8}) {
     for (int seed = 0; seed < 600; ++seed) {
       SimulatedJob job(size, static_cast<std::uint64_t>(seed));
       const int dead = size - 1;
       const int stopped = seed % (size - 1);
-      // The death is found after the stop, or before it.
+      // The death is detected before or after the stop.
       job.plan_stop(stopped);
       job.plan_death(dead);
       job.run(true);
@@ -433,17 +433,17 @@ TEST_CASE("stopped ranks hold up nobody, and come to the others' verdict when th
   }
 }
 
-TEST_CASE("ranks that lose patience with others that are only slow still have one verdict") {
+TEST_CASE("response timeouts of slow ranks still lead to one agreed failure") {
   for (const int size : {3, 4, 5, 8}) {
     for (int seed = 0; seed < 3000; ++seed) {
       SimulatedJob job(size, static_cast<std::uint64_t>(seed));
       std::mt19937_64 random(static_cast<std::uint64_t>(seed) + 2'000'000);
       const auto rank = [&] { return static_cast<int>(random() % static_cast<unsigned>(size)); };
-      job.plan_finding(0, mismatch_found_by(0, 1));
-      job.plan_finding(size - 1, mismatch_found_by(size - 1, 0));
+      job.plan_report(0, mismatch_found_by(0, 1));
+      job.plan_report(size - 1, mismatch_found_by(size - 1, 0));
       if (random() % 2 == 0) job.plan_death(rank());
       if (random() % 4 == 0) job.plan_stop(rank());
-      for (int i = 0; i < 6; ++i) job.plan_impatience(rank());
+      for (int i = 0; i < 6; ++i) job.plan_response_timeout(rank());
       job.run(true);
       const auto fault = job.fault();
       if (fault.empty()) continue;
@@ -453,19 +453,19 @@ TEST_CASE("ranks that lose patience with others that are only slow still have on
   }
 }
 
-TEST_CASE("a rank that decides alone tells the others, which come to the same") {
+TEST_CASE("a rank that decides by itself sends its decision to the others") {
   Voice alone(1, 2);
-  alone.consensus.decide_alone(mismatch_found_by(1, 0));
+  alone.consensus.decide_unilaterally(mismatch_found_by(1, 0));
   CHECK(alone.commits == 1);
   CHECK(alone.consensus.agreed_failure() == mismatch_found_by(1, 0));
-  // A death that it knows of outweighs what its call has met.
+  // A known death takes precedence over the report of its call.
   Voice knows(1, 3);
-  knows.consensus.found(death_of(2, 1));
-  knows.consensus.decide_alone(mismatch_found_by(1, 0));
+  knows.consensus.report_failure(death_of(2, 1));
+  knows.consensus.decide_unilaterally(mismatch_found_by(1, 0));
   CHECK(knows.consensus.agreed_failure() == death_of(2, 1));
 }
 
-TEST_CASE("the first verdict stands") {
+TEST_CASE("the first agreed failure stays") {
   Voice voice(1, 3);
   voice.consensus.on_commit(0, 0, death_of(2, 0));
   voice.consensus.on_commit(2, 2, death_of(0, 2));

@@ -1,4 +1,4 @@
-// What ranks tell each other of deaths and disagreements.
+// Failure reports: encoding and merging.
 #include "control/failure_report.hpp"
 
 #include "support/catch.hpp"
@@ -35,7 +35,7 @@ const FailureReport rich{.code = ErrorCode::peer_lost,
                          .sentence = "something happened",
                          .origin = 7};
 
-// Where the bytes of `rich` have what.
+// Offsets in the encoding of `rich`.
 constexpr std::size_t origin_at = 1;
 constexpr std::size_t lost_count_at = 5;
 constexpr std::size_t lost_at = 9;
@@ -44,13 +44,13 @@ constexpr std::size_t failed_ranks_at = 23;
 
 }  // namespace
 
-TEST_CASE("a report survives the way") {
+TEST_CASE("a report survives encoding and decoding") {
   CHECK(decoded(encoded(rich), 8) == rich);
   CHECK(decoded(encoded(trouble(ErrorCode::timeout, {2}, 1)), 3) ==
         trouble(ErrorCode::timeout, {2}, 1));
 }
 
-TEST_CASE("a sentence of any length arrives, cut at 2048 bytes") {
+TEST_CASE("a sentence of any length is sent, truncated at 2048 bytes") {
   auto report = trouble(ErrorCode::mismatch, {});
   report.sentence.assign(5000, 'x');
   const auto arrived = decoded(encoded(report), 1);
@@ -58,7 +58,7 @@ TEST_CASE("a sentence of any length arrives, cut at 2048 bytes") {
   CHECK(arrived->sentence == std::string(2048, 'x'));
 }
 
-TEST_CASE("a report cut short anywhere is none") {
+TEST_CASE("a truncated report is rejected") {
   const auto bytes = encoded(rich);
   for (std::size_t length = 0; length < bytes.size(); ++length) {
     INFO("length " << length);
@@ -66,7 +66,7 @@ TEST_CASE("a report cut short anywhere is none") {
   }
 }
 
-TEST_CASE("a report with a value out of range is none") {
+TEST_CASE("a report with a value out of range is rejected") {
   const auto with = [](std::size_t at, unsigned value) {
     auto bytes = encoded(rich);
     bytes[at] = static_cast<std::byte>(value);
@@ -91,7 +91,7 @@ TEST_CASE("a report with a value out of range is none") {
   CHECK(!with(failed_ranks_at, 8));
 }
 
-TEST_CASE("no single byte makes a report that names a rank out of range") {
+TEST_CASE("no change of one byte yields a report with a rank out of range") {
   const auto bytes = encoded(rich);
   for (std::size_t at = 0; at < bytes.size(); ++at) {
     for (unsigned value = 0; value < 256; ++value) {
@@ -107,7 +107,7 @@ TEST_CASE("no single byte makes a report that names a rank out of range") {
   }
 }
 
-TEST_CASE("deaths add up, and the first word on each stays") {
+TEST_CASE("deaths accumulate, and the first reason of each stays") {
   const auto first = deaths({{2, LossReason::process_ended}}, 1);
   const auto second = deaths({{2, LossReason::host_silent}, {3, LossReason::host_silent}}, 5);
   const auto both = merge(first, second);
@@ -116,7 +116,7 @@ TEST_CASE("deaths add up, and the first word on each stays") {
   CHECK(merge(both, second) == both);
 }
 
-TEST_CASE("deaths outweigh all else, and of the rest the first stays") {
+TEST_CASE("deaths take precedence, otherwise the first report stays") {
   const auto death = deaths({{2, LossReason::process_ended}});
   const auto timeout = trouble(ErrorCode::timeout, {1});
   const auto mismatch = trouble(ErrorCode::mismatch, {0, 1});
@@ -127,12 +127,12 @@ TEST_CASE("deaths outweigh all else, and of the rest the first stays") {
   CHECK(merge(std::nullopt, mismatch) == mismatch);
 }
 
-TEST_CASE("the lowest rank that can speak for the job does") {
+TEST_CASE("the speaker is the lowest rank that can print for the job") {
   CHECK(speaker(deaths({{1, LossReason::process_ended}})) == 0);
   CHECK(speaker(deaths({{0, LossReason::process_ended}, {1, LossReason::process_ended}})) == 2);
   CHECK(speaker(trouble(ErrorCode::timeout, {0, 2}, 1)) == 1);  // it may be stopped
-  CHECK(speaker(trouble(ErrorCode::timeout, {0, 2}, 2)) == 0);  // a circle: all of them wait
-  CHECK(speaker(trouble(ErrorCode::mismatch, {0, 1})) == 0);    // both live
+  CHECK(speaker(trouble(ErrorCode::timeout, {0, 2}, 2)) == 0);  // a cycle: all of them wait
+  CHECK(speaker(trouble(ErrorCode::mismatch, {0, 1})) == 0);    // both are alive
   CHECK(speaker(trouble(ErrorCode::aborted, {0})) == 0);
 }
 

@@ -11,18 +11,18 @@ Group group_of(std::vector<int> world) {
 
 }  // namespace
 
-TEST_CASE("a group's ranks of the job are told in its order, runs as runs, and not without end") {
-  CHECK(group_of({3}).text_of_world() == "rank 3");
-  CHECK(group_of({2, 3}).text_of_world() == "ranks 2 and 3");
-  CHECK(group_of({3, 2}).text_of_world() == "ranks 3 and 2");
-  CHECK(group_of({0, 2, 4, 5, 6, 7}).text_of_world() == "ranks 0, 2 and 4 to 7");
-  CHECK(group_of({5, 6, 7, 1}).text_of_world() == "ranks 5 to 7 and 1");
+TEST_CASE("a group's ranks are listed in its order, with ranges and a limited length") {
+  CHECK(group_of({3}).world_text() == "rank 3");
+  CHECK(group_of({2, 3}).world_text() == "ranks 2 and 3");
+  CHECK(group_of({3, 2}).world_text() == "ranks 3 and 2");
+  CHECK(group_of({0, 2, 4, 5, 6, 7}).world_text() == "ranks 0, 2 and 4 to 7");
+  CHECK(group_of({5, 6, 7, 1}).world_text() == "ranks 5 to 7 and 1");
   std::vector<int> even;
   for (int rank = 0; rank < 1000; rank += 2) even.push_back(rank);
-  CHECK(group_of(even).text_of_world() == "ranks 0, 2, 4, 6, 8, 10, 12, 14 and others");
+  CHECK(group_of(even).world_text() == "ranks 0, 2, 4, 6, 8, 10, 12, 14 and others");
 }
 
-TEST_CASE("a call of a group is told in ranks of the job") {
+TEST_CASE("a call of a group is described with ranks of the job") {
   const CallSignature broadcast{.operation = Operation::broadcast, .root = 1, .count = 4};
   CHECK(describe(broadcast, group_of({0, 1})) == "broadcast of 4 u8 from rank 1");
   CHECK(describe(broadcast, group_of({2, 3})) == "broadcast of 4 u8 from rank 3 of the job");
@@ -35,7 +35,7 @@ TEST_CASE("a call of a group is told in ranks of the job") {
         "all_reduce of 4 u8, sum");
 }
 
-TEST_CASE("a root that is no member, as a peer's message may have it, is told as it came") {
+TEST_CASE("a root out of range, as in a peer's message, is described unchanged") {
   CHECK(describe({.operation = Operation::broadcast, .root = 7}, group_of({2, 3})) ==
         "broadcast of 0 u8 from rank 7");
   CHECK(describe({.operation = Operation::broadcast, .root = -7}, group_of({2, 3})) ==

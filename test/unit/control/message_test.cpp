@@ -1,4 +1,4 @@
-// The bytes on control links.
+// Encoding of messages on control links.
 #include "control/message.hpp"
 
 #include "support/catch.hpp"
@@ -15,8 +15,8 @@ Bytes body_of(std::size_t length) {
   return body;
 }
 
-Message sample() {
-  return {MessageKind::proposal, 3, 5, 0xDEADBEEF, body_of(20)};
+ControlMessage sample() {
+  return {ControlMessageKind::proposal, 3, 5, 0xDEADBEEF, body_of(20)};
 }
 
 PastCall past_call(std::uint64_t sequence) {
@@ -27,11 +27,11 @@ PastCall past_call(std::uint64_t sequence) {
 
 }  // namespace
 
-TEST_CASE("a message survives the way, with a body of any length") {
+TEST_CASE("a message with a body of any length survives encoding and decoding") {
   for (const std::size_t length : {0, 1, 20, 60'000}) {
     auto message = sample();
     message.body = body_of(length);
-    const auto arrived = Message::decode(message.encode(), 8);
+    const auto arrived = ControlMessage::decode(message.encode(), 8);
     REQUIRE(arrived);
     CHECK(arrived->kind == message.kind);
     CHECK(arrived->origin == message.origin);
@@ -41,47 +41,47 @@ TEST_CASE("a message survives the way, with a body of any length") {
   }
 }
 
-TEST_CASE("a message to everybody arrives as one") {
+TEST_CASE("a message to all ranks is decoded as such") {
   auto message = sample();
-  message.target = everybody;
-  const auto arrived = Message::decode(message.encode(), 8);
+  message.target = all_ranks;
+  const auto arrived = ControlMessage::decode(message.encode(), 8);
   REQUIRE(arrived);
-  CHECK(arrived->target == everybody);
+  CHECK(arrived->target == all_ranks);
 }
 
-TEST_CASE("an envelope cut short is no message") {
+TEST_CASE("a truncated envelope is rejected") {
   const auto bytes = sample().encode();
   for (std::size_t length = 0; length < envelope_bytes; ++length) {
     INFO("length " << length);
-    REQUIRE(!Message::decode(std::span(bytes).first(length), 8));
+    REQUIRE(!ControlMessage::decode(std::span(bytes).first(length), 8));
   }
-  CHECK(Message::decode(std::span(bytes).first(envelope_bytes), 8));
+  CHECK(ControlMessage::decode(std::span(bytes).first(envelope_bytes), 8));
 }
 
-TEST_CASE("only the known kinds of message are read") {
+TEST_CASE("unknown kinds of messages are rejected") {
   for (unsigned kind = 0; kind < 256; ++kind) {
     auto bytes = sample().encode();
     bytes[0] = static_cast<std::byte>(kind);
-    const bool is_known = kind >= static_cast<unsigned>(MessageKind::evidence) &&
-                          kind <= static_cast<unsigned>(MessageKind::status);
+    const bool is_known = kind >= static_cast<unsigned>(ControlMessageKind::evidence) &&
+                          kind <= static_cast<unsigned>(ControlMessageKind::status);
     INFO("kind " << kind);
-    REQUIRE(Message::decode(bytes, 8).has_value() == is_known);
+    REQUIRE(ControlMessage::decode(bytes, 8).has_value() == is_known);
   }
 }
 
-TEST_CASE("a message from or to a rank out of range is none") {
-  CHECK(!Message::decode(sample().encode(), 5));
-  CHECK(!Message::decode(sample().encode(), 3));
-  CHECK(Message::decode(sample().encode(), 6));
+TEST_CASE("a message from or to a rank out of range is rejected") {
+  CHECK(!ControlMessage::decode(sample().encode(), 5));
+  CHECK(!ControlMessage::decode(sample().encode(), 3));
+  CHECK(ControlMessage::decode(sample().encode(), 6));
   auto bytes = sample().encode();
   bytes[4] = std::byte{0xFF};  // origin 0xFF000003
-  CHECK(!Message::decode(bytes, 8));
+  CHECK(!ControlMessage::decode(bytes, 8));
   bytes = sample().encode();
-  for (std::size_t i = 1; i < 5; ++i) bytes[i] = std::byte{0xFF};  // only a target may be everybody
-  CHECK(!Message::decode(bytes, 8));
+  for (std::size_t i = 1; i < 5; ++i) bytes[i] = std::byte{0xFF};  // only a target may be all_ranks
+  CHECK(!ControlMessage::decode(bytes, 8));
 }
 
-TEST_CASE("calls survive the way, up to as many as a rank remembers") {
+TEST_CASE("calls survive encoding and decoding, up to the size of the history") {
   for (const std::size_t count : {std::size_t{0}, std::size_t{1}, CallHistory::kept}) {
     std::vector<PastCall> calls;
     for (std::size_t i = 1; i <= count; ++i) calls.push_back(past_call(i));
@@ -97,7 +97,7 @@ TEST_CASE("calls survive the way, up to as many as a rank remembers") {
   }
 }
 
-TEST_CASE("calls cut short, too many or of no known operation are refused") {
+TEST_CASE("calls that are truncated, too many or of an unknown operation are rejected") {
   const auto bytes = encode_calls(7, {past_call(1), past_call(2)});
   for (std::size_t length = 0; length < bytes.size(); ++length) {
     INFO("length " << length);
@@ -123,7 +123,7 @@ Status status_with(std::size_t lost) {
   status.activity.sequence = 9;
   status.activity.call = {Operation::all_reduce, Type::f32, Operator::sum, -1, 100};
   for (std::size_t i = 0; i < lost; ++i) {
-    status.lost.push_back(
+    status.unacknowledged.push_back(
         {.peer = static_cast<int>(i % 5),
          .data = {.bytes = 4344 + i, .times = 3, .packet_bytes = 1500, .is_ipv6 = i % 2 == 1}});
   }
@@ -132,7 +132,7 @@ Status status_with(std::size_t lost) {
 
 }  // namespace
 
-TEST_CASE("a status survives the way, with what was sent in vain") {
+TEST_CASE("a status with unacknowledged data survives encoding and decoding") {
   for (const std::size_t count : {std::size_t{0}, std::size_t{1}, max_unacknowledged_reported}) {
     const auto status = status_with(count);
     const auto arrived = decode_status(encode_status({7, status}), 5);
@@ -141,15 +141,15 @@ TEST_CASE("a status survives the way, with what was sent in vain") {
     CHECK(arrived->status.activity.in_call);
     CHECK(arrived->status.activity.sequence == 9);
     CHECK(arrived->status.activity.call == status.activity.call);
-    CHECK(arrived->status.lost == status.lost);
+    CHECK(arrived->status.unacknowledged == status.unacknowledged);
   }
   const auto cut =
       decode_status(encode_status({7, status_with(max_unacknowledged_reported + 3)}), 5);
   REQUIRE(cut);
-  CHECK(cut->status.lost.size() == max_unacknowledged_reported);
+  CHECK(cut->status.unacknowledged.size() == max_unacknowledged_reported);
 }
 
-TEST_CASE("a status cut short, of ranks out of range or of too many is refused") {
+TEST_CASE("a status that is truncated, or has ranks out of range or too many, is rejected") {
   const auto bytes = encode_status({7, status_with(2)});
   for (std::size_t length = 0; length < bytes.size(); ++length) {
     INFO("length " << length);
@@ -163,7 +163,7 @@ TEST_CASE("a status cut short, of ranks out of range or of too many is refused")
   CHECK(!decode_status(lying, 5));
 }
 
-TEST_CASE("a call signature survives the way, also without a root") {
+TEST_CASE("a call signature survives encoding and decoding, with and without a root") {
   for (const std::int32_t root : {-1, 0, 12'345}) {
     const CallSignature call{Operation::recv, Type::bf16, Operator::average, root, UINT64_MAX};
     ByteWriter writer;

@@ -1,4 +1,4 @@
-// Floods and replies over the graph of control links.
+// Flooding and replies over the graph of control links.
 #include "control/router.hpp"
 
 #include <algorithm>
@@ -11,32 +11,32 @@ namespace tutti::control::test {
 
 namespace {
 
-/// A job in which a rank answers each question with one reply to whoever asked.
+/// A job in which a rank sends one reply to each request.
 class Questions {
  public:
   Questions(int size, std::uint64_t seed)
       : network_(size, seed,
-                 [this](int rank, const Message& message) { on_message(rank, message); }) {}
+                 [this](int rank, const ControlMessage& message) { on_message(rank, message); }) {}
 
   void kill(int rank) {
     network_.kill(rank);
     network_.run();
   }
-  void ask(int rank) { network_.send(rank, MessageKind::status_request, everybody, {}); }
+  void ask(int rank) { network_.send(rank, ControlMessageKind::status_request, all_ranks, {}); }
   void run() { network_.run(); }
-  void forget() { heard_.clear(); }
+  void forget() { got_proposal_.clear(); }
 
-  /// Empty if each living rank has heard each of `asking` once, and each of those was answered once
-  /// by all others that live.
+  /// Empty if each living rank has received each request of `asking` once, and each of those has
+  /// one reply from all other living ranks.
   [[nodiscard]] std::string fault(const std::vector<int>& asking) const {
     for (const int asker : asking) {
       for (int rank = 0; rank < network_.size(); ++rank) {
         const int expected = rank == asker || network_.is_dead(rank) ? 0 : 1;
-        if (count(MessageKind::status_request, asker, rank) != expected) {
-          return text("heard", count(MessageKind::status_request, asker, rank), asker, rank);
+        if (count(ControlMessageKind::status_request, asker, rank) != expected) {
+          return text("heard", count(ControlMessageKind::status_request, asker, rank), asker, rank);
         }
-        if (count(MessageKind::status, rank, asker) != expected) {
-          return text("answered", count(MessageKind::status, rank, asker), asker, rank);
+        if (count(ControlMessageKind::status, rank, asker) != expected) {
+          return text("answered", count(ControlMessageKind::status, rank, asker), asker, rank);
         }
       }
     }
@@ -45,14 +45,14 @@ class Questions {
   [[nodiscard]] std::uint64_t sent() const { return network_.sent(); }
 
  private:
-  void on_message(int rank, const Message& message) {
-    ++heard_[{message.kind, message.origin, rank}];
-    if (message.kind != MessageKind::status_request) return;
-    network_.send(rank, MessageKind::status, message.origin, Bytes(3, std::byte{42}));
+  void on_message(int rank, const ControlMessage& message) {
+    ++got_proposal_[{message.kind, message.origin, rank}];
+    if (message.kind != ControlMessageKind::status_request) return;
+    network_.send(rank, ControlMessageKind::status, message.origin, Bytes(3, std::byte{42}));
   }
-  [[nodiscard]] int count(MessageKind kind, int origin, int rank) const {
-    const auto found = heard_.find({kind, origin, rank});
-    return found == heard_.end() ? 0 : found->second;
+  [[nodiscard]] int count(ControlMessageKind kind, int origin, int rank) const {
+    const auto found = got_proposal_.find({kind, origin, rank});
+    return found == got_proposal_.end() ? 0 : found->second;
   }
   static std::string text(const std::string& what, int times, int asker, int rank) {
     return "rank " + std::to_string(asker) + "'s question was " + what + " " +
@@ -60,7 +60,7 @@ class Questions {
   }
 
   SimulatedNetwork network_;
-  std::map<std::tuple<MessageKind, int, int>, int> heard_;
+  std::map<std::tuple<ControlMessageKind, int, int>, int> got_proposal_;
 };
 
 std::vector<int> all_but(int size, const std::vector<int>& dead) {
@@ -73,7 +73,7 @@ std::vector<int> all_but(int size, const std::vector<int>& dead) {
 
 void try_questions(int size, std::uint64_t seed, const std::vector<int>& dead) {
   Questions questions(size, seed);
-  // So that each knows ways to all, some of which lead over the dead.
+  // So that each rank has routes to all, some through the dead ranks.
   for (int rank = 0; rank < size; ++rank) questions.ask(rank);
   questions.run();
   questions.forget();
@@ -89,14 +89,14 @@ void try_questions(int size, std::uint64_t seed, const std::vector<int>& dead) {
 
 }  // namespace
 
-TEST_CASE("a flood reaches everyone once, and every reply comes back once") {
+TEST_CASE("a flood reaches every rank once, and every reply arrives once") {
   for (const int size : {2, 3, 5, 8, 16, 33}) {
     const std::uint64_t seeds = size < 16 ? 50 : 5;
     for (std::uint64_t seed = 0; seed < seeds; ++seed) try_questions(size, seed, {});
   }
 }
 
-TEST_CASE("floods and replies find their way round two dead ranks") {
+TEST_CASE("floods and replies are routed around two dead ranks") {
   for (const int size : {3, 5, 8}) {
     for (int first = 0; first < size; ++first) {
       for (int second = first + 1; second < size; ++second) {
@@ -113,13 +113,13 @@ TEST_CASE("floods and replies find their way round two dead ranks") {
   }
 }
 
-TEST_CASE("a reply goes one way instead of to all") {
+TEST_CASE("a reply takes one route instead of flooding") {
   Questions questions(33, 1);
   questions.ask(0);
   questions.run();
   std::uint64_t links = 0;
   for (int rank = 0; rank < 33; ++rank) links += neighbours(rank, 33).size();
-  // The flood costs each link at most twice, the replies a few hops each.
+  // The flood uses each link at most twice, each reply a few hops.
   CHECK(questions.sent() < links + 33 * 6);
 }
 
@@ -127,109 +127,110 @@ namespace {
 
 struct Hop {
   int to;
-  Message message;
+  ControlMessage message;
 };
 
-/// One router whose wires only remember. It is rank 0 of 9, linked with 1, 2 and 3.
+/// A router whose links record. It is rank 0 of 9, linked with 1, 2 and 3.
 struct OneRouter {
   std::vector<int> linked{1, 2, 3};
   std::vector<Hop> passed;
-  std::vector<Message> delivered;
-  Router router{0,
-                9,
-                {.linked = [this] { return linked; },
-                 .pass =
-                     [this](int to, const Message& message) {
-                       passed.push_back({to, message});
-                     },
-                 .deliver = [this](const Message& message) { delivered.push_back(message); }}};
+  std::vector<ControlMessage> delivered;
+  Router router{
+      0,
+      9,
+      {.linked = [this] { return linked; },
+       .pass =
+           [this](int to, const ControlMessage& message) {
+             passed.push_back({to, message});
+           },
+       .deliver = [this](const ControlMessage& message) { delivered.push_back(message); }}};
 
   void arrives(int by, int origin, int target, std::uint32_t serial) {
-    router.on_message(by, {MessageKind::evidence, origin, target, serial, {}});
+    router.on_message(by, {ControlMessageKind::evidence, origin, target, serial, {}});
   }
 };
 
 }  // namespace
 
-TEST_CASE("a message to oneself is delivered at once") {
+TEST_CASE("a message to this rank is delivered at once") {
   OneRouter one;
-  one.router.send(MessageKind::status, 0, {});
+  one.router.send(ControlMessageKind::status, 0, {});
   CHECK(one.delivered.size() == 1);
   CHECK(one.passed.empty());
 }
 
-TEST_CASE("a flood is passed on to all but where it came from") {
+TEST_CASE("a flood is forwarded to all neighbours except its sender") {
   OneRouter one;
-  one.arrives(2, 7, everybody, 1);
+  one.arrives(2, 7, all_ranks, 1);
   REQUIRE(one.passed.size() == 2);
   CHECK(one.passed[0].to == 1);
   CHECK(one.passed[1].to == 3);
   CHECK(one.delivered.size() == 1);
 }
 
-TEST_CASE("duplicates are dropped, messages out of order are not") {
+TEST_CASE("duplicates are dropped, reordered messages are not") {
   OneRouter one;
   for (const std::uint32_t serial : {5, 3, 5, 4, 3, 68, 6, 5, 67, 68}) {
-    one.arrives(1, 7, everybody, serial);
+    one.arrives(1, 7, all_ranks, serial);
   }
   std::vector<std::uint32_t> serials;
   for (const auto& message : one.delivered) serials.push_back(message.serial);
   CHECK(serials == std::vector<std::uint32_t>{5, 3, 4, 68, 6, 67});
 }
 
-TEST_CASE("serials of different ranks don't meddle") {
+TEST_CASE("serials of different ranks are independent") {
   OneRouter one;
-  one.arrives(1, 7, everybody, 5);
-  one.arrives(1, 6, everybody, 5);
+  one.arrives(1, 7, all_ranks, 5);
+  one.arrives(1, 6, all_ranks, 5);
   CHECK(one.delivered.size() == 2);
 }
 
-TEST_CASE("a message older than the memory of serials is dropped") {
+TEST_CASE("a message older than the window of serials is dropped") {
   OneRouter one;
-  one.arrives(1, 7, everybody, 100);
-  one.arrives(1, 7, everybody, 37);  // 63 older: remembered
-  one.arrives(1, 7, everybody, 36);
+  one.arrives(1, 7, all_ranks, 100);
+  one.arrives(1, 7, all_ranks, 37);  // 63 older: within the window
+  one.arrives(1, 7, all_ranks, 36);
   REQUIRE(one.delivered.size() == 2);
   CHECK(one.delivered[1].serial == 37);
-  one.arrives(1, 7, everybody, 1'000'000);
-  one.arrives(1, 7, everybody, 1'000'000);
+  one.arrives(1, 7, all_ranks, 1'000'000);
+  one.arrives(1, 7, all_ranks, 1'000'000);
   CHECK(one.delivered.size() == 3);
 }
 
-TEST_CASE("one's own message that comes back is dropped") {
+TEST_CASE("this rank's own message is dropped when it comes back") {
   OneRouter one;
-  one.router.send(MessageKind::evidence, everybody, {});
+  one.router.send(ControlMessageKind::evidence, all_ranks, {});
   one.passed.clear();
-  one.arrives(1, 0, everybody, 1);
+  one.arrives(1, 0, all_ranks, 1);
   CHECK(one.delivered.empty());
   CHECK(one.passed.empty());
 }
 
-TEST_CASE("a message for another goes to it, back where it came from, or to all") {
+TEST_CASE("a message for another rank goes to it, along the reverse path, or to all") {
   OneRouter one;
-  one.router.send(MessageKind::status, 2, {});  // a neighbour
+  one.router.send(ControlMessageKind::status, 2, {});  // a neighbour
   REQUIRE(one.passed.size() == 1);
   CHECK(one.passed[0].to == 2);
 
-  one.arrives(3, 7, everybody, 1);
+  one.arrives(3, 7, all_ranks, 1);
   one.passed.clear();
-  one.router.send(MessageKind::status, 7, {});  // heard of by way of 3
+  one.router.send(ControlMessageKind::status, 7, {});  // its latest message came from 3
   REQUIRE(one.passed.size() == 1);
   CHECK(one.passed[0].to == 3);
 
   one.passed.clear();
-  one.arrives(3, 6, 7, 1);  // from there it must go another way
+  one.arrives(3, 6, 7, 1);  // it must not go back to 3
   REQUIRE(one.passed.size() == 2);
   CHECK(one.passed[0].to == 1);
   CHECK(one.passed[1].to == 2);
 
   one.passed.clear();
   one.linked = {1, 2};
-  one.router.send(MessageKind::status, 7, {});  // that way is gone
+  one.router.send(ControlMessageKind::status, 7, {});  // that link is closed
   CHECK(one.passed.size() == 2);
 
   one.passed.clear();
-  one.arrives(1, 6, 8, 2);  // on its way to a rank never heard of
+  one.arrives(1, 6, 8, 2);  // for a rank without a known route
   REQUIRE(one.passed.size() == 1);
   CHECK(one.passed[0].to == 2);
   CHECK(one.delivered.size() == 1);  // only 7's flood

@@ -10,13 +10,14 @@
 
 namespace tutti::control::test {
 
-/// A job whose ranks agree on a verdict, wired as Plane::Worker wires it, with chance instead of
-/// time: of all that may happen next, anything does.
+/// A job whose ranks agree on a failure, connected as in Plane::Worker. Random choice replaces
+/// time: any possible event can be next.
 class SimulatedJob {
  public:
   SimulatedJob(int size, std::uint64_t seed)
       : network_(
-            size, seed, [this](int rank, const Message& message) { on_message(rank, message); },
+            size, seed,
+            [this](int rank, const ControlMessage& message) { on_message(rank, message); },
             [this](int rank, int peer) { lost(rank, peer, LossReason::connection_closed); }),
         departed_seen_(static_cast<std::size_t>(size)),
         timers_(static_cast<std::size_t>(size)),
@@ -28,38 +29,36 @@ class SimulatedJob {
     }
   }
 
-  /// Things that befall the job at a time of chance's choosing.
+  /// Events at random times.
   void plan_death(int rank) { planned_.push_back({Plan::death, rank, {}}); }
   void plan_goodbye(int rank) { planned_.push_back({Plan::goodbye, rank, {}}); }
-  void plan_finding(int rank, const FailureReport& report) {
+  void plan_report(int rank, const FailureReport& report) {
     planned_.push_back({Plan::report, rank, report});
   }
-  /// The rank dies as soon as it has sent a commit, which some get and others don't.
+  /// The rank dies right after it has sent a commit, which only some ranks receive.
   void die_at_commit(int rank) { dies_at_commit_.insert(rank); }
 
-  /// A rank's patience ends at a time of chance's choosing, so early that others may be as quick as
-  /// ever.
-  void plan_impatience(int rank) { planned_.push_back({Plan::impatience, rank, {}}); }
-  /// The rank does nothing, and what is sent to it waits, until all that can be done without it is
-  /// done.
+  /// A rank's response timer expires at a random time, possibly while the others are still fast.
+  void plan_response_timeout(int rank) { planned_.push_back({Plan::response_timeout, rank, {}}); }
+  /// The rank stops: messages to it are queued until nothing else can happen.
   void plan_stop(int rank) { planned_.push_back({Plan::stop, rank, {}}); }
 
-  /// Until nothing happens any more. `settle`: then, as long as some rank has found something and
-  /// has no verdict, time passes: patience ends, ranks say again what they have found.
+  /// Runs until no event is left. `settle`: then, while some rank has a report and no agreed
+  /// failure, time passes: response timers expire and reports are resent.
   void run(bool settle = false) {
     happen();
     for (int round = 0; settle && round < 30; ++round) {
       if (round == 15) network_.resume();
       for (int rank = 0; rank < network_.size(); ++rank) {
         if (network_.is_dead(rank) || network_.is_stopped(rank)) continue;
-        consensus_[index(rank)].remind();
-        if (waits_.erase(rank) > 0) consensus_[index(rank)].impatient();
+        consensus_[index(rank)].resend_pending();
+        if (response_timers_.erase(rank) > 0) consensus_[index(rank)].on_response_timeout();
       }
       happen();
       if (round == 14) before_resume_ = decided_;
     }
   }
-  /// What ranks had decided before those that were stopped went on.
+  /// The decisions before the stopped ranks resumed.
   [[nodiscard]] const std::vector<FailureReport>& decided_before_resume(int rank) const {
     return before_resume_.at(index(rank));
   }
@@ -74,21 +73,21 @@ class SimulatedJob {
         timers.push_back(rank);
       }
       const auto wires = network_.busy();
-      const auto choices = wires + timers.size() + kernel_news_.size() + planned_.size();
+      const auto choices = wires + timers.size() + process_exits_.size() + planned_.size();
       if (choices == 0) return;
       auto choice = network_.below(choices);
       if (choice < wires) {
         network_.arrive(choice);
       } else if ((choice -= wires) < timers.size()) {
         --timers_[timers[choice]];
-        consensus_[timers[choice]].gathered();
-      } else if ((choice -= timers.size()) < kernel_news_.size()) {
-        const auto [rank, peer] = take(kernel_news_, choice);
+        consensus_[timers[choice]].on_gather_timeout();
+      } else if ((choice -= timers.size()) < process_exits_.size()) {
+        const auto [rank, peer] = take(process_exits_, choice);
         if (!network_.is_dead(rank) && !network_.is_stopped(rank)) {
           lost(rank, peer, LossReason::process_ended);
         }
       } else {
-        carry_out(take(planned_, choice - kernel_news_.size()));
+        carry_out(take(planned_, choice - process_exits_.size()));
       }
     }
   }
@@ -99,26 +98,26 @@ class SimulatedJob {
   }
   [[nodiscard]] const std::set<int>& departed() const { return departed_; }
 
-  /// Empty if all that live and have not departed have one verdict, the same, that names no living
-  /// rank; else what is wrong. Nobody asks a rank that has departed for its verdict.
+  /// Empty if all ranks that live and have not left have the same agreed failure, which lists no
+  /// living rank as lost; else the error. Ranks that have left are not checked.
   [[nodiscard]] std::string fault() const {
-    std::optional<FailureReport> verdict;
+    std::optional<FailureReport> agreed;
     for (int rank = 0; rank < network_.size(); ++rank) {
       if (network_.is_dead(rank) || departed_.contains(rank)) continue;
       const auto& own = decided(rank);
       const auto who = "rank " + std::to_string(rank);
       if (own.size() > 1) return who + " has decided twice";
-      if (own.empty()) return who + " has no verdict";
+      if (own.empty()) return who + " has no agreed failure";
       for (const auto& [failed_rank, reason] : own.front().lost) {
         if (!network_.is_dead(failed_rank)) {
           return who + " says that rank " + std::to_string(failed_rank) + " is lost, which lives";
         }
       }
-      if (verdict && *verdict != own.front()) {
-        return who + " has another verdict (" + text(own.front()) + ") than a lower rank (" +
-               text(*verdict) + ")";
+      if (agreed && *agreed != own.front()) {
+        return who + " has another agreed failure (" + text(own.front()) + ") than a lower rank (" +
+               text(*agreed) + ")";
       }
-      verdict = own.front();
+      agreed = own.front();
     }
     return {};
   }
@@ -131,7 +130,7 @@ class SimulatedJob {
 
  private:
   struct Planned {
-    enum Kind { death, goodbye, report, impatience, stop } kind;
+    enum Kind { death, goodbye, report, response_timeout, stop } kind;
     int rank;
     FailureReport what;
   };
@@ -153,20 +152,21 @@ class SimulatedJob {
     return {
         .send_evidence =
             [this, rank](const FailureReport& report) {
-              network_.send(rank, MessageKind::evidence, everybody, encode(report));
+              network_.send(rank, ControlMessageKind::evidence, all_ranks, encode(report));
             },
         .propose =
-            [this, rank](std::uint32_t round, bool asks_first, const FailureReport& report) {
+            [this, rank](std::uint32_t round, bool prepare, const FailureReport& report) {
               ByteWriter writer;
-              writer.put(round).put(static_cast<std::uint8_t>(asks_first));
+              writer.put(round).put(static_cast<std::uint8_t>(prepare));
               report.encode(writer);
-              network_.send(rank, MessageKind::proposal, everybody, std::move(writer).bytes());
+              network_.send(rank, ControlMessageKind::proposal, all_ranks,
+                            std::move(writer).bytes());
             },
         .acknowledge =
             [this, rank](int leader, std::uint32_t round,
                          const std::optional<FailureReport>& committed,
                          const std::optional<Accepted>& earlier) {
-              network_.send(rank, MessageKind::acknowledgement, leader,
+              network_.send(rank, ControlMessageKind::acknowledgement, leader,
                             encode_acknowledgement({round, committed, earlier}));
             },
         .commit =
@@ -174,33 +174,33 @@ class SimulatedJob {
               ByteWriter writer;
               writer.put(round);
               report.encode(writer);
-              network_.send(rank, MessageKind::commit, everybody, std::move(writer).bytes());
+              network_.send(rank, ControlMessageKind::commit, all_ranks, std::move(writer).bytes());
               if (dies_at_commit_.contains(rank)) kill(rank);
             },
-        .gather_soon = [this, rank] { ++timers_[index(rank)]; },
-        .be_patient = [this, rank] { waits_.insert(rank); },
+        .start_gather_timer = [this, rank] { ++timers_[index(rank)]; },
+        .start_response_timer = [this, rank] { response_timers_.insert(rank); },
         .decided =
             [this, rank](const FailureReport& report) { decided_[index(rank)].push_back(report); }};
   }
 
-  void on_message(int rank, const Message& message) {
+  void on_message(int rank, const ControlMessage& message) {
     auto& consensus = consensus_[index(rank)];
     ByteReader reader(message.body);
     switch (message.kind) {
-      case MessageKind::evidence:
+      case ControlMessageKind::evidence:
         return consensus.on_evidence(FailureReport::decode(reader, network_.size()).value());
-      case MessageKind::proposal: {
+      case ControlMessageKind::proposal: {
         const auto round = reader.get<std::uint32_t>();
-        const bool asks_first = reader.get<std::uint8_t>() != 0;
-        return consensus.on_proposal(message.origin, round, asks_first,
+        const bool prepare = reader.get<std::uint8_t>() != 0;
+        return consensus.on_proposal(message.origin, round, prepare,
                                      FailureReport::decode(reader, network_.size()).value());
       }
-      case MessageKind::acknowledgement: {
-        const auto told = decode_acknowledgement(message.body, network_.size()).value();
-        return consensus.on_acknowledgement(message.origin, told.round, told.committed,
-                                            told.earlier);
+      case ControlMessageKind::acknowledgement: {
+        const auto decoded = decode_acknowledgement(message.body, network_.size()).value();
+        return consensus.on_acknowledgement(message.origin, decoded.round, decoded.committed,
+                                            decoded.earlier);
       }
-      case MessageKind::commit: {
+      case ControlMessageKind::commit: {
         const auto round = reader.get<std::uint32_t>();
         return consensus.on_commit(message.origin, round,
                                    FailureReport::decode(reader, network_.size()).value());
@@ -214,16 +214,17 @@ class SimulatedJob {
   void lost(int rank, int peer, LossReason reason) {
     auto& consensus = consensus_[index(rank)];
     if (departed_seen_[index(rank)].contains(peer) || consensus.is_lost(peer)) return;
-    consensus.found({.code = ErrorCode::peer_lost, .lost = {{peer, reason}}, .origin = rank});
+    consensus.report_failure(
+        {.code = ErrorCode::peer_lost, .lost = {{peer, reason}}, .origin = rank});
   }
 
-  /// A rank that has departed stays to pass messages on until all have.
+  /// A rank that has left keeps forwarding messages until all have left.
   void kill(int rank) {
     if (departed_.contains(rank)) return;
     network_.kill(rank);
     for (int other = 0; other < network_.size(); ++other) {
       if (host_[index(other)] == host_[index(rank)] && other != rank) {
-        kernel_news_.emplace_back(other, rank);
+        process_exits_.emplace_back(other, rank);
       }
     }
   }
@@ -235,12 +236,13 @@ class SimulatedJob {
         return kill(plan.rank);
       case Planned::goodbye:
         departed_.insert(plan.rank);
-        network_.send(plan.rank, MessageKind::goodbye, everybody, {});
+        network_.send(plan.rank, ControlMessageKind::goodbye, all_ranks, {});
         return consensus_[index(plan.rank)].departed(plan.rank);
       case Planned::report:
-        return consensus_[index(plan.rank)].found(plan.what);
-      case Planned::impatience:
-        if (waits_.erase(plan.rank) > 0) consensus_[index(plan.rank)].impatient();
+        return consensus_[index(plan.rank)].report_failure(plan.what);
+      case Planned::response_timeout:
+        if (response_timers_.erase(plan.rank) > 0)
+          consensus_[index(plan.rank)].on_response_timeout();
         return;
       case Planned::stop:
         stopped_.insert(plan.rank);
@@ -254,12 +256,12 @@ class SimulatedJob {
   std::vector<std::set<int>> departed_seen_;
   std::set<int> departed_;
   std::vector<int> timers_;
-  std::vector<std::pair<int, int>> kernel_news_;  ///< who hears, of whom
+  std::vector<std::pair<int, int>> process_exits_;  ///< observer, dead rank
   std::vector<Planned> planned_;
   std::set<int> dies_at_commit_;
   std::vector<std::vector<FailureReport>> decided_;
   std::vector<std::vector<FailureReport>> before_resume_;
-  std::set<int> waits_;  ///< for the end of their patience
+  std::set<int> response_timers_;  ///< ranks with a running response timer
   std::set<int> stopped_;
 };
 

@@ -17,11 +17,11 @@
 
 namespace tutti::control::test {
 
-/// The control links of a whole job in one thread: each wire keeps its order, wires among
-/// themselves have none. Messages travel encoded, as on real links.
+/// The control links of a whole job in one thread: messages keep their order on a wire, but not
+/// across wires. Messages are encoded as on real links.
 class SimulatedNetwork {
  public:
-  using OnMessage = std::function<void(int rank, const Message&)>;
+  using OnMessage = std::function<void(int rank, const ControlMessage&)>;
   using OnClosed = std::function<void(int rank, int peer)>;
 
   SimulatedNetwork(int size, std::uint64_t seed, OnMessage on_message, OnClosed on_closed = {})
@@ -40,9 +40,11 @@ class SimulatedNetwork {
                     const auto& open = open_[index(rank)];
                     return std::vector<int>(open.begin(), open.end());
                   },
-              .pass = [this, rank](int to,
-                                   const Message& message) { put(rank, to, message.encode()); },
-              .deliver = [this, rank](const Message& message) { on_message_(rank, message); }}));
+              .pass = [this, rank](
+                          int to,
+                          const ControlMessage& message) { put(rank, to, message.encode()); },
+              .deliver = [this,
+                          rank](const ControlMessage& message) { on_message_(rank, message); }}));
     }
   }
   SimulatedNetwork(const SimulatedNetwork&) = delete;
@@ -51,12 +53,12 @@ class SimulatedNetwork {
   [[nodiscard]] int size() const { return size_; }
   [[nodiscard]] bool is_dead(int rank) const { return dead_.contains(rank); }
   [[nodiscard]] const std::set<int>& dead() const { return dead_; }
-  void send(int from, MessageKind kind, int target, Bytes body) {
+  void send(int from, ControlMessageKind kind, int target, Bytes body) {
     routers_[index(from)]->send(kind, target, std::move(body));
   }
 
-  /// The process ends: what it has sent arrives up to a point that chance decides on each wire, and
-  /// then the neighbour sees the link closed.
+  /// The process ends: a random prefix of its messages arrives on each wire, then the neighbour
+  /// sees the link closed.
   void kill(int rank) {
     dead_.insert(rank);
     for (const int peer : neighbours(rank, size_)) {
@@ -68,18 +70,18 @@ class SimulatedNetwork {
     }
   }
 
-  /// What is sent to a stopped rank waits on its wires.
+  /// Messages to a stopped rank stay on their wires.
   void stop(int rank) { stopped_.insert(rank); }
   void resume() { stopped_.clear(); }
   [[nodiscard]] bool is_stopped(int rank) const { return stopped_.contains(rank); }
 
-  /// LinkSet on which something is on its way to a rank that runs.
+  /// Number of wires with a message for a running rank.
   [[nodiscard]] std::size_t busy() const {
     std::size_t count = 0;
     for (const auto& [ends, wire] : wires_) count += is_idle(ends.second, wire) ? 0U : 1U;
     return count;
   }
-  /// The first message of the n-th busy wire arrives.
+  /// Delivers the first message of the n-th busy wire.
   void arrive(std::size_t n) {
     for (auto& [ends, wire] : wires_) {
       if (is_idle(ends.second, wire) || n-- > 0) continue;
@@ -87,7 +89,7 @@ class SimulatedNetwork {
       const auto event = std::move(wire.front());
       wire.pop_front();
       if (event) {
-        const auto message = Message::decode(*event, size_);
+        const auto message = ControlMessage::decode(*event, size_);
         if (message) routers_[index(to)]->on_message(from, *message);
       } else {
         open_[index(to)].erase(from);
@@ -107,8 +109,8 @@ class SimulatedNetwork {
 
  private:
   static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
-  using SecureSocket = std::deque<std::optional<Bytes>>;
-  [[nodiscard]] bool is_idle(int to, const SecureSocket& wire) const {
+  using Wire = std::deque<std::optional<Bytes>>;
+  [[nodiscard]] bool is_idle(int to, const Wire& wire) const {
     return wire.empty() || is_stopped(to);
   }
   void put(int from, int to, Bytes message) {
@@ -122,10 +124,10 @@ class SimulatedNetwork {
   OnClosed on_closed_;
   std::set<int> dead_;
   std::set<int> stopped_;
-  std::vector<std::set<int>> open_;  ///< as each rank sees it
+  std::vector<std::set<int>> open_;  ///< open links of each rank
   std::vector<std::unique_ptr<Router>> routers_;
-  /// From and to; no message: the link is closed.
-  std::map<std::pair<int, int>, SecureSocket> wires_;
+  /// By sender and receiver; an empty entry closes the link.
+  std::map<std::pair<int, int>, Wire> wires_;
   std::uint64_t sent_ = 0;
 };
 

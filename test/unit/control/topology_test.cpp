@@ -1,4 +1,4 @@
-// Who keeps a control link with whom.
+// The graph of control links.
 #include "control/topology.hpp"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace tutti::control::test {
 
 namespace {
 
-/// The graph of all links, as bits: a job of 64 ranks at most.
+/// The graph of all links as bit masks, for at most 64 ranks.
 class Graph {
  public:
   explicit Graph(int size) {
@@ -26,7 +26,7 @@ class Graph {
   [[nodiscard]] bool stays_connected(const std::set<int>& dead) const {
     auto living = everybody_;
     for (const int rank : dead) living &= ~bit(rank);
-    auto reached = living & (~living + 1);  // the lowest that lives
+    auto reached = living & (~living + 1);  // the lowest living rank
     for (auto before = std::uint64_t{0}; reached != before;) {
       before = reached;
       for (auto rest = reached; rest != 0; rest &= rest - 1) {
@@ -48,7 +48,7 @@ TEST_CASE("a job of one rank has no links") {
   CHECK(neighbours(0, 1).empty());
 }
 
-TEST_CASE("links are mutual, ascending, and never with oneself") {
+TEST_CASE("links are mutual, ascending, and never with the rank itself") {
   for (const int size : {1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 100}) {
     for (int rank = 0; rank < size; ++rank) {
       const auto peers = neighbours(rank, size);
@@ -66,7 +66,7 @@ TEST_CASE("links are mutual, ascending, and never with oneself") {
   }
 }
 
-TEST_CASE("the number of links a rank grows with the logarithm of the job's size") {
+TEST_CASE("the number of links per rank grows logarithmically") {
   for (const int size : {2, 3, 16, 100, 1000, 4096, 100'000}) {
     const auto doublings =
         static_cast<std::size_t>(std::bit_width(static_cast<unsigned>(size - 1)));
@@ -74,7 +74,7 @@ TEST_CASE("the number of links a rank grows with the logarithm of the job's size
   }
 }
 
-TEST_CASE("any two ranks may die and the rest is still connected") {
+TEST_CASE("the graph stays connected after any two deaths") {
   for (int size = 2; size <= 40; ++size) {
     const Graph graph(size);
     for (int first = 0; first < size; ++first) {
@@ -88,7 +88,7 @@ TEST_CASE("any two ranks may die and the rest is still connected") {
   }
 }
 
-TEST_CASE("any three ranks of a small job may die and the rest is still connected") {
+TEST_CASE("the graph of a small job stays connected after any three deaths") {
   for (int size = 4; size <= 16; ++size) {
     const Graph graph(size);
     for (int first = 0; first < size; ++first) {

@@ -70,7 +70,7 @@ using Ranks = std::set<int>;
 TEST_CASE("a receiver names both ends if the sender's data is lost, and suspects the MTU") {
   Scene scene;
   scene.answers.statuses[0] = in_call(broadcast);
-  scene.answers.statuses[0].lost = {lost_to(1)};
+  scene.answers.statuses[0].unacknowledged = {lost_to(1)};
   const auto report = scene.judge();
   INFO(report.sentence);
   CHECK(report.code == ErrorCode::timeout);
@@ -103,7 +103,7 @@ TEST_CASE("lost data takes precedence over ranks that wait for it in other calls
   scene.awaited = {{1, true}};
   // Rank 0's kernel had taken all data for rank 3: rank 0 has moved on to another call.
   scene.answers.statuses[0].activity.sequence = 2;
-  scene.answers.statuses[0].lost = {lost_to(3)};
+  scene.answers.statuses[0].unacknowledged = {lost_to(3)};
   scene.answers.statuses[1] = in_call(broadcast, 2);
   scene.answers.statuses[3] = in_call(broadcast, 2);
   const auto report = scene.judge();
@@ -118,7 +118,7 @@ TEST_CASE("an absent rank takes precedence over data lost between others") {
   scene.size = 4;
   scene.awaited = {{1, true}};
   scene.answers.statuses[0] = in_call(broadcast, 3);
-  scene.answers.statuses[0].lost = {lost_to(1)};
+  scene.answers.statuses[0].unacknowledged = {lost_to(1)};
   scene.answers.statuses[1] = in_call(broadcast, 3);
   scene.answers.statuses[3].activity.sequence = 2;
   const auto report = scene.judge();
@@ -130,7 +130,7 @@ TEST_CASE("an absent rank takes precedence over data lost between others") {
 TEST_CASE("lost small packets are not attributed to the MTU") {
   Scene scene;
   scene.answers.statuses[0] = in_call(broadcast);
-  scene.answers.statuses[0].lost = {lost_to(1, 200)};
+  scene.answers.statuses[0].unacknowledged = {lost_to(1, 200)};
   const auto report = scene.judge();
   INFO(report.sentence);
   CHECK(report.failed_ranks == Ranks{0, 1});
@@ -158,7 +158,7 @@ TEST_CASE("the report of a message ignores data lost between other ranks") {
   scene.call = {Operation::recv, Type::u8, Operator::sum, 0, 1 << 20};
   scene.answers.statuses[0].activity.sequence = 3;
   scene.answers.statuses[2] = in_call(broadcast);
-  scene.answers.statuses[2].lost = {lost_to(3)};
+  scene.answers.statuses[2].unacknowledged = {lost_to(3)};
   scene.answers.statuses[3] = in_call(broadcast);
   const auto report = scene.judge();
   INFO(report.sentence);
@@ -170,7 +170,7 @@ TEST_CASE("data sent to a rank that has left is ignored") {
   Scene scene;
   scene.size = 3;
   scene.answers.statuses[0] = in_call(broadcast);
-  scene.answers.statuses[0].lost = {lost_to(2)};
+  scene.answers.statuses[0].unacknowledged = {lost_to(2)};
   scene.answers.departed = {2};
   CHECK(scene.judge().failed_ranks == Ranks{0});
 }

@@ -14,70 +14,69 @@
 
 namespace tutti::control {
 
-/// A collective call as its rank remembers it.
+/// An entry of a rank's history of collective calls.
 struct PastCall {
   std::uint64_t sequence = 0;  ///< 1 for the first
   CallSignature call;
-  std::uint64_t fingerprint = 0;  ///< of all calls up to and including this one
-  std::uint64_t before = 0;       ///< of all calls before it; own calls only
+  std::uint64_t fingerprint = 0;  ///< over all calls up to and including this one
+  std::uint64_t before = 0;       ///< over all calls before it; own calls only
   std::uint64_t ticket = 0;       ///< for end(); own calls only
 };
 
-/// A call that is no collective one.
+/// A call that is not collective.
 struct OtherCall {
   std::uint64_t ticket = 0;    ///< for CallHistory::end()
   std::uint64_t sequence = 0;  ///< of the latest collective call
 };
 
-/// A call, collective or not, as the recorder remembers it. Times are nanoseconds of the steady
-/// clock.
+/// A call in the recorder, collective or not. Times are nanoseconds of the steady clock.
 struct RecordedCall {
-  std::uint64_t sequence = 0;  ///< of the communicator's latest collective call at its begin
+  std::uint64_t sequence = 0;  ///< of the communicator's latest collective call when this one began
   CallSignature call;
   std::int64_t begin = 0;
   std::int64_t end = 0;      ///< 0: in progress
-  std::vector<int> awaited;  ///< ranks of the job that it waits for, where it has long done so
+  std::vector<int> awaited;  ///< ranks of the job that it waits for, once the wait is long
 };
 
-/// What a rank is doing, as seen from one communicator.
+/// A rank's current activity, from the view of one communicator.
 struct Activity {
   bool in_call = false;
   std::uint64_t sequence = 0;  ///< of the communicator's latest collective call, in progress or not
-  CallSignature call;          ///< the call in progress (collective or not), else the latest
+  CallSignature call;          ///< the call in progress (collective or not), else the latest one
   std::chrono::steady_clock::time_point since{};
   bool elsewhere = false;  ///< `call` is in progress in another communicator
 };
 
-/// The collective calls of one communicator on one rank. Written by the caller's thread, read by
-/// the control thread.
+/// History of one communicator's calls on one rank. Written by the caller's thread, read by the
+/// control thread.
 class CallHistory {
  public:
-  static constexpr std::size_t kept = 256;      ///< collective calls; more where more are in flight
-  static constexpr std::size_t recorded = 128;  ///< calls that the recorder keeps
+  static constexpr std::size_t kept = 256;      ///< collective calls; more if more are in flight
+  static constexpr std::size_t recorded = 128;  ///< capacity of the recorder, in calls
 
-  /// `exact`: the recorder's times are exact, not some milliseconds old.
+  /// `exact`: read the precise clock; otherwise times are up to some milliseconds old.
   explicit CallHistory(Group group = {}, bool exact = false)
       : group_(std::move(group)), exact_(exact) {}
   [[nodiscard]] const Group& group() const { return group_; }
 
-  /// Starts the next collective call and returns it.
+  /// Records the start of the next collective call and returns its entry.
   PastCall begin_collective(const CallSignature& call);
-  /// A send or receive: part of what the rank is doing, not of what all ranks must do alike.
+  /// Records the start of a send or receive: part of activity(), but not compared between ranks.
   OtherCall begin_other(const CallSignature& call);
-  /// A call is over: the one with this ticket, else the first of those in progress.
+  /// Records the end of the call with this ticket; 0: of the oldest call in progress.
   void end(std::uint64_t ticket = 0);
-  /// The same for the latest call, by the thread that began it and has waited for it: without the
-  /// lock, which on the way would wait until others see all that the call has written.
+  /// Records the end of the latest call from the thread that began it. Takes no lock: releasing the
+  /// lock would wait until the call's stores are visible to other cores.
   void end_latest(std::uint64_t ticket);
-  /// The call with this ticket has been waiting for these ranks of the job.
+  /// Sets the ranks of the job that the call with this ticket waits for.
   void note_awaited(std::uint64_t ticket, std::vector<int> ranks);
-  /// What the recorder has, oldest first.
+  /// The recorder's calls, oldest first.
   [[nodiscard]] std::vector<RecordedCall> record() const;
 
   [[nodiscard]] Activity activity() const;
   [[nodiscard]] std::optional<PastCall> find(std::uint64_t sequence) const;
-  /// The latest `most` calls, oldest first.
-  [[nodiscard]] std::vector<PastCall> latest(std::size_t most) const;
+  /// The latest `max_count` calls, oldest first.
+  [[nodiscard]] std::vector<PastCall> latest(std::size_t max_count) const;
 
  private:
   struct Slot {
@@ -99,7 +98,7 @@ class CallHistory {
   }
 
   mutable BriefLock mutex_;
-  std::vector<PastCall> ring_{kept};  ///< a power of two: a division would take as long as a lock
+  std::vector<PastCall> ring_{kept};  ///< a power of two: a division would cost as much as the lock
   std::uint64_t mask_ = kept - 1;
   std::array<Slot, recorded> slots_{};
   std::uint64_t ticket_ = 0;
@@ -107,10 +106,11 @@ class CallHistory {
   std::vector<int> awaited_;
   std::uint64_t sequence_ = 0;
   std::uint64_t fingerprint_ = 0;
-  std::chrono::steady_clock::time_point since_{};  ///< the latest begin or end
+  std::chrono::steady_clock::time_point since_{};  ///< the latest begin or end of a call
   std::uint64_t unfinished_ = 0;
-  // The call of end_latest() until the next one begins: in all else it still counts as in progress.
-  std::atomic<std::uint64_t> ended_{0};  ///< its ticket; 0: none
+  // Set by end_latest() until the next call begins; until then the call counts as in progress
+  // elsewhere.
+  std::atomic<std::uint64_t> ended_{0};  ///< ticket; 0: none
   std::atomic<std::int64_t> ended_at_{0};
   Group group_;
   bool exact_ = false;
@@ -119,12 +119,12 @@ class CallHistory {
 /// The first call in which two histories differ.
 struct Difference {
   std::uint64_t sequence = 0;
-  std::optional<CallSignature> mine;  ///< empty where it is too long ago to be remembered
+  std::optional<CallSignature> mine;  ///< empty if no longer in the history
   std::optional<CallSignature> theirs;
 };
 
-/// Compares a peer's latest calls with the own ones. Calls that this rank has not made yet are no
-/// difference.
+/// Compares a peer's latest calls with the own history. Calls that this rank has not made yet are
+/// not a difference.
 [[nodiscard]] std::optional<Difference> compare(const CallHistory& mine,
                                                 const std::vector<PastCall>& theirs);
 

@@ -10,80 +10,80 @@
 
 namespace tutti::control {
 
-/// What a rank has agreed to, and not yet heard the end of.
+/// A proposal that a rank has accepted and that is not committed yet.
 struct Accepted {
   int leader = -1;
   std::uint32_t round = 0;
   FailureReport report;
 };
 
-/// One verdict for all that live. The lowest living rank leads: it gathers what was found, proposes
-/// it to all, and once every living rank has agreed, commits it. A leader that dies is followed by
-/// the next lowest rank; whoever has already committed says so when asked again, so that no two
-/// ranks ever commit different verdicts. (The idea of ERA: Herault et al., "Practical scalable
-/// consensus for pseudo-synchronous distributed systems", SC 2015; with acknowledgements sent
-/// straight to the leader instead of up a tree.)
-///
-/// A rank that is stopped answers nobody, and nobody waits for it: past a short patience the next
-/// rank leads in place of a silent leader, and a leader commits with more than half of the living.
-/// The silent rank may have committed before it fell silent, so a new leader first asks what others
-/// have accepted and proposes that, as in Paxos (Lamport, "The part-time parliament", ACM TOCS
-/// 1998). A rank that goes on after a stop learns the verdict of the others.
-///
-/// Pure: time and messages come in, messages go out, so that a test can drive any number of ranks
-/// in one thread.
+/// Agreement on one failure report among all living ranks. The lowest living rank leads: it gathers
+/// reports, proposes the merged report to all ranks, and commits it once every living rank has
+/// acknowledged. If a leader dies, the next lowest rank follows; ranks that have committed say so
+/// in their acknowledgement, so no two ranks commit different reports. (The idea of ERA: Herault et
+/// al., "Practical scalable consensus for pseudo-synchronous distributed systems", SC 2015; with
+/// acknowledgements sent directly to the leader instead of up a tree.)
+/// A stopped rank does not block the others: after a short timeout the next rank takes over from an
+/// unresponsive leader, and a leader commits with more than half of the living ranks. The
+/// unresponsive rank may already have committed, so a new leader first asks what others have
+/// accepted and proposes that, as in Paxos (Lamport, "The part-time parliament", ACM TOCS 1998). A
+/// rank that resumes after a stop receives the agreed failure.
+/// No I/O and no clock: timeouts and messages are arguments and callbacks, so a test can run any
+/// number of ranks in one thread.
 class Consensus {
  public:
   struct Outbox {
-    std::function<void(const FailureReport&)> send_evidence;  ///< to all
-    /// To all. `asks_first`: nobody accepts the report yet, all say what they have accepted
-    /// before.
-    std::function<void(std::uint32_t round, bool asks_first, const FailureReport&)> propose;
-    /// To `leader`. `round` is that of the proposal, or a higher one that this rank has promised.
-    /// `earlier`: what this rank has accepted from a leader that may still commit it.
+    std::function<void(const FailureReport&)> send_evidence;  ///< to all ranks
+    /// To all ranks. `prepare`: phase 1; ranks do not accept the report yet and answer with what
+    /// they accepted before.
+    std::function<void(std::uint32_t round, bool prepare, const FailureReport&)> propose;
+    /// To `leader`. `round` is the proposal's, or a higher one that this rank has promised.
+    /// `earlier`: what this rank accepted from another leader that may still commit it.
     std::function<void(int leader, std::uint32_t round,
                        const std::optional<FailureReport>& committed,
                        const std::optional<Accepted>& earlier)>
         acknowledge;
-    std::function<void(std::uint32_t round, const FailureReport&)> commit;  ///< to all
-    std::function<void()> gather_soon;                  ///< call gathered() after a short while
-    std::function<void()> be_patient;                   ///< call impatient() after a longer while
-    std::function<void(const FailureReport&)> decided;  ///< once: the verdict, on this rank
+    std::function<void(std::uint32_t round, const FailureReport&)> commit;  ///< to all ranks
+    std::function<void()> start_gather_timer;  ///< call on_gather_timeout() after a short delay
+    /// call on_response_timeout() after a longer delay
+    std::function<void()> start_response_timer;
+    std::function<void(const FailureReport&)> decided;  ///< called once, with the agreed failure
   };
 
   Consensus(int rank, int size, Outbox outbox);
 
-  /// This rank found something itself.
-  void found(const FailureReport& report);
-  /// A rank, this one included, has said goodbye: it needs not agree any more and is never lost.
+  /// This rank has detected a failure.
+  void report_failure(const FailureReport& report);
+  /// A rank (possibly this one) has left the job: it takes no part in agreements and is never lost.
   void departed(int rank);
 
-  /// Says again what has not led to a verdict: a link may not have stood, or a rank on the way may
-  /// have gone. To be called now and then.
-  void remind();
-  /// The same, and the verdict where there is one: there is a new way to others.
-  void repeat();
+  /// Resends what has not led to an agreement yet: a link may have been missing, or a forwarding
+  /// rank may have died. Call it periodically.
+  void resend_pending();
+  /// Also resends the agreed failure, if any: a new link is available.
+  void resend();
 
   void on_evidence(const FailureReport& report);
-  void on_proposal(int leader, std::uint32_t round, bool asks_first, const FailureReport& report);
+  void on_proposal(int leader, std::uint32_t round, bool prepare, const FailureReport& report);
   void on_acknowledgement(int from, std::uint32_t round,
                           const std::optional<FailureReport>& committed,
                           const std::optional<Accepted>& earlier = {});
-  /// `leader` is the rank that committed it.
+  /// `leader` is the rank that committed.
   void on_commit(int leader, std::uint32_t round, const FailureReport& report);
-  /// The time to wait for more evidence is over: several deaths at once are to be one verdict.
-  void gathered();
-  /// The time in which a rank that is neither stopped nor overloaded would have answered is over.
-  void impatient();
-  /// Nobody has agreed within the caller's limit: what this rank knows, or else `report`, is its
-  /// verdict. The others are told, so that one of them that was stopped comes to the same.
-  void decide_alone(const FailureReport& report);
+  /// The gather delay is over; it merges simultaneous deaths into one report.
+  void on_gather_timeout();
+  /// A rank that is neither stopped nor overloaded would have answered by now.
+  void on_response_timeout();
+  /// There was no agreement within the caller's limit: this rank decides by itself, on what it has
+  /// received or else on `report`, and sends the result to the others, so that stopped ranks come
+  /// to the same result.
+  void decide_unilaterally(const FailureReport& report);
 
   [[nodiscard]] const std::optional<FailureReport>& agreed_failure() const {
     return agreed_failure_;
   }
   [[nodiscard]] bool is_lost(int rank) const { return lost_.contains(rank); }
-  /// All that have died, those after the verdict too.
+  /// All dead ranks, including those that died after the agreement.
   [[nodiscard]] const std::map<int, LossReason>& lost() const { return lost_; }
 
  private:
@@ -92,10 +92,10 @@ class Consensus {
   [[nodiscard]] std::uint32_t next_round() const;
   [[nodiscard]] int owner(std::uint32_t round) const;
   [[nodiscard]] bool may_still_commit(const Accepted& accepted) const;
-  void learn(const FailureReport& report);
+  void add_report(const FailureReport& report);
   void lead_if_due();
-  [[nodiscard]] bool has_to_ask_first() const;
-  void propose(const FailureReport& report, bool asks_first);
+  [[nodiscard]] bool needs_prepare() const;
+  void propose(const FailureReport& report, bool prepare);
   void commit_if_agreed();
   void commit(const FailureReport& report);
   void decide(const FailureReport& report);
@@ -105,25 +105,26 @@ class Consensus {
   Outbox outbox_;
   std::map<int, LossReason> lost_;
   std::set<int> departed_;
-  std::set<int> silent_;  ///< lower ranks that have not led when it was up to them
+  std::set<int> unresponsive_;  ///< lower ranks that should have led and did not
   std::optional<FailureReport> pending_;
   std::optional<FailureReport> proposed_;
   std::optional<FailureReport> agreed_failure_;
   std::optional<Accepted> accepted_;
   std::optional<FailureReport>
-      overheard_;  ///< a dead leader's commit, too late; one that is silent may have it
-  /// The highest round that this rank has agreed with or heard of: lower ones are over. Each rank
-  /// has rounds of its own: 2 rank, 2 (rank + size), … to ask in, and the odd ones after them.
+      /// a commit of a dead leader that arrived too late; an unresponsive rank may have it
+      late_commit_;
+  /// The highest round that this rank has acknowledged or heard of; lower ones are over. Rank r
+  /// owns rounds 2 r, 2 (r + size), … for phase 1 and the following odd ones for phase 2.
   std::optional<std::uint32_t> promised_;
-  std::uint32_t round_ = 0;          ///< of proposed_
-  bool asks_first_ = false;          ///< the same
-  bool is_bound_ = false;            ///< proposed_ is what another leader may have committed
-  std::optional<Accepted> earlier_;  ///< the latest that others have told of
+  std::uint32_t round_ = 0;          ///< round of proposed_
+  bool is_prepare_ = false;          ///< proposed_ is in phase 1
+  bool is_bound_ = false;            ///< proposed_ may have been committed by another leader
+  std::optional<Accepted> earlier_;  ///< the latest accepted proposal reported by others
   std::set<int> agreed_;
   bool gathering_ = false;
-  bool waiting_ = false;  ///< for impatient()
-  bool heard_ = false;    ///< a proposal, since the wait began
-  int waits_ = 0;         ///< that were in vain
+  bool waiting_ = false;       ///< the response timer runs
+  bool got_proposal_ = false;  ///< a proposal arrived since the timer started
+  int response_timeouts_ = 0;  ///< number of response timeouts
 };
 
 }  // namespace tutti::control

@@ -10,19 +10,18 @@
 
 namespace tutti::control {
 
-/// A control link: messages, each after its 4-byte length, over one authenticated socket.
+/// A control link: messages with a 4-byte length prefix over an authenticated socket.
 class ControlLink {
  public:
   struct Events {
     std::function<void(std::span<const std::byte>)> message;
-    /// The link is gone; all that had arrived was delivered before. `number` is the errno, 0 for an
-    /// orderly close, EBADMSG where an encrypted link was tampered with.
+    /// The link is closed; all messages received before were delivered. `number` is the errno, 0
+    /// for an orderly close, EBADMSG if an encrypted link was tampered with.
     std::function<void(int number)> closed;
   };
 
-  /// `keepalive`: time after which a silent host is given up, by TCP's own probes: they are
-  /// answered by the peer's kernel, so that a process that is stopped or computes is not taken for
-  /// dead.
+  /// `keepalive`: time after which an unresponsive host is given up, by TCP keep-alive probes. The
+  /// peer's kernel answers them, so a stopped or computing process is not taken for dead.
   ControlLink(Reactor& reactor, rendezvous::SecureSocket socket, std::chrono::seconds keepalive,
               Events events);
   ControlLink(const ControlLink&) = delete;
@@ -30,7 +29,7 @@ class ControlLink {
   ~ControlLink();
 
   void send(const Bytes& message);
-  /// True if all that was sent is in the kernel's hands.
+  /// True if all messages were passed to the kernel.
   [[nodiscard]] bool flushed() const { return outgoing_.empty(); }
   [[nodiscard]] bool is_open() const { return open_; }
 
@@ -46,7 +45,7 @@ class ControlLink {
   Bytes incoming_;
   Bytes outgoing_;
   bool open_ = true;
-  int broken_by_ = 0;  ///< the errno of a send
+  int send_error_ = 0;  ///< errno of a failed send
 };
 
 }  // namespace tutti::control

@@ -8,28 +8,28 @@
 
 namespace tutti::control {
 
-/// Data that a rank has sent to another in vain.
+/// Data sent to a peer that is not acknowledged despite retransmissions.
 struct UnacknowledgedData {
-  int peer = -1;  ///< it was sent to
+  int peer = -1;  ///< the receiver
   rendezvous::Unacknowledged data;
   friend bool operator==(const UnacknowledgedData&, const UnacknowledgedData&) = default;
 };
 
-/// A rank tells of so many peers at most.
+/// A status message lists at most this many peers.
 inline constexpr std::size_t max_unacknowledged_reported = 16;
 
-/// The sockets by which this rank sends data, so that the control thread can ask the kernel about
-/// them, whatever the thread that owns them does.
+/// This rank's data sockets, registered so that the control thread can query the kernel about them
+/// independently of the thread that owns them.
 class DataSockets {
  public:
   DataSockets() = default;
   DataSockets(const DataSockets&) = delete;
   DataSockets& operator=(const DataSockets&) = delete;
 
-  /// The socket stays its owner's, who calls clear() before it is closed.
+  /// `socket` is not owned; its owner calls clear() before closing it.
   void add(int peer, int socket);
   void clear();
-  /// By peer; those of most bytes where there are more than max_unacknowledged_reported.
+  /// Sorted by peer; at most max_unacknowledged_reported, those with the most bytes.
   [[nodiscard]] std::vector<UnacknowledgedData> unacknowledged() const;
 
  private:

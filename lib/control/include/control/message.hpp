@@ -11,10 +11,10 @@
 #include "control/failure_report.hpp"
 #include "control/status.hpp"
 
-/// What travels on control links.
+/// The messages on control links.
 namespace tutti::control {
 
-enum class MessageKind : std::uint8_t {
+enum class ControlMessageKind : std::uint8_t {
   evidence = 1,
   proposal,
   acknowledgement,
@@ -25,21 +25,21 @@ enum class MessageKind : std::uint8_t {
   status,
 };
 
-inline constexpr int everybody = -1;
+inline constexpr int all_ranks = -1;
 
-/// An envelope: forwarded unread by ranks that it is not for.
-struct Message {
-  MessageKind kind = MessageKind::evidence;
+/// An envelope; ranks that are not its target forward it without decoding the body.
+struct ControlMessage {
+  ControlMessageKind kind = ControlMessageKind::evidence;
   int origin = -1;
-  int target = everybody;
-  std::uint32_t serial = 0;  ///< counts the messages of an origin, from 1
+  int target = all_ranks;
+  std::uint32_t serial = 0;  ///< number of the message of its origin, from 1
   Bytes body;
 
   [[nodiscard]] Bytes encode() const;
-  static std::optional<Message> decode(std::span<const std::byte> bytes, int size);
+  static std::optional<ControlMessage> decode(std::span<const std::byte> bytes, int size);
 };
 
-/// A message on a link is this many bytes at most, without its 4-byte length.
+/// Maximum size of a message on a link, without its 4-byte length.
 inline constexpr std::size_t max_message_bytes = std::size_t{64} << 10;
 
 /// A rank's latest calls in one communicator.
@@ -50,23 +50,24 @@ struct CallsMessage {
 [[nodiscard]] Bytes encode_calls(std::uint32_t communicator, const std::vector<PastCall>& calls);
 [[nodiscard]] std::optional<CallsMessage> decode_calls(std::span<const std::byte> bytes);
 
-/// What a rank is doing, as seen from one communicator, and what it has sent in vain in any.
+/// A rank's activity as seen from one communicator, and its unacknowledged data of all
+/// communicators.
 struct StatusMessage {
   std::uint32_t communicator = 0;
   Status status;
 };
-[[nodiscard]] Bytes encode_status(const StatusMessage& told);
+[[nodiscard]] Bytes encode_status(const StatusMessage& message);
 [[nodiscard]] std::optional<StatusMessage> decode_status(std::span<const std::byte> bytes,
                                                          int size);
 
-/// What a rank answers a leader that proposes a report.
+/// A rank's answer to a leader's proposal.
 struct AcknowledgementMessage {
   std::uint32_t round = 0;
   std::optional<FailureReport> committed;
   std::optional<Accepted> earlier;
 };
-[[nodiscard]] Bytes encode_acknowledgement(const AcknowledgementMessage& told);
-/// Nothing where it can't be read: that is no agreement.
+[[nodiscard]] Bytes encode_acknowledgement(const AcknowledgementMessage& message);
+/// Empty if malformed, which is not an acknowledgement.
 [[nodiscard]] std::optional<AcknowledgementMessage> decode_acknowledgement(
     std::span<const std::byte> bytes, int size);
 

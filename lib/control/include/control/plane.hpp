@@ -23,96 +23,99 @@
 
 namespace tutti::control {
 
-/// A data connection that is ready, or the reason why one that was asked for could not be made.
+/// A data connection, or the reason why a requested one failed.
 struct DataConnection {
-  rendezvous::Connection connection;  ///< without a socket where it failed
+  rendezvous::Connection connection;  ///< without a socket on failure
   bool dialed_here = false;
   std::string failure;
 };
 
-/// Who is alive, and what is each doing? One thread that sleeps until something happens, with
-/// signals blocked, and this object through which the caller's thread talks to it. It also makes
-/// all connections, those for data included, so that a rank which computes still answers.
+/// The control plane: failure detection, agreement, and each rank's activity. One thread, blocked
+/// in epoll and with signals masked, plus this object as its interface for the caller's thread. It
+/// also establishes all connections, including data connections, so that a computing rank still
+/// answers.
 class Plane {
  public:
-  /// Makes the control links in `thread`; without one, only end_without_thread() is of use.
+  /// Establishes the control links in `thread`; without a thread only end_without_thread() may be
+  /// called.
   Plane(rendezvous::PeerExchange exchanged, const Environment& environment, Log& log,
         Deadline setup, std::unique_ptr<ReservedThread> thread);
   Plane(const Plane&) = delete;
   Plane& operator=(const Plane&) = delete;
-  /// Says goodbye to all; returns when all others have said so too, after half a second at the
-  /// latest.
+  /// Leaves the job; waits until all other ranks have left too, at most half a second.
   ~Plane();
 
-  /// Returns when all control links stand. Throws Error{timeout} that names whom it waits for, or
-  /// the verdict.
+  /// Blocks until all control links are established. Throws Error{timeout} that names the missing
+  /// ranks, or the agreed failure.
   void wait_until_linked(Deadline deadline);
-  /// As wait_until_linked(), but returns false where there is nothing to say after `limit`.
+  /// Like wait_until_linked(), but returns false if neither links nor a failure exist after
+  /// `limit`.
   bool is_linked_within(std::chrono::nanoseconds limit);
-  /// For a rank that can start no thread: brings `report` before the others from the caller's own
-  /// thread, and returns the verdict as an error; without one, the report itself at the deadline.
+  /// For a rank that cannot start a thread: reports `report` from the caller's own thread and
+  /// returns the agreed failure as an error; `report` itself if there is no agreement by the
+  /// deadline.
   [[nodiscard]] Error end_without_thread(const FailureReport& report, Deadline deadline);
 
   [[nodiscard]] const rendezvous::Peers& peers() const;
-  /// The set-up's, read by the control thread, so that any thread may wait for a time of it.
+  /// The clock of set-up, advanced by the control thread; deadlines of any thread use it.
   [[nodiscard]] const std::shared_ptr<RunningClock>& clock() const { return clock_; }
-  /// `timeout` from now. Time in which this process was stopped is no other rank's lateness.
+  /// A deadline `timeout` from now. Time for which this process is stopped does not count.
   [[nodiscard]] Deadline deadline(std::chrono::nanoseconds timeout) const {
     return Deadline::after(timeout, clock_);
   }
-  /// Starts to remember the calls of a communicator; close_history() ends it. Calls of
-  /// communicators that are not open are not compared.
+  /// Starts recording the calls of a communicator, until close_history(). Calls of communicators
+  /// without an open history are not compared.
   std::shared_ptr<CallHistory> open_history(Group group);
   void close_history(std::uint32_t communicator);
-  /// Null where that communicator is not open.
+  /// Null if that communicator has no open history.
   [[nodiscard]] std::shared_ptr<CallHistory> history(std::uint32_t communicator) const;
 
-  /// True once there is a verdict. Costs one load.
+  /// True once there is an agreed failure. Costs one load.
   [[nodiscard]] bool failed() const noexcept { return failed_.load(std::memory_order_acquire); }
-  /// The verdict as the error that a call throws. Only where failed().
+  /// The agreed failure as the error that calls throw. Requires failed().
   [[nodiscard]] Error agreed_error() const;
 
-  /// The verdict, if there is one.
+  /// The agreed failure, if any.
   [[nodiscard]] std::optional<FailureReport> agreed_failure() const;
-  /// Who has died since set-up, agreed on or not, and on wish who has said goodbye; some 50 ms old.
-  [[nodiscard]] std::map<int, LossReason> gone(bool with_departed) const;
-  /// All that a plane of the ranks without `gone` needs: the same doors, which this plane closes,
-  /// and the next epoch, so that the old job's links are refused. Throws Error{system}.
+  /// Ranks that died since set-up, agreed on or not, optionally with ranks that left; up to 50 ms
+  /// old.
+  [[nodiscard]] std::map<int, LossReason> lost_ranks(bool with_departed) const;
+  /// The PeerExchange for a plane of the ranks without `gone`: the same listeners, which this plane
+  /// gives up, and the next epoch, so that links of the old job are rejected. Throws Error{system}.
   [[nodiscard]] rendezvous::PeerExchange exchange_of_survivors(const std::set<int>& gone);
-  /// All survivors are in another job: nobody waits for this plane's goodbye any more.
+  /// All survivors have moved to another job: the destructor does not wait for them.
   void retire();
-  /// Writes the recorder's file where TUTTI_RECORD asks for it.
+  /// Writes the recorder's file if TUTTI_RECORD is set.
   void write_record(const std::string& reason) const;
 
-  /// Brings a report before the lowest living rank.
+  /// Sends a report to the lowest living rank, for agreement.
   void report(const FailureReport& report);
-  /// report(), then waits for the verdict, `limit` at most, and returns it as an error; without
-  /// one, the report itself.
+  /// Calls report(), waits up to `limit` for the agreed failure and returns it as an error; without
+  /// an agreement, `report` itself.
   [[nodiscard]] Error report_and_wait(const FailureReport& report,
                                       std::chrono::milliseconds limit = agreement_limit);
-  /// A verdict takes some tens of milliseconds, where the ranks that agree on it answer.
+  /// Agreement takes some tens of milliseconds if the ranks respond.
   static constexpr std::chrono::milliseconds agreement_limit{500};
-  /// Sends the own latest calls in a communicator to `peer`, which will report where they differ
-  /// from its own.
+  /// Sends this rank's latest calls in a communicator to `peer`, which reports a mismatch.
   void compare_calls_with(int peer, std::uint32_t communicator);
 
   [[nodiscard]] bool has_departed(int rank) const;
-  /// What every other rank is doing, by its own word and as seen from that communicator; ranks that
-  /// do not answer within `limit` are missing.
+  /// Queries the activity of all other ranks, as seen from a communicator; ranks that do not answer
+  /// within `limit` are missing.
   [[nodiscard]] std::map<int, Status> ask_statuses(std::uint32_t communicator,
                                                    std::chrono::milliseconds limit);
-  /// Where the sockets are noted by which this rank sends data.
+  /// Registry of the sockets by which this rank sends data.
   [[nodiscard]] DataSockets& data_sockets() { return data_sockets_; }
 
-  /// Asks for a data connection to `peer`; it arrives at take_data_connections().
+  /// Requests a data connection to `peer`; take_data_connections() returns it.
   void request_data_connection(int peer, Deadline deadline);
   [[nodiscard]] std::vector<DataConnection> take_data_connections();
 
-  /// Readable when there is a verdict, a departure or a data connection to take.
+  /// Readable when there is an agreed failure, a departure or a data connection.
   [[nodiscard]] int wakeup_fd() const { return wakeup_.fd(); }
   void clear_wakeup() const { wakeup_.clear(); }
-  /// Makes wakeup_fd() readable: whoever waits for it is to look around.
-  void poke() const { wakeup_.signal(); }
+  /// Makes wakeup_fd() readable, to wake the thread that waits for it.
+  void wake() const { wakeup_.signal(); }
 
  private:
   class Worker;
@@ -132,16 +135,16 @@ class Plane {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::set<int> unlinked_;  ///< neighbours without a control link yet
+  std::set<int> unlinked_;  ///< neighbours without a control link
   std::string link_failure_;
-  bool all_gone_ = false;
+  bool all_left_ = false;
   bool is_retired_ = false;
-  std::map<int, LossReason> lost_;  ///< as the control thread knew it at its latest tick
+  std::map<int, LossReason> lost_;  ///< snapshot of the control thread's latest tick
   std::optional<FailureReport> agreed_;
   std::set<int> departed_;
-  std::mutex asking_;  ///< one question at a time: two calls may be late at once
+  std::mutex status_query_mutex_;  ///< one query at a time: two calls may be late at once
   std::map<int, Status> statuses_;
-  std::uint32_t statuses_of_ = 0;  ///< the communicator that they are seen from
+  std::uint32_t statuses_of_ = 0;  ///< communicator of statuses_
   DataSockets data_sockets_;
   std::map<std::uint32_t, std::shared_ptr<CallHistory>> histories_;
   std::vector<DataConnection> data_connections_;
@@ -150,13 +153,13 @@ class Plane {
   std::unique_ptr<ReservedThread> thread_;
 };
 
-/// The report that two ranks' calls number `sequence` in the group's communicator differ.
+/// The report that two ranks' calls number `sequence` in the group's communicator do not match.
 [[nodiscard]] FailureReport mismatch(const rendezvous::Peers& peers, const Group& group,
                                      std::uint64_t sequence, int rank,
                                      const std::optional<CallSignature>& call, int other,
                                      const std::optional<CallSignature>& other_call);
 
-/// The sentence of a verdict of deaths.
+/// The sentence for an agreed failure of lost ranks.
 [[nodiscard]] std::string describe_losses(const rendezvous::Peers& peers,
                                           const std::map<int, LossReason>& lost);
 

@@ -8,30 +8,30 @@
 
 namespace tutti::control {
 
-/// Brings messages over a graph of links that is not full: to everybody by flooding, each rank
-/// passing a message on once; to one rank along the way that its own latest message came. Pure, so
-/// that a test can drive many in one thread.
+/// Routes messages over a sparse graph of links: to all ranks by flooding, where each rank forwards
+/// a message once; to one rank along the reverse path of its latest message. No I/O, so a test can
+/// run many ranks in one thread.
 class Router {
  public:
   struct LinkSet {
-    std::function<std::vector<int>()> linked;  ///< neighbours with a working link
-    std::function<void(int neighbour, const Message&)> pass;
-    std::function<void(const Message&)> deliver;  ///< a message for this rank
+    std::function<std::vector<int>()> linked;  ///< neighbours with an open link
+    std::function<void(int neighbour, const ControlMessage&)> pass;
+    std::function<void(const ControlMessage&)> deliver;  ///< a message for this rank
   };
 
   Router(int rank, int size, LinkSet links);
 
-  void send(MessageKind kind, int target, Bytes body);
-  void on_message(int neighbour, const Message& message);
+  void send(ControlMessageKind kind, int target, Bytes body);
+  void on_message(int neighbour, const ControlMessage& message);
 
  private:
   struct Seen {
     std::uint32_t highest = 0;
-    std::uint64_t window = 0;  ///< bit i: serial highest - i has been seen
-    int came_by = -1;          ///< neighbour that brought the latest new one
+    std::uint64_t window = 0;  ///< bit i: serial highest - i has been received
+    int arrived_from = -1;     ///< neighbour that the latest new message came from
   };
-  bool is_new(const Message& message);
-  void forward(const Message& message, int except);
+  bool is_new(const ControlMessage& message);
+  void forward(const ControlMessage& message, int except);
 
   int rank_;
   LinkSet links_;

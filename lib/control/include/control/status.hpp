@@ -7,10 +7,10 @@
 
 namespace tutti::control {
 
-/// What a rank answers when it is asked how far it is.
+/// A rank's answer to a status request.
 struct Status {
   Activity activity;
-  std::vector<UnacknowledgedData> lost;
+  std::vector<UnacknowledgedData> unacknowledged;
 };
 
 }  // namespace tutti::control
