@@ -6,12 +6,14 @@
 #include <type_traits>
 #include <utility>
 
+#include "tutti/export.hpp"
+
 namespace tutti {
 
 /// Elements in memory from Communicator::allocate(): a contiguous range that calls take like any
 /// other. It may outlive the communicator.
 template <class T>
-class Allocation {
+class TUTTI_EXPORT Allocation {
   static_assert(std::is_trivially_copyable_v<T>, "calls move bytes");
 
  public:

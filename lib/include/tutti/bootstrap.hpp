@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tutti/deadline.hpp"
+#include "tutti/export.hpp"
 
 namespace tutti {
 
@@ -16,7 +17,7 @@ using Bytes = std::vector<std::byte>;
 ///
 /// All ranks make the same calls in the same order. A call that can't be finished by `deadline`
 /// throws Error{timeout} and leaves the object unusable.
-class Bootstrap {
+class TUTTI_EXPORT Bootstrap {
  public:
   Bootstrap() = default;
   Bootstrap(const Bootstrap&) = delete;
@@ -37,7 +38,7 @@ class Bootstrap {
 };
 
 /// The bootstrap of a process that is alone: rank 0 of 1.
-class AloneBootstrap final : public Bootstrap {
+class TUTTI_EXPORT AloneBootstrap final : public Bootstrap {
  public:
   [[nodiscard]] int rank() const override { return 0; }
   [[nodiscard]] int size() const override { return 1; }

@@ -11,6 +11,7 @@
 #include "tutti/bootstrap.hpp"
 #include "tutti/collective.hpp"
 #include "tutti/error.hpp"
+#include "tutti/export.hpp"
 #include "tutti/operations.hpp"
 #include "tutti/options.hpp"
 #include "tutti/work.hpp"
@@ -32,7 +33,7 @@ struct RankInfo {
 };
 
 /// The bound on set-up that `options`, or else the environment, ask for. Throws Error{usage}.
-[[nodiscard]] std::chrono::nanoseconds setup_timeout(const Options& options);
+[[nodiscard]] TUTTI_EXPORT std::chrono::nanoseconds setup_timeout(const Options& options);
 
 /// Moves data between the ranks of a job. One object a rank; all ranks make the same collective
 /// calls in the same order.
@@ -40,7 +41,7 @@ struct RankInfo {
 /// Counts are elements. Buffers belong to the call until it returns. Calls of one communicator come
 /// from one thread at a time. Every call throws Error, at the latest when its deadline has passed;
 /// none hangs.
-class Communicator : public Operations<Communicator> {
+class TUTTI_EXPORT Communicator : public Operations<Communicator> {
  public:
   /// Collective over the ranks of `bootstrap`. After it has returned, the bootstrap is not used any
   /// more. Throws Error{timeout, mismatch, usage, system}.
@@ -126,7 +127,7 @@ class Communicator : public Operations<Communicator> {
   void abort(const std::string& reason) noexcept;
 
  private:
-  struct State;
+  struct TUTTI_HIDDEN State;
   explicit Communicator(std::unique_ptr<State> state);
   [[nodiscard]] std::shared_ptr<void> allocate_bytes(std::size_t bytes);
   Communicator make_group(std::uint32_t id, std::span<const int> members);

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "tutti/export.hpp"
+
 namespace tutti {
 
 enum class ErrorCode : std::uint8_t {
@@ -17,13 +19,13 @@ enum class ErrorCode : std::uint8_t {
   system,     ///< the operating system refused something; the sentence has its reason
 };
 
-[[nodiscard]] const char* name(ErrorCode code) noexcept;
+[[nodiscard]] TUTTI_EXPORT const char* name(ErrorCode code) noexcept;
 
 /// What every failing call throws. `what()` is one sentence that a person can act on.
 ///
 /// After peer_lost, timeout, mismatch and aborted the communicator is broken: each later call
 /// throws the same error again.
-class Error : public std::exception {
+class TUTTI_EXPORT Error : public std::exception {
  public:
   Error(ErrorCode code, std::string sentence) : code_(code), sentence_(std::move(sentence)) {}
 

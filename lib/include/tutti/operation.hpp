@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "tutti/export.hpp"
+
 namespace tutti {
 
 /// The values travel between ranks: never renumber.
@@ -32,6 +34,6 @@ enum class Operation : std::uint8_t {
 inline constexpr int operation_count = 21;
 
 /// "all_reduce"
-[[nodiscard]] std::string_view name(Operation operation) noexcept;
+[[nodiscard]] TUTTI_EXPORT std::string_view name(Operation operation) noexcept;
 
 }  // namespace tutti

@@ -6,6 +6,8 @@
 #include <optional>
 #include <string_view>
 
+#include "tutti/export.hpp"
+
 namespace tutti {
 
 /// Element types. The values travel between ranks: never renumber.
@@ -67,12 +69,12 @@ struct float8_e5m2 {
 };
 // NOLINTEND(readability-identifier-naming)
 
-[[nodiscard]] std::size_t size_of(Type type) noexcept;
-[[nodiscard]] std::string_view name(Type type) noexcept;
-[[nodiscard]] std::string_view name(Operator op) noexcept;
+[[nodiscard]] TUTTI_EXPORT std::size_t size_of(Type type) noexcept;
+[[nodiscard]] TUTTI_EXPORT std::string_view name(Type type) noexcept;
+[[nodiscard]] TUTTI_EXPORT std::string_view name(Operator op) noexcept;
 /// The type or operator that `text` names ("f32", "sum"), if there is one.
-[[nodiscard]] std::optional<Type> parse_type(std::string_view text) noexcept;
-[[nodiscard]] std::optional<Operator> parse_operator(std::string_view text) noexcept;
+[[nodiscard]] TUTTI_EXPORT std::optional<Type> parse_type(std::string_view text) noexcept;
+[[nodiscard]] TUTTI_EXPORT std::optional<Operator> parse_operator(std::string_view text) noexcept;
 
 template <class T>
 struct TypeOf;  // no member `value`: T is no element type
@@ -125,6 +127,6 @@ concept Reducible = Element<T> && !std::same_as<T, float8_e4m3> && !std::same_as
 
 /// Whether `op` is defined on `type` in host memory. Bitwise operators are for integers; 8-bit
 /// floats are only moved.
-[[nodiscard]] bool reducible(Type type, Operator op) noexcept;
+[[nodiscard]] TUTTI_EXPORT bool reducible(Type type, Operator op) noexcept;
 
 }  // namespace tutti

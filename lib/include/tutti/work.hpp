@@ -5,6 +5,7 @@
 
 #include "tutti/device_span.hpp"
 #include "tutti/error.hpp"
+#include "tutti/export.hpp"
 
 namespace tutti {
 
@@ -19,7 +20,7 @@ class Pending;
 /// means, and an error that it meets is thrown by the communicator's next call. A communicator that
 /// is destroyed first waits up to a second for its calls; Work of those that are not done then
 /// throws Error{aborted}.
-class Work {
+class TUTTI_EXPORT Work {
  public:
   /// Done already.
   Work() noexcept;
