@@ -11,7 +11,7 @@
 namespace tutti::rendezvous {
 namespace {
 
-constexpr std::chrono::milliseconds max_pause{30000};
+constexpr std::chrono::milliseconds max_probe_pause{30000};
 constexpr int refused_rounds_needed = 4;
 
 }  // namespace
@@ -75,7 +75,7 @@ bool RefusalProbe::dial(std::size_t candidate) {
 void RefusalProbe::end_round() {
   close_sockets();
   rounds_ = !candidates_.empty() && refused_ == candidates_.size() ? rounds_ + 1 : 0;
-  pause_ = accepted_ ? std::min(2 * pause_, max_pause) : round_;
+  pause_ = accepted_ ? std::min(2 * pause_, max_probe_pause) : round_;
   if (rounds_ < refused_rounds_needed) return begin_round();
   const auto on_refused = std::move(on_refused_);
   on_refused();  // may destroy this
