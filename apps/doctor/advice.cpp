@@ -19,7 +19,7 @@ bool is_open_mpi(std::string_view launcher) {
 std::string launcher_in(const EnvironmentMap& map) {
   const auto claims = launch::find_claims(map);
   const auto found = std::find_if(claims.begin(), claims.end(), [](const auto& claim) {
-    return claim.kind != launch::Kind::ours;
+    return claim.kind != launch::LauncherKind::ours;
   });
   return found == claims.end() ? std::string() : found->launcher;
 }

@@ -12,10 +12,10 @@ launch::InitChoice choose_without_mpi(const EnvironmentMap& map) {
   auto choice = launch::choose_init(map, {});
   if (choice.init != launch::Init::mpi) return choice;
   const auto master = map.find("MASTER_ADDR");
-  if (choice.said_so || master == map.end() || master->second.empty()) {
+  if (choice.is_explicit || master == map.end() || master->second.empty()) {
     throw Error(
         ErrorCode::usage,
-        (choice.said_so ? choice.source : std::string("an MPI launcher started this process")) +
+        (choice.is_explicit ? choice.source : std::string("an MPI launcher started this process")) +
             ", but from_environment() works without MPI: use from_mpi() of tutti/mpi.hpp, "
             "or set MASTER_ADDR and MASTER_PORT on all ranks");
   }

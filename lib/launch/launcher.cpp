@@ -30,90 +30,90 @@ bool left_a_trace(const Launcher& launcher, const EnvironmentMap& environment) {
 }  // namespace
 
 std::span<const Launcher> known_launchers() {
-  // The order matters: mpirun of Open MPI and Hydra start their helpers by srun or within a job of
-  // Flux, so the ranks see the helper's variables too; Flux, PALS and jsrun set PMI_ or PMIX_
-  // variables beside their own; under srun --mpi=pmi2 PMI_ variables say the same as Slurm's.
+  // The order matters: mpirun of Open MPI and Hydra start their helpers with srun or within a job
+  // of Flux, so ranks inherit the helper's variables; Flux, PALS and jsrun set PMI_ or PMIX_
+  // variables besides their own; under srun --mpi=pmi2 the PMI_ variables equal Slurm's.
   static const std::vector<Launcher> launchers{
       {"tutti's own settings",
-       Kind::ours,
+       LauncherKind::ours,
        {"TUTTI_RANK", "TUTTI_SIZE"},
        {"TUTTI_RANK"},
        {"TUTTI_SIZE"},
        {"TUTTI_LOCAL_RANK"},
        {}},
       {"torchrun",
-       Kind::elastic,
+       LauncherKind::elastic,
        {"TORCHELASTIC_RUN_ID"},
        {"RANK"},
        {"WORLD_SIZE"},
        {"LOCAL_RANK"},
        {"LOCAL_WORLD_SIZE"}},
       {"Open MPI",
-       Kind::mpi,
+       LauncherKind::mpi,
        {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
        {"OMPI_COMM_WORLD_RANK"},
        {"OMPI_COMM_WORLD_SIZE"},
        {"OMPI_COMM_WORLD_LOCAL_RANK"},
        {"OMPI_COMM_WORLD_LOCAL_SIZE"}},
       {"MVAPICH",
-       Kind::mpi,
+       LauncherKind::mpi,
        {"MV2_COMM_WORLD_RANK", "MVP_COMM_WORLD_RANK"},
        {"MV2_COMM_WORLD_RANK", "MVP_COMM_WORLD_RANK"},
        {"MV2_COMM_WORLD_SIZE", "MVP_COMM_WORLD_SIZE"},
        {"MV2_COMM_WORLD_LOCAL_RANK", "MVP_COMM_WORLD_LOCAL_RANK"},
        {"MV2_COMM_WORLD_LOCAL_SIZE", "MVP_COMM_WORLD_LOCAL_SIZE"}},
       {"Hydra",  // of MPICH, Intel MPI and others
-       Kind::mpi,
+       LauncherKind::mpi,
        {"MPI_LOCALRANKID"},
        {"PMI_RANK"},
        {"PMI_SIZE"},
        {"MPI_LOCALRANKID"},
        {"MPI_LOCALNRANKS"}},
       {"jsrun",
-       Kind::mpi,
+       LauncherKind::mpi,
        {"JSM_NAMESPACE_RANK"},
        {"JSM_NAMESPACE_RANK"},
        {"JSM_NAMESPACE_SIZE"},
        {"JSM_NAMESPACE_LOCAL_RANK"},
        {"JSM_NAMESPACE_LOCAL_SIZE"}},
       {"PALS",
-       Kind::mpi,
+       LauncherKind::mpi,
        {"PALS_RANKID"},
        {"PALS_RANKID"},
        {"PMI_SIZE"},
        {"PALS_LOCAL_RANKID", "PMI_LOCAL_RANK"},
        {"PALS_LOCAL_SIZE", "PMI_LOCAL_SIZE"}},
-      // FLUX_JOB_SIZE has counted hosts in some versions.
+      // FLUX_JOB_SIZE is the number of hosts in some versions.
       {"Flux",
-       Kind::mpi,
+       LauncherKind::mpi,
        {"FLUX_TASK_RANK"},
        {"FLUX_TASK_RANK"},
        {"PMI_SIZE", "FLUX_JOB_SIZE"},
        {"FLUX_TASK_LOCAL_ID"},
        {}},
       {"PMI",
-       Kind::mpi,
+       LauncherKind::mpi,
        {"PMI_RANK"},
        {"PMI_RANK"},
        {"PMI_SIZE"},
        {"PMI_LOCAL_RANK"},
        {"PMI_LOCAL_SIZE"}},
       {"the environment",
-       Kind::by_hand,
+       LauncherKind::by_hand,
        {"RANK", "WORLD_SIZE"},
        {"RANK"},
        {"WORLD_SIZE"},
        {"LOCAL_RANK"},
        {"LOCAL_WORLD_SIZE"}},
-      // SLURM_NTASKS is the job's wish; a step may have fewer.
+      // SLURM_NTASKS is the job's request; a step may have fewer tasks.
       {"Slurm",
-       Kind::scheduler,
+       LauncherKind::scheduler,
        {"SLURM_PROCID"},
        {"SLURM_PROCID"},
        {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"},
        {"SLURM_LOCALID"},
        {}},
-      {"PMIx", Kind::mpi, {"PMIX_RANK"}, {"PMIX_RANK"}, {}, {}, {}},
+      {"PMIx", LauncherKind::mpi, {"PMIX_RANK"}, {"PMIX_RANK"}, {}, {}, {}},
   };
   return launchers;
 }
@@ -131,8 +131,8 @@ std::vector<Claim> find_claims(const EnvironmentMap& environment) {
   std::vector<Claim> claims;
   for (const auto& launcher : known_launchers()) {
     if (!left_a_trace(launcher, environment)) continue;
-    // The variables are torchrun's own.
-    if (launcher.kind == Kind::by_hand && has(environment, "TORCHELASTIC_RUN_ID")) continue;
+    // torchrun set these variables.
+    if (launcher.kind == LauncherKind::by_hand && has(environment, "TORCHELASTIC_RUN_ID")) continue;
     claims.push_back({.launcher = std::string(launcher.name),
                       .kind = launcher.kind,
                       .rank = first_of(environment, launcher.rank),
@@ -151,7 +151,7 @@ std::span<const std::string_view> mpi_traces() {
 bool started_by_mpi_launcher(const EnvironmentMap& environment) {
   const auto claims = find_claims(environment);
   return std::any_of(claims.begin(), claims.end(),
-                     [](const Claim& claim) { return claim.kind == Kind::mpi; }) ||
+                     [](const Claim& claim) { return claim.kind == LauncherKind::mpi; }) ||
          std::any_of(mpi_traces().begin(), mpi_traces().end(),
                      [&](std::string_view name) { return has(environment, name); });
 }

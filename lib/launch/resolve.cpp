@@ -35,7 +35,7 @@ int size_in(const Setting& setting) {
   const auto number = number_in(setting.text);
   if (!number || *number == 0) {
     fail(
-        fmt::format("{} is no number of ranks: it must be a whole number from 1 up; unset it if "
+        fmt::format("{} is not a valid number of ranks: set an integer from 1 up, or unset it if "
                     "it is left over from another job",
                     shown(setting)));
   }
@@ -53,12 +53,12 @@ std::optional<Setting> said_init(const EnvironmentMap& environment, const Words&
   return of_map(environment, "TUTTI_INIT");
 }
 
-/// Options stand for the variables of the same meaning.
+/// Options count like TUTTI_RANK and TUTTI_SIZE.
 std::vector<Claim> all_claims(const EnvironmentMap& environment, const Words& words) {
   auto claims = find_claims(environment);
   if (words.rank.empty() && words.size.empty()) return claims;
-  if (claims.empty() || claims.front().kind != Kind::ours) {
-    claims.insert(claims.begin(), Claim{.launcher = {}, .kind = Kind::ours});
+  if (claims.empty() || claims.front().kind != LauncherKind::ours) {
+    claims.insert(claims.begin(), Claim{.launcher = {}, .kind = LauncherKind::ours});
   }
   auto& ours = claims.front();
   ours.launcher = "options";
@@ -67,41 +67,42 @@ std::vector<Claim> all_claims(const EnvironmentMap& environment, const Words& wo
   return claims;
 }
 
-const Claim* first_of(const std::vector<Claim>& claims, Kind kind) {
+const Claim* first_of(const std::vector<Claim>& claims, LauncherKind kind) {
   const auto found = std::find_if(claims.begin(), claims.end(),
                                   [&](const Claim& claim) { return claim.kind == kind; });
   return found == claims.end() ? nullptr : &*found;
 }
 
-/// RANK and WORLD_SIZE by hand may repeat what the MPI launcher says, and not contradict it.
+/// RANK and WORLD_SIZE set by hand may repeat the MPI launcher's values but not contradict them.
 void require_same(const Claim& by_hand, const Claim& launcher) {
   const auto compare = [&](const std::optional<Setting>& a, const std::optional<Setting>& b,
                            int (*number)(const Setting&)) {
     if (!a || !b || number(*a) == number(*b)) return;
     fail(
-        fmt::format("{}, but {} says {}: unset {} and its like, or say --init env:// "
-                    "(TUTTI_INIT=env://) if they are meant",
+        fmt::format("{}, but {} says {}: unset {} and related variables, or use --init env:// "
+                    "(TUTTI_INIT=env://) if they are intended",
                     shown(*a), launcher.launcher, shown(*b), a->name));
   };
   compare(by_hand.size, launcher.size, size_in);
   compare(by_hand.rank, launcher.rank, rank_in);
 }
 
-/// A job of torchrun's ranks, or of the MPI launcher's? Ranks of two mpiruns must never meet.
+/// Ambiguous: a job of torchrun's ranks or of the MPI launcher's. Ranks of two mpiruns must never
+/// form one job.
 void require_one_of_them(const EnvironmentMap& environment, const std::vector<Claim>& claims) {
-  const auto* const rival = rival_of_torchrun(environment, claims);
+  const auto* const rival = ambiguous_mpi_launcher(environment, claims);
   if (rival == nullptr) return;
-  const auto* const torchrun = first_of(claims, Kind::elastic);
+  const auto* const torchrun = first_of(claims, LauncherKind::elastic);
   fail(
-      fmt::format("{} and {} both say which rank this process is, and either may have started the "
-                  "other: say --init mpi (TUTTI_INIT=mpi) for the ranks of {}, or --init env:// "
+      fmt::format("{} and {} both set the rank of this process, and either may have started the "
+                  "other: use --init mpi (TUTTI_INIT=mpi) for the ranks of {}, or --init env:// "
                   "(TUTTI_INIT=env://) for those of torchrun",
                   torchrun->text(), rival->text(), rival->launcher));
 }
 
-/// Slurm sets SLURM_PROCID=0 for the batch script, too, and SLURM_NTASKS as the job asked for it.
+/// Slurm sets SLURM_PROCID=0 in the batch script too, and SLURM_NTASKS to the job's request.
 void require_step(const EnvironmentMap& environment, const Claim& claim) {
-  if (claim.kind != Kind::scheduler || !is_outside_of_steps(environment)) return;
+  if (claim.kind != LauncherKind::scheduler || !is_outside_step(environment)) return;
   if (!claim.size || size_in(*claim.size) == 1) return;
   fail(fmt::format(
       "{}, but srun has not started this process (SLURM_STEP_ID is not set), as in the "
@@ -110,17 +111,19 @@ void require_step(const EnvironmentMap& environment, const Claim& claim) {
       shown(*claim.size)));
 }
 
-/// The claim that counts, first; the others behind it. Where an MPI launcher has started this
-/// process, RANK and WORLD_SIZE were set by hand and count only if the user says so.
-void put_first(std::vector<Claim>& claims, bool said_so) {
-  if (claims.empty() || claims.front().kind == Kind::ours || claims.front().kind == Kind::elastic) {
+/// The chosen claim first, then the others. If an MPI launcher has started this process, RANK and
+/// WORLD_SIZE were set by hand and count only on request.
+void put_first(std::vector<Claim>& claims, bool is_explicit) {
+  if (claims.empty() || claims.front().kind == LauncherKind::ours ||
+      claims.front().kind == LauncherKind::elastic) {
     return;
   }
-  const auto by_hand = std::find_if(claims.begin(), claims.end(),
-                                    [](const Claim& claim) { return claim.kind == Kind::by_hand; });
+  const auto by_hand = std::find_if(claims.begin(), claims.end(), [](const Claim& claim) {
+    return claim.kind == LauncherKind::by_hand;
+  });
   if (by_hand == claims.end()) return;
-  const auto* const launcher = first_of(claims, Kind::mpi);
-  if (said_so) {
+  const auto* const launcher = first_of(claims, LauncherKind::mpi);
+  if (is_explicit) {
     std::rotate(claims.begin(), by_hand, by_hand + 1);
   } else if (launcher != nullptr) {
     require_same(*by_hand, *launcher);
@@ -138,9 +141,9 @@ void require_local_rank(const Claim& claim, const Words& words, Resolved& resolv
     }
     local_rank = word;
   }
-  if (!local_rank && (claim.kind == Kind::by_hand || claim.kind == Kind::elastic)) {
+  if (!local_rank && (claim.kind == LauncherKind::by_hand || claim.kind == LauncherKind::elastic)) {
     fail(
-        fmt::format("{} is set, but LOCAL_RANK is not: set it to this process's number among "
+        fmt::format("{} is set, but LOCAL_RANK is not: set it to this process's index among "
                     "those of its host, from 0 up",
                     shown(*claim.rank)));
   }
@@ -148,7 +151,7 @@ void require_local_rank(const Claim& claim, const Words& words, Resolved& resolv
   if (claim.local_size) {
     resolved.local_size = size_in(*claim.local_size);
     if (resolved.local_rank && *resolved.local_rank >= *resolved.local_size) {
-      fail(fmt::format("{} is no local rank where {}: local ranks are 0 to {}", shown(*local_rank),
+      fail(fmt::format("{} is out of range with {}: local ranks are 0 to {}", shown(*local_rank),
                        shown(*claim.local_size), *resolved.local_size - 1));
     }
     if (*resolved.local_size > resolved.size) {
@@ -159,7 +162,7 @@ void require_local_rank(const Claim& claim, const Words& words, Resolved& resolv
   }
 }
 
-/// Who repeats what was chosen is not worth a word.
+/// Claims equal to the chosen one are not reported as shadowed.
 void shadow(const Claim& claim, Resolved& resolved) {
   const auto same = [](const std::optional<Setting>& setting, int number) {
     return !setting || number_in(setting->text) == number;
@@ -168,13 +171,13 @@ void shadow(const Claim& claim, Resolved& resolved) {
   resolved.shadowed.push_back(claim);
 }
 
-/// The names that belong together, for what is missing.
-const char* sibling(Kind kind, bool rank) {
+/// Names of the variables that belong together, for messages.
+const char* sibling(LauncherKind kind, bool rank) {
   switch (kind) {
-    case Kind::ours:
+    case LauncherKind::ours:
       return rank ? "TUTTI_RANK (--rank)" : "TUTTI_SIZE (--ranks)";
-    case Kind::by_hand:
-    case Kind::elastic:
+    case LauncherKind::by_hand:
+    case LauncherKind::elastic:
       return rank ? "RANK" : "WORLD_SIZE";
     default:
       return rank ? "the rank" : "the number of ranks";
@@ -187,7 +190,7 @@ int rank_in(const Setting& setting) {
   const auto number = number_in(setting.text);
   if (!number || *number == max_ranks) {
     fail(
-        fmt::format("{} is no rank: it must be a whole number from 0 up; unset it if it is left "
+        fmt::format("{} is not a valid rank: set an integer from 0 up, or unset it if it is left "
                     "over from another job",
                     shown(setting)));
   }
@@ -208,14 +211,14 @@ std::string Resolved::shadow_text() const {
 
 InitChoice choose_init(const EnvironmentMap& environment, const Words& words) {
   if (const auto said = said_init(environment, words)) {
-    InitChoice choice{.said_so = true, .source = shown(*said)};
+    InitChoice choice{.is_explicit = true, .source = shown(*said)};
     if (said->text == "mpi") {
       choice.init = Init::mpi;
     } else if (said->text == "env://" || said->text.starts_with("tcp://")) {
       choice.init = Init::store;
       choice.url = said->text;
     } else {
-      fail(fmt::format("{} is unknown: give mpi, env:// or tcp://HOST:PORT", shown(*said)));
+      fail(fmt::format("{} is unknown: use mpi, env:// or tcp://HOST:PORT", shown(*said)));
     }
     return choice;
   }
@@ -225,11 +228,11 @@ InitChoice choose_init(const EnvironmentMap& environment, const Words& words) {
     return {.init = started_by_mpi_launcher(environment) ? Init::mpi : Init::alone};
   }
   const auto kind = claims.front().kind;
-  if (kind == Kind::elastic) require_one_of_them(environment, claims);
-  if (kind == Kind::ours || kind == Kind::elastic) return store;
+  if (kind == LauncherKind::elastic) require_one_of_them(environment, claims);
+  if (kind == LauncherKind::ours || kind == LauncherKind::elastic) return store;
   if (started_by_mpi_launcher(environment)) return {.init = Init::mpi};
-  if (kind == Kind::by_hand) return store;
-  // Slurm, and no trace of anything that MPI could use.
+  if (kind == LauncherKind::by_hand) return store;
+  // Slurm without any trace of a PMI.
   const auto& size = claims.front().size;
   if (!size || size_in(*size) == 1) return {.init = Init::alone};
   require_step(environment, claims.front());
@@ -243,11 +246,12 @@ InitChoice choose_init(const EnvironmentMap& environment, const Words& words) {
 
 Resolved resolve(const EnvironmentMap& environment, const Words& words, const InitChoice& choice) {
   auto claims = all_claims(environment, words);
-  put_first(claims, choice.said_so);
+  put_first(claims, choice.is_explicit);
   Resolved result;
   if (claims.empty()) return result;
   const auto& chosen = claims.front();
-  if (chosen.kind == Kind::elastic && !choice.said_so) require_one_of_them(environment, claims);
+  if (chosen.kind == LauncherKind::elastic && !choice.is_explicit)
+    require_one_of_them(environment, claims);
   require_step(environment, chosen);
   if (chosen.rank && !chosen.size) {
     (void)rank_in(*chosen.rank);
@@ -259,11 +263,11 @@ Resolved resolve(const EnvironmentMap& environment, const Words& words, const In
     fail(fmt::format("{} is set, but {} is not: set both, or unset it if it is left over",
                      shown(*chosen.size), sibling(chosen.kind, true)));
   }
-  if (!chosen.rank) fail(fmt::format("{} says no rank: give --rank and --ranks", chosen.text()));
+  if (!chosen.rank) fail(fmt::format("{} sets no rank: pass --rank and --ranks", chosen.text()));
   result.rank = rank_in(*chosen.rank);
   result.size = size_in(*chosen.size);
   if (result.rank >= result.size) {
-    fail(fmt::format("{} is no rank where {}: ranks are 0 to {}", shown(*chosen.rank),
+    fail(fmt::format("{} is out of range with {}: ranks are 0 to {}", shown(*chosen.rank),
                      shown(*chosen.size), result.size - 1));
   }
   require_local_rank(chosen, words, result);
@@ -276,21 +280,21 @@ namespace {
 
 void require_world(const EnvironmentMap& environment, const Claim& claim, const World& world) {
   const auto remedy = [&]() -> std::string {
-    if (claim.kind == Kind::scheduler && is_outside_of_steps(environment)) {
+    if (claim.kind == LauncherKind::scheduler && is_outside_step(environment)) {
       return "srun has not started this process (SLURM_STEP_ID is not set), as in the batch script "
              "itself; start it by srun (srun --mpi=pmix or --mpi=pmi2) or by mpirun, or, for one "
              "rank, with this variable unset";
     }
-    if (claim.kind == Kind::elastic && started_by_mpi_launcher(environment)) {
-      return "say --init mpi (TUTTI_INIT=mpi) for the ranks that MPI has, or --init env:// for "
+    if (claim.kind == LauncherKind::elastic && started_by_mpi_launcher(environment)) {
+      return "use --init mpi (TUTTI_INIT=mpi) for the ranks of MPI, or --init env:// for "
              "those of torchrun";
     }
-    if (claim.kind == Kind::scheduler || claim.kind == Kind::mpi) {
+    if (claim.kind == LauncherKind::scheduler || claim.kind == LauncherKind::mpi) {
       return fmt::format(
-          "the launcher and this MPI don't know each other; start it by the launcher of its own "
+          "the launcher does not support this MPI; start it with the launcher of its own "
           "MPI (under Slurm: srun --mpi=pmix or --mpi=pmi2), or use --init env://");
     }
-    return "unset it if it is left over from another job, or say --init env:// if it is meant";
+    return "unset it if it is left over from another job, or use --init env:// if it is intended";
   };
   if (claim.size && size_in(*claim.size) != world.size) {
     fail(fmt::format(
@@ -309,19 +313,19 @@ void require_world(const EnvironmentMap& environment, const Claim& claim, const 
 Resolved require_agreement(const EnvironmentMap& environment, const Words& words,
                            const World& world) {
   const auto claims = all_claims(environment, words);
-  const auto* const mpi = first_of(claims, Kind::mpi);
-  // mpirun within a job of Slurm may start as many ranks as it likes.
+  const auto* const mpi = first_of(claims, LauncherKind::mpi);
+  // mpirun within a job of Slurm may start any number of ranks.
   const bool slurm_is_farther_away = started_by_mpi_launcher(environment) &&
                                      of_map(environment, "SLURM_JOB_ID") && mpi != nullptr &&
-                                     !is_of_srun(environment, *mpi);
+                                     !is_slurm_pmi(environment, *mpi);
   const auto said = said_init(environment, words);
   const bool says_mpi = said && said->text == "mpi";
   Resolved result{.rank = world.rank, .size = world.size};
   for (const auto& claim : claims) {
-    const bool farther_away = claim.kind == Kind::scheduler ? slurm_is_farther_away
-                              : claim.kind == Kind::mpi     ? &claim != mpi
-                              : claim.kind == Kind::elastic ? mpi != nullptr && says_mpi
-                                                            : false;
+    const bool farther_away = claim.kind == LauncherKind::scheduler ? slurm_is_farther_away
+                              : claim.kind == LauncherKind::mpi     ? &claim != mpi
+                              : claim.kind == LauncherKind::elastic ? mpi != nullptr && says_mpi
+                                                                    : false;
     if (farther_away) {
       shadow(claim, result);
       continue;
@@ -329,10 +333,11 @@ Resolved require_agreement(const EnvironmentMap& environment, const Words& words
     require_world(environment, claim, world);
     if (!result.chosen) result.chosen = claim;
   }
-  // A task without a number: a shell of salloc, or what is left over from one.
+  // SLURM_NTASKS without a task id: a shell of salloc, or a leftover of one.
   const auto tasks = of_map(environment, "SLURM_NTASKS");
-  if (first_of(claims, Kind::scheduler) == nullptr && !slurm_is_farther_away && tasks) {
-    require_world(environment, Claim{.launcher = "Slurm", .kind = Kind::scheduler, .size = tasks},
+  if (first_of(claims, LauncherKind::scheduler) == nullptr && !slurm_is_farther_away && tasks) {
+    require_world(environment,
+                  Claim{.launcher = "Slurm", .kind = LauncherKind::scheduler, .size = tasks},
                   world);
   }
   if (result.chosen && !words.local_rank.empty()) {
@@ -344,14 +349,16 @@ Resolved require_agreement(const EnvironmentMap& environment, const Words& words
 std::optional<int> claimed_rank(const EnvironmentMap& environment, const Words& words) {
   const auto claims = all_claims(environment, words);
   const auto said = said_init(environment, words);
-  const bool says_mpi = said && said->text == "mpi" && first_of(claims, Kind::mpi) != nullptr;
+  const bool says_mpi =
+      said && said->text == "mpi" && first_of(claims, LauncherKind::mpi) != nullptr;
   for (const auto& claim : claims) {
-    if (claim.kind == Kind::elastic && says_mpi) continue;
+    if (claim.kind == LauncherKind::elastic && says_mpi) continue;
     if (!claim.rank) continue;
     const auto rank = number_in(claim.rank->text);
-    // The one who is 0 of both says that they are in each other's way.
-    const auto* const rival =
-        claim.kind == Kind::elastic && !said ? rival_of_torchrun(environment, claims) : nullptr;
+    // The process that is rank 0 of both reports the conflict.
+    const auto* const rival = claim.kind == LauncherKind::elastic && !said
+                                  ? ambiguous_mpi_launcher(environment, claims)
+                                  : nullptr;
     const auto other = rival != nullptr && rival->rank ? number_in(rival->rank->text) : rank;
     return rank && other ? std::max(*rank, *other) : rank;
   }
@@ -362,7 +369,7 @@ bool flag(const EnvironmentMap& environment, std::string_view name) {
   const auto found = environment.find(name);
   if (found == environment.end() || found->second.empty() || found->second == "0") return false;
   if (found->second == "1") return true;
-  fail(fmt::format("{}={} is unusable: give 0 or 1", name, found->second));
+  fail(fmt::format("{}={} is unusable: set 0 or 1", name, found->second));
 }
 
 }  // namespace tutti::launch

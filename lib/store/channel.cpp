@@ -28,18 +28,18 @@ Channel::~Channel() {
   if (socket_) reactor_.remove(socket_.get());
 }
 
-void Channel::send(const Message& message) {
+void Channel::send(const StoreMessage& message) {
   send(message, std::make_shared<const Bytes>(message.payload));
 }
 
-void Channel::send(const Message& header, std::shared_ptr<const Bytes> payload) {
+void Channel::send(const StoreMessage& header, std::shared_ptr<const Bytes> payload) {
   if (closed_) return;
   ByteWriter writer;
   writer.put(static_cast<std::uint8_t>(header.kind))
-      .put(static_cast<std::uint8_t>(header.exchange))
+      .put(static_cast<std::uint8_t>(header.operation))
       .put(std::uint16_t{0})
       .put(header.round)
-      .put(header.patience_ms)
+      .put(header.timeout_ms)
       .put(static_cast<std::uint32_t>(payload->size()));
   out_.push_back(std::make_shared<const Bytes>(std::move(writer).bytes()));
   if (!payload->empty()) out_.push_back(std::move(payload));
@@ -52,10 +52,10 @@ void Channel::on_ready(std::uint32_t events) {
 }
 
 void Channel::receive() {
-  constexpr std::size_t at_once = std::size_t{64} << 10;
-  std::array<std::byte, at_once> buffer;
+  constexpr std::size_t max_chunk = std::size_t{64} << 10;
+  std::array<std::byte, max_chunk> buffer;
   while (!closed_) {
-    const auto wanted = std::min(at_once, due_ - in_.size());
+    const auto wanted = std::min(max_chunk, due_ - in_.size());
     const auto got = ::recv(socket_.get(), buffer.data(), wanted, 0);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
@@ -74,22 +74,23 @@ void Channel::receive() {
   }
 }
 
-/// False if it is none. A message without a payload is whole with its header.
+/// Returns false if the header is malformed. A message without a payload is complete.
 bool Channel::take_header() {
   ByteReader reader(in_);
   const auto kind = reader.get<std::uint8_t>();
-  const auto exchange = reader.get<std::uint8_t>();
+  const auto operation = reader.get<std::uint8_t>();
   const auto zero = reader.get<std::uint16_t>();
-  incoming_ = {.kind = static_cast<Kind>(kind), .exchange = static_cast<Exchange>(exchange)};
+  incoming_ = {.kind = static_cast<StoreMessageKind>(kind),
+               .operation = static_cast<StoreOperation>(operation)};
   incoming_.round = reader.get<std::uint32_t>();
-  incoming_.patience_ms = reader.get<std::uint32_t>();
+  incoming_.timeout_ms = reader.get<std::uint32_t>();
   const auto length = reader.get<std::uint32_t>();
-  if (kind < 1 || kind > 4 || exchange > 3 || zero != 0) {
-    close("it sent what is no message of a store");
+  if (kind < 1 || kind > 4 || operation > 3 || zero != 0) {
+    close("it sent a malformed message");
     return false;
   }
   if (length > max_bytes_) {
-    close(fmt::format("it sent a message of {} bytes where {} are allowed", length, max_bytes_));
+    close(fmt::format("it sent a message of {} bytes, the maximum is {}", length, max_bytes_));
     return false;
   }
   in_.clear();
@@ -98,14 +99,14 @@ bool Channel::take_header() {
   return true;
 }
 
-/// A header and its payload in one packet.
+/// Sends a header and its payload in one packet.
 ssize_t Channel::write_some() const {
-  constexpr std::size_t at_once = 8;
-  std::array<iovec, at_once> parts;
-  const auto count = std::min(at_once, out_.size());
+  constexpr std::size_t max_chunk = 8;
+  std::array<iovec, max_chunk> parts;
+  const auto count = std::min(max_chunk, out_.size());
   for (std::size_t i = 0; i < count; ++i) {
     const auto skipped = i == 0 ? sent_ : 0;
-    // sendmsg() changes nothing of it, but iovec has no const.
+    // sendmsg() does not modify the data, but iovec has no const.
     auto* const data = const_cast<std::byte*>(out_[i]->data());
     parts[i] = {.iov_base = data + skipped, .iov_len = out_[i]->size() - skipped};
   }
@@ -121,7 +122,7 @@ void Channel::flush() {
     if (done < 0 && errno == EINTR) continue;
     if (done < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
     if (done < 0) {
-      // What the other end said before it went may still be there to be read.
+      // Messages sent by the peer before it closed may still be unread.
       out_.clear();
       break;
     }

@@ -7,23 +7,26 @@
 namespace tutti::store {
 namespace {
 
-constexpr std::chrono::milliseconds grace{700};
+constexpr std::chrono::milliseconds result_grace{700};
 
 }  // namespace
 
-MemberSide::MemberSide(rendezvous::Membership self, int size, const Endpoint& endpoint,
+MemberSide::MemberSide(rendezvous::Membership self, int size, const StoreAddress& store_address,
                        const std::vector<rendezvous::SocketAddress>& addresses, Deadline deadline)
-    : self_(std::move(self)), size_(size), where_(endpoint.text()), source_(endpoint.source) {
+    : self_(std::move(self)),
+      size_(size),
+      where_(store_address.text()),
+      source_(store_address.source) {
   std::vector<rendezvous::SocketAddress> candidates;
-  for (int i = 0; i < endpoint.ports; ++i) {
+  for (int i = 0; i < store_address.ports; ++i) {
     for (auto address : addresses) {
-      address.set_port(static_cast<std::uint16_t>(endpoint.port + i));
+      address.set_port(static_cast<std::uint16_t>(store_address.port + i));
       candidates.push_back(address);
     }
   }
   connect(candidates, deadline);
-  send(Kind::join, Exchange::welcome, Introduction::own(size).encode(), deadline);
-  await_result(Exchange::welcome, deadline);
+  send(StoreMessageKind::join, StoreOperation::welcome, JoinRequest::own(size).encode(), deadline);
+  await_result(StoreOperation::welcome, deadline);
 }
 
 void MemberSide::connect(const std::vector<rendezvous::SocketAddress>& candidates,
@@ -41,42 +44,44 @@ void MemberSide::connect(const std::vector<rendezvous::SocketAddress>& candidate
   while (!done) reactor_.run_once(deadline.until_next_look());
   if (!made) {
     throw Error(ErrorCode::timeout,
-                fmt::format("set-up timed out; 1 missing: rank 0, which serves the others at {} "
+                fmt::format("set-up timed out; 1 missing: rank 0, which should listen at {} "
                             "({}): {}; start rank 0 there, with the same secret and number of "
                             "ranks, and no rank twice",
                             where_, source_, failure))
         .with_failed_ranks({0});
   }
-  // An all-gather's result is the largest.
-  const auto most = static_cast<std::size_t>(size_) * (max_contribution + sizeof(std::uint32_t));
+  // An all-gather's result is the largest payload.
+  const auto max_payload =
+      static_cast<std::size_t>(size_) * (max_contribution + sizeof(std::uint32_t));
   channel_ = std::make_unique<Channel>(
-      reactor_, std::move(made->socket).take_socket(), most,
-      [this](Message message) {
+      reactor_, std::move(made->socket).take_socket(), max_payload,
+      [this](StoreMessage message) {
         ++messages_;
         answers_.push_back(std::move(message));
       },
-      [this](const std::string& reason) { closed_because_ = reason; });
+      [this](const std::string& reason) { close_reason_ = reason; });
 }
 
-void MemberSide::send(Kind kind, Exchange exchange, Bytes payload, Deadline deadline) {
+void MemberSide::send(StoreMessageKind kind, StoreOperation operation, Bytes payload,
+                      Deadline deadline) {
   channel_->send({.kind = kind,
-                  .exchange = exchange,
+                  .operation = operation,
                   .round = round_,
-                  .patience_ms = patience_of(deadline),
+                  .timeout_ms = remaining_ms(deadline),
                   .payload = std::move(payload)});
   ++messages_;
 }
 
-Bytes MemberSide::await_result(Exchange exchange, Deadline deadline) {
-  const auto last = deadline.is_never() ? deadline : deadline.anew(deadline.remaining() + grace);
-  while (answers_.empty() && closed_because_.empty() && !last.expired()) {
+Bytes MemberSide::await_result(StoreOperation operation, Deadline deadline) {
+  const auto last =
+      deadline.is_never() ? deadline : deadline.anew(deadline.remaining() + result_grace);
+  while (answers_.empty() && close_reason_.empty() && !last.expired()) {
     reactor_.run_once(last.until_next_look());
   }
-  if (answers_.empty() && !closed_because_.empty()) {
+  if (answers_.empty() && !close_reason_.empty()) {
     throw Error(
         ErrorCode::peer_lost,
-        fmt::format("rank 0 has gone while the job was set up ({}): look at its own message",
-                    closed_because_))
+        fmt::format("rank 0 ended during set-up ({}): check its own message", close_reason_))
         .with_failed_ranks({0});
   }
   if (answers_.empty()) {
@@ -88,8 +93,9 @@ Bytes MemberSide::await_result(Exchange exchange, Deadline deadline) {
   }
   const auto answer = std::move(answers_.front());
   answers_.pop_front();
-  if (answer.kind == Kind::failure) throw decode_error(answer.payload);
-  if (answer.kind != Kind::result || answer.exchange != exchange || answer.round != round_) {
+  if (answer.kind == StoreMessageKind::failure) throw decode_error(answer.payload);
+  if (answer.kind != StoreMessageKind::result || answer.operation != operation ||
+      answer.round != round_) {
     throw Error(ErrorCode::mismatch,
                 "rank 0 is at another step of set-up than this rank: it runs another version of "
                 "tutti")
@@ -98,12 +104,13 @@ Bytes MemberSide::await_result(Exchange exchange, Deadline deadline) {
   return answer.payload;
 }
 
-Bytes MemberSide::exchange(Exchange exchange, const Bytes& mine, int root, Deadline deadline) {
+Bytes MemberSide::exchange(StoreOperation operation, const Bytes& mine, int root,
+                           Deadline deadline) {
   ++round_;
-  if (contributes(exchange, self_.rank, root)) {
-    send(Kind::contribution, exchange, mine, deadline);
+  if (contributes(operation, self_.rank, root)) {
+    send(StoreMessageKind::contribution, operation, mine, deadline);
   }
-  return await_result(exchange, deadline);
+  return await_result(operation, deadline);
 }
 
 }  // namespace tutti::store

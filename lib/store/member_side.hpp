@@ -4,26 +4,26 @@
 
 #include "base/reactor.hpp"
 #include "rendezvous/dialer.hpp"
-#include "store/endpoint.hpp"
 #include "store/side.hpp"
+#include "store/store_address.hpp"
 
 namespace tutti::store {
 
-/// Every rank but 0: one connection to rank 0, which is dialed until it is there.
+/// Side of the ranks other than 0: one connection to rank 0, dialed until it answers.
 class MemberSide final : public Side {
  public:
-  /// Returns when all ranks have come.
-  MemberSide(rendezvous::Membership self, int size, const Endpoint& endpoint,
+  /// Blocks until all ranks have joined.
+  MemberSide(rendezvous::Membership self, int size, const StoreAddress& store_address,
              const std::vector<rendezvous::SocketAddress>& addresses, Deadline deadline);
 
-  Bytes exchange(Exchange exchange, const Bytes& mine, int root, Deadline deadline) override;
+  Bytes exchange(StoreOperation operation, const Bytes& mine, int root, Deadline deadline) override;
 
  private:
   void connect(const std::vector<rendezvous::SocketAddress>& candidates, Deadline deadline);
-  void send(Kind kind, Exchange exchange, Bytes payload, Deadline deadline);
-  /// Rank 0's result of this round. It tells at the deadline who is missing, so it is given a
-  /// moment longer.
-  Bytes await_result(Exchange exchange, Deadline deadline);
+  void send(StoreMessageKind kind, StoreOperation operation, Bytes payload, Deadline deadline);
+  /// Waits for rank 0's result. Rank 0 sends a timeout error at the deadline, so this waits
+  /// slightly longer.
+  Bytes await_result(StoreOperation operation, Deadline deadline);
 
   rendezvous::Membership self_;
   int size_;
@@ -31,9 +31,9 @@ class MemberSide final : public Side {
   std::string source_;
   Reactor reactor_;
   std::unique_ptr<Channel> channel_;
-  // Rank 0 needs nobody for a broadcast of its own: that may come right behind what is awaited.
-  std::deque<Message> answers_;
-  std::string closed_because_;
+  // A queue: rank 0's own broadcast needs no contribution and may follow an awaited result.
+  std::deque<StoreMessage> answers_;
+  std::string close_reason_;
   std::uint32_t round_ = 0;
 };
 

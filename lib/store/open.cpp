@@ -13,10 +13,11 @@ std::unique_ptr<TcpStore> open(const EnvironmentMap& environment, const launch::
   if (!resolved.chosen) {
     throw Error(
         ErrorCode::usage,
-        fmt::format("{}, but nothing says which rank of how many this process is: set RANK, "
-                    "WORLD_SIZE and LOCAL_RANK, or give --rank and --ranks (TUTTI_RANK, "
-                    "TUTTI_SIZE)",
-                    choice.source));
+        fmt::format(
+            "{}, but the rank of this process and the number of ranks are not set: set RANK, "
+            "WORLD_SIZE and LOCAL_RANK, or pass --rank and --ranks (TUTTI_RANK, "
+            "TUTTI_SIZE)",
+            choice.source));
   }
   TcpStore::Settings settings(open_secret({}));
   settings.rank = resolved.rank;
@@ -24,14 +25,14 @@ std::unique_ptr<TcpStore> open(const EnvironmentMap& environment, const launch::
   settings.source = resolved.text();
   log.set_rank(resolved.rank);
   if (resolved.size > 1) {
-    settings.endpoint = find_endpoint(environment, choice, resolved);
+    settings.store_address = find_store_address(environment, choice, resolved);
     const auto file = environment.find("TUTTI_SECRET_FILE");
     const auto shared =
         bootstrap::SharedSecret::from(file == environment.end() ? std::string() : file->second,
                                       bootstrap::hide_secret_of_environment());
     settings.has_secret = shared.has_value();
-    settings.secret =
-        shared ? shared->for_purpose(settings.endpoint.job) : open_secret(settings.endpoint.job);
+    settings.secret = shared ? shared->for_purpose(settings.store_address.job)
+                             : open_secret(settings.store_address.job);
     settings.insecure = insecure || launch::flag(environment, "TUTTI_INSECURE");
   }
   return std::make_unique<TcpStore>(settings, log, deadline);

@@ -20,18 +20,18 @@ namespace {
 using rendezvous::Listener;
 using rendezvous::SocketAddress;
 
-// A message that is bound to come is worth this long, and no longer.
-constexpr std::chrono::milliseconds farewell{300};
-constexpr std::chrono::seconds busy_port{1};
+// Time to send the final error to members.
+constexpr std::chrono::milliseconds flush_timeout{300};
+constexpr std::chrono::seconds busy_port_timeout{1};
 
-/// Returns 0, or the errno of what failed.
+/// Returns 0 or an errno.
 int listen_at(const SocketAddress& address, Listener& listener) {
   constexpr int backlog = 1024;
   Descriptor socket(
       ::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
   if (!socket) return errno;
   const int on = 1;
-  // Connections of the job before may still be winding down at this port.
+  // Connections of the previous job may still be in TIME-WAIT at this port.
   rendezvous::set_reuse_address(socket.get());
   if (address.family() == AF_INET6) {
     ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
@@ -47,10 +47,10 @@ struct Attempt {
   std::vector<Listener> listeners;
   int error = 0;
   std::string failure;
-  SocketAddress where;  ///< it failed
+  SocketAddress where;  ///< address of the failure
 };
 
-/// At each address, but for families that this host has not.
+/// Listens at each address; families that this host does not support are skipped.
 Attempt listen_at_all(const std::vector<SocketAddress>& addresses, std::uint16_t port) {
   Attempt result;
   for (auto address : addresses) {
@@ -72,58 +72,58 @@ Attempt listen_at_all(const std::vector<SocketAddress>& addresses, std::uint16_t
   return result;
 }
 
-/// Who has the port, and what to do.
+/// The owner of the port and the remedy.
 std::string remedy_for_busy(const SocketAddress& address) {
   const auto unsafe = rendezvous::ephemeral_port_warning(address.port());
-  return fmt::format("{}: give another one{}", rendezvous::describe_holder(address),
+  return fmt::format("{}: use another port{}", rendezvous::describe_holder(address),
                      unsafe.empty() ? "" : "; " + unsafe);
 }
 
-std::vector<Listener> listen(const Endpoint& endpoint, const std::vector<SocketAddress>& addresses,
-                             Deadline deadline) {
-  const auto patience = deadline.within(busy_port);
+std::vector<Listener> listen(const StoreAddress& store_address,
+                             const std::vector<SocketAddress>& addresses, Deadline deadline) {
+  const auto retry_deadline = deadline.within(busy_port_timeout);
   while (true) {
     Attempt attempt;
-    for (int i = 0; i < endpoint.ports; ++i) {
-      attempt = listen_at_all(addresses, static_cast<std::uint16_t>(endpoint.port + i));
+    for (int i = 0; i < store_address.ports; ++i) {
+      attempt = listen_at_all(addresses, static_cast<std::uint16_t>(store_address.port + i));
       if (attempt.error == 0) return std::move(attempt.listeners);
     }
-    // Somebody who leaves, or a dial that the kernel gave this very port, needs a moment.
-    if (attempt.error == EADDRINUSE && !patience.expired()) {
+    // The previous job, or an outgoing connection that got this port, may free it soon.
+    if (attempt.error == EADDRINUSE && !retry_deadline.expired()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
       continue;
     }
     const std::string remedy = attempt.error == EADDRINUSE ? remedy_for_busy(attempt.where)
                                : attempt.error == EADDRNOTAVAIL
                                    ? "rank 0 must run on the host that has this address"
-                                   : "give an address and a port that rank 0 may use";
+                                   : "use an address and a port at which rank 0 may listen";
     throw Error(ErrorCode::system, fmt::format("rank 0 can't listen at {}; {} ({})",
-                                               attempt.failure, remedy, endpoint.source))
+                                               attempt.failure, remedy, store_address.source))
         .with_failed_ranks({0});
   }
 }
 
-/// Before anybody comes: rank 0 has a connection to each of them until set-up is over.
+/// Checked before ranks join: rank 0 has a connection to each of them until set-up is over.
 void require_files(int size) {
-  constexpr std::uint64_t spare = 16;  // who is just being let in, the listener, epoll
+  constexpr std::uint64_t spare = 16;  // connections in their handshake, the listener, epoll
   const auto limit = rendezvous::raised_file_limit();
   const auto open = rendezvous::count_open_files();
   const auto needed = open + static_cast<std::uint64_t>(size) + spare;
   if (limit == 0 || limit >= needed) return;
   throw Error(ErrorCode::system,
-              fmt::format("rank 0 may open {} files and has {} open, but needs {} more while it "
-                          "brings {} ranks together: raise its limit by ulimit -n {} or more",
+              fmt::format("rank 0 may open {} files and has {} open, but needs {} more to "
+                          "set up {} ranks: raise its limit with ulimit -n {}",
                           limit, open, needed - open, size, needed))
       .with_failed_ranks({0});
 }
 
 }  // namespace
 
-RootSide::RootSide(rendezvous::Membership self, int size, const Endpoint& endpoint,
+RootSide::RootSide(rendezvous::Membership self, int size, const StoreAddress& store_address,
                    const std::vector<SocketAddress>& addresses, Log& log, Deadline deadline)
-    : self_(std::move(self)), size_(size), where_(endpoint.text()), setup_(deadline) {
+    : self_(std::move(self)), size_(size), where_(store_address.text()), setup_(deadline) {
   require_files(size);
-  auto listeners = listen(endpoint, addresses, deadline);
+  auto listeners = listen(store_address, addresses, deadline);
   where_ = listeners.front().address.text();
   acceptor_ = std::make_unique<rendezvous::Acceptor>(
       reactor_, self_, std::move(listeners), log,
@@ -131,76 +131,76 @@ RootSide::RootSide(rendezvous::Membership self, int size, const Endpoint& endpoi
         return from > 0 && kind == rendezvous::LinkKind::control;
       },
       [this](rendezvous::Connection connection) { on_connection(std::move(connection)); });
-  wait([this](int rank) { return members_.contains(rank) && members_[rank].introduction; },
-       deadline);
-  send_to_all(Exchange::welcome, {});
+  wait([this](int rank) { return members_.contains(rank) && members_[rank].join; }, deadline);
+  send_to_all(StoreOperation::welcome, {});
 }
 
 void RootSide::on_connection(rendezvous::Connection connection) {
   const int rank = connection.peer;
   members_[rank].channel = std::make_unique<Channel>(
       reactor_, std::move(connection.socket).take_socket(), max_contribution,
-      [this, rank](Message message) { on_message(rank, std::move(message)); },
+      [this, rank](StoreMessage message) { on_message(rank, std::move(message)); },
       [this, rank](const std::string& reason) { on_closed(rank, reason); });
 }
 
-void RootSide::on_message(int rank, Message message) {
+void RootSide::on_message(int rank, StoreMessage message) {
   ++messages_;
   auto& member = members_[rank];
-  const auto left = std::chrono::milliseconds(message.patience_ms);
-  if (message.kind == Kind::join && !member.introduction && message.payload.size() <= max_join) {
-    member.introduction = Introduction::decode(message.payload);
-    member.patience = setup_.anew(left);
-    if (member.introduction->size == static_cast<std::uint32_t>(size_)) return;
-    failure_ = Error(ErrorCode::mismatch,
-                     fmt::format("{} says that there are {} ranks, and rank 0 that there are {}: "
-                                 "give the same number to all",
-                                 describe(rank), member.introduction->size, size_))
-                   .with_failed_ranks({0, rank});
+  const auto left = std::chrono::milliseconds(message.timeout_ms);
+  if (message.kind == StoreMessageKind::join && !member.join &&
+      message.payload.size() <= max_join) {
+    member.join = JoinRequest::decode(message.payload);
+    member.deadline = setup_.anew(left);
+    if (member.join->size == static_cast<std::uint32_t>(size_)) return;
+    failure_ =
+        Error(ErrorCode::mismatch, fmt::format("{} was started with {} ranks and rank 0 with {}: "
+                                               "start all with the same number",
+                                               describe(rank), member.join->size, size_))
+            .with_failed_ranks({0, rank});
     return;
   }
-  if (message.kind != Kind::contribution || !member.introduction || member.contribution) {
+  if (message.kind != StoreMessageKind::contribution || !member.join || member.contribution) {
     failure_ = Error(ErrorCode::mismatch,
-                     fmt::format("{} speaks out of turn while the job is set up: it runs another "
+                     fmt::format("{} sent an unexpected message during set-up: it runs another "
                                  "version of tutti",
                                  describe(rank)))
                    .with_failed_ranks({rank});
     return;
   }
-  member.patience = setup_.anew(left);
+  member.deadline = setup_.anew(left);
   member.contribution = std::move(message);
 }
 
 void RootSide::on_closed(int rank, const std::string& reason) {
   if (failure_) return;
-  failure_ = Error(ErrorCode::peer_lost,
-                   fmt::format("{} has gone while the job was set up ({}): look at its own message",
-                               describe(rank), reason))
-                 .with_failed_ranks({rank});
+  failure_ =
+      Error(ErrorCode::peer_lost, fmt::format("{} ended during set-up ({}): check its own message",
+                                              describe(rank), reason))
+          .with_failed_ranks({rank});
 }
 
 std::string RootSide::describe(int rank) const {
   const auto found = members_.find(rank);
-  if (found == members_.end() || !found->second.introduction) return fmt::format("rank {}", rank);
-  return found->second.introduction->describe(rank);
+  if (found == members_.end() || !found->second.join) return fmt::format("rank {}", rank);
+  return found->second.join->describe(rank);
 }
 
-template <class HasCome>
-void RootSide::wait(HasCome has_come, Deadline deadline) {
-  // Members come in any order; who has come is not asked again.
+template <class IsReady>
+void RootSide::wait(IsReady is_ready, Deadline deadline) {
+  // Members join in any order; each is checked until it is ready.
   int first_missing = 1;
   while (true) {
     if (failure_) fail(*failure_);
-    while (first_missing < size_ && has_come(first_missing)) ++first_missing;
+    while (first_missing < size_ && is_ready(first_missing)) ++first_missing;
     if (first_missing == size_) return;
     auto earliest = deadline;
     for (const auto& [rank, member] : members_) {
-      if (!member.patience.is_never()) earliest = earliest.within(member.patience.remaining());
+      if (!member.deadline.is_never()) earliest = earliest.within(member.deadline.remaining());
     }
     if (earliest.expired()) {
       std::vector<int> ranks;
       for (int rank = first_missing; rank < size_; ++rank) {
-        if (!has_come(rank)) ranks.push_back(rank);
+        if (!is_ready(rank)) ranks.push_back(rank);
       }
       fail(missing(ranks));
     }
@@ -218,7 +218,7 @@ Error RootSide::missing(const std::vector<int>& ranks) const {
   return Error(ErrorCode::timeout,
                fmt::format(
                    "set-up timed out at {} with {} of {} ranks; {} missing: {}; start every "
-                   "rank, look at what these say, or give more time by TUTTI_TIMEOUT{}",
+                   "rank, check the messages of these, or raise TUTTI_TIMEOUT{}",
                    where_, static_cast<std::size_t>(size_) - ranks.size(), size_, ranks.size(),
                    fmt::join(named, ", "), rendezvous::describe_unacknowledged_data()))
       .with_failed_ranks(ranks);
@@ -227,8 +227,9 @@ Error RootSide::missing(const std::vector<int>& ranks) const {
 void RootSide::fail(const Error& error) {
   failure_ = error;
   const auto payload = std::make_shared<const Bytes>(encode(error));
-  for (auto& [rank, member] : members_) member.channel->send({.kind = Kind::failure}, payload);
-  const auto until = Deadline::after(farewell);
+  for (auto& [rank, member] : members_)
+    member.channel->send({.kind = StoreMessageKind::failure}, payload);
+  const auto until = Deadline::after(flush_timeout);
   const auto flushed = [](const auto& entry) { return entry.second.channel->flushed(); };
   while (!until.expired() && !std::all_of(members_.begin(), members_.end(), flushed)) {
     reactor_.run_once(until.remaining());
@@ -236,26 +237,27 @@ void RootSide::fail(const Error& error) {
   throw error;
 }
 
-void RootSide::send_to_all(Exchange exchange, const Bytes& payload) {
+void RootSide::send_to_all(StoreOperation operation, const Bytes& payload) {
   const auto shared = std::make_shared<const Bytes>(payload);
-  const Message header{.kind = Kind::result, .exchange = exchange, .round = round_};
+  const StoreMessage header{
+      .kind = StoreMessageKind::result, .operation = operation, .round = round_};
   for (auto& [rank, member] : members_) {
     member.channel->send(header, shared);
     ++messages_;
   }
 }
 
-Bytes RootSide::exchange(Exchange exchange, const Bytes& mine, int root, Deadline deadline) {
+Bytes RootSide::exchange(StoreOperation operation, const Bytes& mine, int root, Deadline deadline) {
   ++round_;
-  for (auto& [rank, member] : members_) member.patience = Deadline::never();
+  for (auto& [rank, member] : members_) member.deadline = Deadline::never();
   wait(
       [&](int rank) {
-        return !contributes(exchange, rank, root) || members_[rank].contribution.has_value();
+        return !contributes(operation, rank, root) || members_[rank].contribution.has_value();
       },
       deadline);
   for (auto& [rank, member] : members_) {
     if (!member.contribution) continue;
-    if (member.contribution->round != round_ || member.contribution->exchange != exchange) {
+    if (member.contribution->round != round_ || member.contribution->operation != operation) {
       fail(Error(ErrorCode::mismatch,
                  fmt::format("{} is at another step of set-up than rank 0: it runs another version "
                              "of tutti",
@@ -264,7 +266,7 @@ Bytes RootSide::exchange(Exchange exchange, const Bytes& mine, int root, Deadlin
     }
   }
   Bytes result;
-  if (exchange == Exchange::all_gather) {
+  if (operation == StoreOperation::all_gather) {
     ByteWriter writer;
     writer.put(static_cast<std::uint32_t>(mine.size())).put(mine);
     for (const auto& [rank, member] : members_) {
@@ -272,12 +274,12 @@ Bytes RootSide::exchange(Exchange exchange, const Bytes& mine, int root, Deadlin
       writer.put(static_cast<std::uint32_t>(bytes.size())).put(bytes);
     }
     result = std::move(writer).bytes();
-  } else if (exchange == Exchange::broadcast) {
+  } else if (operation == StoreOperation::broadcast) {
     result = root == 0 ? mine : members_[root].contribution->payload;
   }
   for (auto& [rank, member] : members_) member.contribution.reset();
-  send_to_all(exchange, result);
-  // Large results don't fit the sockets' buffers, and nobody pushes them once this call is over.
+  send_to_all(operation, result);
+  // Large results exceed the socket buffers and are sent only within this call.
   const auto flushed = [](const auto& entry) { return entry.second.channel->flushed(); };
   while (!std::all_of(members_.begin(), members_.end(), flushed)) {
     if (failure_) fail(*failure_);

@@ -11,7 +11,7 @@
 
 namespace tutti::store {
 
-std::uint32_t patience_of(Deadline deadline) {
+std::uint32_t remaining_ms(Deadline deadline) {
   using std::chrono::milliseconds;
   const auto left = std::chrono::duration_cast<milliseconds>(deadline.remaining());
   return static_cast<std::uint32_t>(std::min(left, milliseconds(std::chrono::hours(1))).count());
@@ -55,7 +55,7 @@ Error decode_error(const Bytes& bytes) {
   const auto sentence = reader.get_string();
   if (!reader.ok() || code > static_cast<std::uint8_t>(ErrorCode::system)) {
     return {ErrorCode::mismatch,
-            "rank 0 sent an error that can't be read: it runs another version "
+            "rank 0 sent a malformed error: it runs another version "
             "of tutti"};
   }
   Error error(static_cast<ErrorCode>(code), sentence);
@@ -63,7 +63,7 @@ Error decode_error(const Bytes& bytes) {
   return error;
 }
 
-Introduction Introduction::own(int size) {
+JoinRequest JoinRequest::own(int size) {
   std::array<char, 256> name{};
   ::gethostname(name.data(), name.size() - 1);
   return {.size = static_cast<std::uint32_t>(size),
@@ -71,21 +71,21 @@ Introduction Introduction::own(int size) {
           .host = name.data()};
 }
 
-Bytes Introduction::encode() const {
+Bytes JoinRequest::encode() const {
   ByteWriter writer;
   return std::move(writer.put(size).put(pid).put_string(host)).bytes();
 }
 
-Introduction Introduction::decode(const Bytes& bytes) {
+JoinRequest JoinRequest::decode(const Bytes& bytes) {
   ByteReader reader(bytes);
-  Introduction result;
+  JoinRequest result;
   result.size = reader.get<std::uint32_t>();
   result.pid = reader.get<std::uint32_t>();
   result.host = reader.get_string();
   return result;
 }
 
-std::string Introduction::describe(int rank) const {
+std::string JoinRequest::describe(int rank) const {
   return fmt::format("rank {} ({}, pid {})", rank, host, pid);
 }
 

@@ -11,30 +11,33 @@
 namespace tutti::store {
 namespace {
 
-// A rank beyond the number that rank 0 knows is told so, and not just refused.
+// Larger than any job, so that a rank beyond rank 0's size gets an error instead of a rejected
+// handshake.
 constexpr int any_size = 1 << 24;
 
 void require_allowed(const TcpStore::Settings& settings,
                      const std::vector<rendezvous::SocketAddress>& addresses) {
   if (settings.has_secret || settings.insecure || is_loopback(addresses)) return;
-  throw Error(ErrorCode::usage,
-              fmt::format("{} can be reached from other hosts ({}), and nothing proves who belongs "
-                          "to the job: give all ranks the same secret by TUTTI_SECRET_FILE, or "
-                          "trust the network by --insecure (TUTTI_INSECURE=1)",
-                          settings.endpoint.source, addresses.front().text()));
+  throw Error(
+      ErrorCode::usage,
+      fmt::format("{} can be reached from other hosts ({}), and connections are not "
+                  "authenticated: give all ranks the same secret with TUTTI_SECRET_FILE, or "
+                  "trust the network with --insecure (TUTTI_INSECURE=1)",
+                  settings.store_address.source, addresses.front().text()));
 }
 
-/// Where rank 0 listens. A hosts file may call this host 127.0.1.1, while other hosts know its name
-/// by an address of the network: where these may come, rank 0 listens at all addresses.
-std::vector<rendezvous::SocketAddress> served(
+/// The addresses at which rank 0 listens. A hosts file may map this host's name to 127.0.1.1 while
+/// other hosts resolve it to a network address: if other hosts are allowed, rank 0 listens at all
+/// addresses.
+std::vector<rendezvous::SocketAddress> listen_addresses(
     const TcpStore::Settings& settings, const std::vector<rendezvous::SocketAddress>& addresses) {
-  const auto& endpoint = settings.endpoint;
+  const auto& store_address = settings.store_address;
   const bool others_may_come = settings.has_secret || settings.insecure;
-  if (endpoint.on_one_host || endpoint.says_where() || !others_may_come ||
+  if (store_address.on_one_host || store_address.is_explicit() || !others_may_come ||
       !is_loopback(addresses)) {
     return addresses;
   }
-  return every_address(endpoint.port);
+  return wildcard_addresses(store_address.port);
 }
 
 }  // namespace
@@ -50,15 +53,15 @@ bootstrap::JobSecret open_secret(const std::string& job) {
 TcpStore::TcpStore(const Settings& settings, Log& log, Deadline deadline)
     : rank_(settings.rank), size_(settings.size), source_(settings.source) {
   if (size_ == 1) return;
-  const auto addresses = addresses_of(settings.endpoint, deadline);
+  const auto addresses = resolve_addresses(settings.store_address, deadline);
   require_allowed(settings, addresses);
   rendezvous::Membership self{
       .secret = settings.secret, .epoch = 0, .rank = rank_, .size = any_size};
   if (rank_ == 0) {
-    side_ = std::make_unique<RootSide>(std::move(self), size_, settings.endpoint,
-                                       served(settings, addresses), log, deadline);
+    side_ = std::make_unique<RootSide>(std::move(self), size_, settings.store_address,
+                                       listen_addresses(settings, addresses), log, deadline);
   } else {
-    side_ = std::make_unique<MemberSide>(std::move(self), size_, settings.endpoint, addresses,
+    side_ = std::make_unique<MemberSide>(std::move(self), size_, settings.store_address, addresses,
                                          deadline);
   }
 }
@@ -79,11 +82,11 @@ const Bytes& checked(const Bytes& mine) {
 
 std::vector<Bytes> TcpStore::all_gather(const Bytes& mine, Deadline deadline) {
   if (!side_) return {mine};
-  const auto table = side_->exchange(Exchange::all_gather, checked(mine), 0, deadline);
+  const auto table = side_->exchange(StoreOperation::all_gather, checked(mine), 0, deadline);
   auto result = split_gathered(table, size_);
   if (!result) {
     throw Error(ErrorCode::mismatch,
-                "what rank 0 gathered can't be read: it runs another version "
+                "rank 0 sent a malformed result: it runs another version "
                 "of tutti");
   }
   return *std::move(result);
@@ -92,11 +95,12 @@ std::vector<Bytes> TcpStore::all_gather(const Bytes& mine, Deadline deadline) {
 Bytes TcpStore::broadcast(const Bytes& from_root, int root, Deadline deadline) {
   if (!side_) return from_root;
   const bool mine = rank_ == root;
-  return side_->exchange(Exchange::broadcast, mine ? checked(from_root) : Bytes(), root, deadline);
+  return side_->exchange(StoreOperation::broadcast, mine ? checked(from_root) : Bytes(), root,
+                         deadline);
 }
 
 void TcpStore::barrier(Deadline deadline) {
-  if (side_) (void)side_->exchange(Exchange::barrier, {}, 0, deadline);
+  if (side_) (void)side_->exchange(StoreOperation::barrier, {}, 0, deadline);
 }
 
 std::size_t TcpStore::messages() const {

@@ -1,10 +1,10 @@
-// What comes to the store where ranks meet without MPI: from members, and from what people write.
+// Input of the store of jobs without MPI: from members and from settings.
 #include <algorithm>
 
 #include "base/reactor.hpp"
 #include "store/channel.hpp"
-#include "store/endpoint.hpp"
 #include "store/side.hpp"
+#include "store/store_address.hpp"
 #include "targets.hpp"
 #include "tutti/error.hpp"
 #include "unit/transport/wire.hpp"
@@ -15,21 +15,21 @@ namespace {
 constexpr std::size_t max_payload = 2048;
 constexpr std::size_t max_input = 32 << 10;  // fits into the socket's buffer
 
-/// The bytes of a channel, cut in two where the first byte says.
+/// The bytes of a channel, split at the offset in the first byte.
 void check_channel(Input input) {
   if (input.empty() || input.size() > max_input) return;
   const auto cut = std::min<std::size_t>(std::to_integer<std::size_t>(input[0]), input.size() - 1);
   input = input.subspan(1);
-  static Reactor reactor;  // made once: it holds nothing of a channel that is gone
+  static Reactor reactor;  // shared: it keeps no state of destroyed channels
   transport::test::SocketPair pair;
-  pair.limit_sending();  // so that what goes back has to wait
+  pair.limit_sending();  // so that replies are queued
   std::size_t got = 0;
   int closed = 0;
   Bytes sent;
   store::Channel channel(
       reactor, std::move(pair.one), max_payload,
-      [&](const store::Message& message) {
-        require(closed == 0, "nothing comes after the end");
+      [&](const store::StoreMessage& message) {
+        require(closed == 0, "no message follows the end");
         require(message.payload.size() <= max_payload, "a payload is bounded");
         got += store::Channel::header_bytes + message.payload.size();
         channel.send(message);
@@ -43,7 +43,7 @@ void check_channel(Input input) {
   reactor.run_once(std::chrono::seconds(0));
   if (closed == 0) peer.write(input.subspan(cut));
   reactor.run_once(std::chrono::seconds(0));
-  // What was understood goes back as it came.
+  // Sends each decoded message back.
   const auto drain = [&] {
     for (auto part = peer.read(max_input); !part.empty(); part = peer.read(max_input)) {
       sent.insert(sent.end(), part.begin(), part.end());
@@ -54,12 +54,12 @@ void check_channel(Input input) {
           "no message comes out of nothing, and none is lost");
   require(sent.size() <= got && std::equal(sent.begin(), sent.end(), input.begin()),
           "a message has one form");
-  if (input.size() % 2 == 1) return;  // the channel is given up while it stands
+  if (input.size() % 2 == 1) return;  // the channel is destroyed while open
   peer.close();
   reactor.run_once(std::chrono::seconds(0));
   reactor.run_once(std::chrono::seconds(0));
-  channel.send({.kind = store::Kind::failure});
-  require(closed == 1 && channel.flushed(), "the end of a channel is told once");
+  channel.send({.kind = store::StoreMessageKind::failure});
+  require(closed == 1 && channel.flushed(), "the end of a channel is reported once");
 }
 
 void check_payloads(Input input) {
@@ -68,9 +68,9 @@ void check_payloads(Input input) {
   const auto again = store::decode_error(store::encode(error));
   require(again.code() == error.code() &&
               again.sentence() == error.sentence().substr(0, again.sentence().size()),
-          "an error survives the way there and back");
-  const auto introduction = store::Introduction::decode(bytes);
-  require(!introduction.describe(3).empty(), "a member can be told to people");
+          "an error survives encoding and decoding");
+  const auto join = store::JoinRequest::decode(bytes);
+  require(!join.describe(3).empty(), "a member can be described");
   for (int size = 1; size < 4; ++size) {
     const auto table = store::split_gathered(bytes, size);
     if (!table) continue;
@@ -107,18 +107,18 @@ void endpoint(Input input) {
   map["MASTER_ADDR"] = next_line();
   map["MASTER_PORT"] = next_line();
   launch::Resolved resolved{.size = 2};
-  if (!text.empty()) resolved.chosen = launch::Claim{.kind = launch::Kind::elastic};
+  if (!text.empty()) resolved.chosen = launch::Claim{.kind = launch::LauncherKind::elastic};
   try {
-    const auto found = tutti::store::find_endpoint(map, choice, resolved);
+    const auto found = tutti::store::find_store_address(map, choice, resolved);
     require(!found.host.empty() && found.port >= 1 && found.port + found.ports - 1 <= 65535,
-            "a host and ports that there are");
-    require(found.text().find(found.host) != std::string::npos, "it can be told to people");
-    (void)found.says_where();
+            "a host and valid ports");
+    require(found.text().find(found.host) != std::string::npos, "the address can be described");
+    (void)found.is_explicit();
   } catch (const Error& error) {
     require(error.code() == ErrorCode::usage, "bad input is a usage error");
     require(error.sentence().find("--init") != std::string::npos ||
                 error.sentence().starts_with("MASTER_PORT="),
-            "the sentence names what is unusable");
+            "the message names the invalid setting");
   }
 }
 

@@ -319,7 +319,7 @@ class Meets(Checks):
             port = taken.getsockname()[1]
             done = job(2, "barrier", "--timeout", "4s", port=port, ranks=(0,))
         self.fails(done, "rank 0", f"127.0.0.1:{port}", "Address already in use (errno 98)", f"pid {os.getpid()} (",
-                   "listens there: give another one", "net.ipv4.ip_local_port_range")
+                   "listens there: use another port", "net.ipv4.ip_local_port_range")
 
     def test_foreign_servers(self):
         """One that is silent, one that speaks first, one that sends lengths: an error on every rank, in time."""

@@ -1,4 +1,4 @@
-// Who am I? From hosts and from the environment.
+// Places of ranks, from host identities and the environment.
 #include "launch/place.hpp"
 
 #include "launch/launcher.hpp"
@@ -61,15 +61,15 @@ TEST_CASE("two hosts with two ranks each have local ranks 0, 1, 0, 1") {
   CHECK(places.host_count == 2);
 }
 
-TEST_CASE("ranks dealt out to hosts in turn are counted on each host") {
+TEST_CASE("local ranks are counted per host with ranks distributed round-robin") {
   const auto places = places_on({"b", "a", "b", "a", "b"});
   CHECK(places.local_rank == Numbers{0, 0, 1, 1, 2});
   CHECK(places.local_size == Numbers{3, 2, 3, 2, 3});
-  CHECK(places.host == Numbers{0, 1, 0, 1, 0});  // in the order of lowest ranks
+  CHECK(places.host == Numbers{0, 1, 0, 1, 0});  // in the order of their lowest ranks
 }
 
 TEST_CASE("identities are compared as a whole") {
-  // Names whose hashes or first parts have been taken for each other elsewhere.
+  // Names with equal prefixes.
   CHECK(places_on({"compute00000R", "compute000011"}).host_count == 2);
   CHECK(places_on({"gpu.a", "gpu.b"}).host_count == 2);
   CHECK(places_on({"node1", "node10", "node"}).host_count == 3);
@@ -87,7 +87,7 @@ TEST_CASE("a thousand hosts with three ranks each") {
   CHECK(places.host[2999] == 999);
 }
 
-TEST_CASE("an environment without a launcher claims nothing") {
+TEST_CASE("an environment without a launcher has no claim") {
   const auto claim = read_launcher({{"PATH", "/bin"}});
   CHECK(!claim.local_rank);
   CHECK(claim.source.empty());
@@ -99,7 +99,7 @@ TEST_CASE("a launcher's local rank is read, with its source") {
   CHECK(claim.source == "OMPI_COMM_WORLD_LOCAL_RANK");
 }
 
-TEST_CASE("a variable that holds no rank is an error that names it and its value") {
+TEST_CASE("an invalid rank is an error with the variable and its value") {
   for (const std::string value : {"abc", "-1", "1x", "1.0", " 1", "99999999999"}) {
     const auto sentence = reading_error("OMPI_COMM_WORLD_LOCAL_RANK", value);
     INFO(sentence);
@@ -107,7 +107,7 @@ TEST_CASE("a variable that holds no rank is an error that names it and its value
   }
 }
 
-TEST_CASE("traces of an MPI launcher are seen") {
+TEST_CASE("traces of an MPI launcher are detected") {
   for (const std::string variable : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMIX_NAMESPACE",
                                      "PMI_RANK", "PMI_SIZE", "PMI_FD", "MPI_LOCALRANKID"}) {
     INFO(variable);
@@ -117,7 +117,7 @@ TEST_CASE("traces of an MPI launcher are seen") {
   CHECK(!started_by_mpi_launcher({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"OMPI_MCA_btl", "tcp"}}));
 }
 
-TEST_CASE("a claim that contradicts the ranks' own word is told, with both") {
+TEST_CASE("a claim that contradicts the ranks' placement is reported with both") {
   const Place place{.rank = 5, .size = 8, .local_rank = 1, .local_size = 4};
   CHECK(disagreement({}, place, "node1").empty());
   CHECK(disagreement({1, "OMPI_COMM_WORLD_LOCAL_RANK"}, place, "node1").empty());
@@ -126,7 +126,7 @@ TEST_CASE("a claim that contradicts the ranks' own word is told, with both") {
         0);
 }
 
-TEST_CASE("a claim about another set of ranks contradicts nobody") {
+TEST_CASE("a claim about other ranks is not a contradiction") {
   const Place place{.rank = 5, .size = 8, .local_rank = 1, .local_size = 4};
   LauncherClaim claim{0, "OMPI_COMM_WORLD_LOCAL_RANK", "5", "8"};
   CHECK(!disagreement(claim, place, "node1").empty());

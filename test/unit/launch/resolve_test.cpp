@@ -1,4 +1,4 @@
-// Which rank of which size, by what each launcher writes into the environment.
+// Rank and size from the environment of each launcher.
 #include "launch/resolve.hpp"
 
 #include "launch/place.hpp"
@@ -11,8 +11,9 @@ namespace {
 
 using Map = EnvironmentMap;
 
-InitChoice env_url(bool said_so = false) {
-  return {.init = Init::store, .url = "env://", .said_so = said_so, .source = "--init=env://"};
+InitChoice env_url(bool is_explicit = false) {
+  return {
+      .init = Init::store, .url = "env://", .is_explicit = is_explicit, .source = "--init=env://"};
 }
 
 Resolved resolved(const Map& map, const Words& words = {}) {
@@ -44,7 +45,7 @@ bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-/// What each launcher really sets, of what could matter, for rank 5 of 8, local rank 1 of 4.
+/// The relevant variables of each launcher, for rank 5 of 8, local rank 1 of 4.
 struct Row {
   std::string launcher;
   Map map;
@@ -160,7 +161,7 @@ const std::vector<Row>& launchers() {
         {"PMIX_RANK", "5"},
         {"PMIX_NAMESPACE", "slurm.pmix.7.0"}},
        Init::mpi},
-      {"Slurm",  // srun --mpi=none, with a place to meet
+      {"Slurm",  // srun --mpi=none, with MASTER_ADDR
        {{"SLURM_PROCID", "5"},
         {"SLURM_NTASKS", "8"},
         {"SLURM_LOCALID", "1"},
@@ -175,7 +176,7 @@ const std::vector<Row>& launchers() {
 
 }  // namespace
 
-TEST_CASE("the environment of each launcher gives its rank, size and local rank") {
+TEST_CASE("rank, size and local rank are read from each launcher's environment") {
   for (const auto& row : launchers()) {
     INFO(row.launcher);
     const auto result = resolved(row.map);
@@ -187,7 +188,7 @@ TEST_CASE("the environment of each launcher gives its rank, size and local rank"
     CHECK(choose_init(row.map, {}).init == row.init);
     CHECK(read_launcher(row.map).local_rank == 1);
     CHECK(claimed_rank(row.map, {}) == 5);
-    // MPI says the same, wherever it runs.
+    // MPI agrees.
     CHECK(require_agreement(row.map, {}, {.rank = 5, .size = 8, .mpi = "MPI"}).chosen);
     CHECK(has(world_error(row.map, 5, 1), "=8, but MPI (Some MPI 1.0) says that there is 1 rank"));
     CHECK(has(world_error(row.map, 4, 8),
@@ -195,7 +196,7 @@ TEST_CASE("the environment of each launcher gives its rank, size and local rank"
   }
 }
 
-TEST_CASE("no launcher at all is one process, rank 0 of 1, and says so") {
+TEST_CASE("without a launcher there is one process, rank 0 of 1") {
   const Map map{{"PATH", "/bin"}};
   const auto result = resolved(map);
   CHECK(result.rank == 0);
@@ -206,7 +207,7 @@ TEST_CASE("no launcher at all is one process, rank 0 of 1, and says so") {
   CHECK(!claimed_rank(map, {}));
 }
 
-TEST_CASE("PMIx alone knows the rank and not the size") {
+TEST_CASE("PMIx alone gives a rank but no size") {
   const Map map{{"PMIX_RANK", "1"}, {"PMIX_NAMESPACE", "x"}};
   CHECK(choose_init(map, {}).init == Init::mpi);
   CHECK(has(refusal([&] { (void)resolved(map); }),
@@ -215,7 +216,7 @@ TEST_CASE("PMIx alone knows the rank and not the size") {
   CHECK(has(world_error(map, 0, 2), "PMIX_RANK=1"));
 }
 
-TEST_CASE("torchrun's variables come before Slurm's, and what they shadow is told") {
+TEST_CASE("torchrun's variables take precedence over Slurm's, which are reported as shadowed") {
   const Map map{{"RANK", "3"},         {"WORLD_SIZE", "4"},   {"LOCAL_RANK", "1"},
                 {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}, {"MASTER_ADDR", "a"}};
   const auto result = resolved(map);
@@ -226,7 +227,7 @@ TEST_CASE("torchrun's variables come before Slurm's, and what they shadow is tol
         "SLURM_NTASKS=1)");
 }
 
-TEST_CASE("our own settings and options come before all") {
+TEST_CASE("tutti's settings and options take precedence") {
   Map map = launchers().front().map;
   map["TUTTI_RANK"] = "1";
   map["TUTTI_SIZE"] = "2";
@@ -241,18 +242,18 @@ TEST_CASE("our own settings and options come before all") {
   CHECK(has(resolve_error({{"TUTTI_SIZE", "2"}}), "TUTTI_SIZE=2 is set, but TUTTI_RANK"));
 }
 
-TEST_CASE("broken values are errors that name the variable and its value") {
+TEST_CASE("invalid values are errors with the variable and its value") {
   const auto with = [](const Map& changes) {
     Map map{{"RANK", "3"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "1"}};
     for (const auto& [name, value] : changes) map[name] = value;
     return resolve_error(map);
   };
-  CHECK(has(with({{"RANK", "abc"}}), "RANK=abc is no rank"));
+  CHECK(has(with({{"RANK", "abc"}}), "RANK=abc is not a valid rank"));
   CHECK(has(with({{"RANK", "-1"}}), "RANK=-1"));
   CHECK(has(with({{"RANK", "1.0"}}), "RANK=1.0"));
   CHECK(has(with({{"RANK", " 1"}}), "RANK= 1"));
   CHECK(has(with({{"RANK", "99999999999"}}), "RANK=99999999999"));
-  CHECK(has(with({{"RANK", "4"}}), "RANK=4 is no rank where WORLD_SIZE=4: ranks are 0 to 3"));
+  CHECK(has(with({{"RANK", "4"}}), "RANK=4 is out of range with WORLD_SIZE=4: ranks are 0 to 3"));
   CHECK(has(with({{"WORLD_SIZE", "0"}}), "WORLD_SIZE=0"));
   CHECK(has(with({{"WORLD_SIZE", "x"}}), "WORLD_SIZE=x"));
   CHECK(has(with({{"LOCAL_RANK", "x"}}), "LOCAL_RANK=x"));
@@ -260,12 +261,12 @@ TEST_CASE("broken values are errors that name the variable and its value") {
   CHECK(has(with({{"RANK", ""}}), "WORLD_SIZE=4 is set, but RANK is not"));
   CHECK(has(with({{"WORLD_SIZE", ""}}), "RANK=3 is set, but WORLD_SIZE is not"));
   CHECK(has(with({{"LOCAL_WORLD_SIZE", "1"}}),
-            "LOCAL_RANK=1 is no local rank where LOCAL_WORLD_SIZE=1"));
+            "LOCAL_RANK=1 is out of range with LOCAL_WORLD_SIZE=1"));
   CHECK(has(with({{"LOCAL_WORLD_SIZE", "5"}}), "LOCAL_WORLD_SIZE=5, but WORLD_SIZE=4"));
   CHECK(with({}) == "no error");
 }
 
-TEST_CASE("--local-rank is ignored where it agrees, and supplies what is missing") {
+TEST_CASE("--local-rank is ignored if it agrees, and used if LOCAL_RANK is missing") {
   const Map map{{"RANK", "3"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "1"}};
   CHECK(resolved(map, {.local_rank = "1"}).local_rank == 1);
   CHECK(has(resolve_error(map, {.local_rank = "0"}), "LOCAL_RANK=1, but --local-rank=0"));
@@ -274,13 +275,13 @@ TEST_CASE("--local-rank is ignored where it agrees, and supplies what is missing
   CHECK(has(resolve_error(without, {.local_rank = "x"}), "--local-rank=x"));
 }
 
-TEST_CASE("WORLD_SIZE by hand under an MPI launcher may not contradict it") {
+TEST_CASE("WORLD_SIZE set by hand must not contradict the MPI launcher") {
   Map map = launchers()[2].map;
   map["WORLD_SIZE"] = "1";
   CHECK(choose_init(map, {}).init == Init::mpi);
   const auto sentence = world_error(map, 5, 8);
   CHECK(has(sentence, "WORLD_SIZE=1, but MPI (Some MPI 1.0) says that there are 8 ranks"));
-  // Without MPI too, unless it was said in so many words.
+  // Without MPI too, unless requested explicitly.
   CHECK(has(resolve_error(map), "WORLD_SIZE=1, but Open MPI says OMPI_COMM_WORLD_SIZE=8"));
   map["RANK"] = "0";
   map["LOCAL_RANK"] = "0";
@@ -299,13 +300,13 @@ TEST_CASE("torchrun within mpirun is torchrun's job") {
   map["OMPI_COMM_WORLD_RANK"] = "1";
   CHECK(choose_init(map, {}).init == Init::store);
   CHECK(resolved(map).chosen->launcher == "torchrun");
-  // One rank a host, so that all say the same.
+  // One rank per host: all numbers are equal.
   map["WORLD_SIZE"] = "2";
   map["RANK"] = "1";
   map["LOCAL_RANK"] = "0";
   map["LOCAL_WORLD_SIZE"] = "1";
   CHECK(choose_init(map, {}).init == Init::store);
-  // A cluster's own launcher, whose numbers need not be torchrun's.
+  // A cluster's launcher, whose numbers may differ from torchrun's.
   for (const Map& launcher :
        {Map{{"SLURM_JOB_ID", "7"}, {"PMIX_RANK", "0"}, {"PMIX_NAMESPACE", "slurm.pmix.7.0"}},
         Map{{"SLURM_JOB_ID", "7"}, {"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"PMI_JOBID", "7.0"}},
@@ -318,7 +319,7 @@ TEST_CASE("torchrun within mpirun is torchrun's job") {
 
 TEST_CASE(
     "mpirun within torchrun: nobody can tell whose ranks are meant, but whoever starts them") {
-  // Of "torchrun --nproc_per_node 2" with "mpirun -np 2" in each: all four processes.
+  // "torchrun --nproc_per_node 2" with "mpirun -np 2" in each: all four processes.
   for (const std::string torch_rank : {"0", "1"}) {
     for (const std::string mpi_rank : {"0", "1"}) {
       Map map = launchers().front().map;
@@ -337,7 +338,7 @@ TEST_CASE(
       CHECK(has(sentence, "--init env:// (TUTTI_INIT=env://)"));
       CHECK(refusal([&] { (void)resolved(map); }) == sentence);
       CHECK((claimed_rank(map, {}) == 0) == (torch_rank == "0" && mpi_rank == "0"));
-      // What is said holds.
+      // An explicit choice counts.
       CHECK(resolve(map, {}, env_url(true)).chosen->launcher == "torchrun");
       map["TUTTI_INIT"] = "mpi";
       const int rank = mpi_rank == "0" ? 0 : 1;
@@ -345,14 +346,14 @@ TEST_CASE(
       CHECK(world_error(map, rank, 2) == "no error");
       CHECK(claimed_rank(map, {}) == rank);
       if (torch_rank == mpi_rank) continue;
-      // A program that asks MPI, and nobody has said anything.
+      // A program that uses MPI without an explicit choice.
       map.erase("TUTTI_INIT");
       CHECK(has(world_error(map, rank, 2), "RANK=" + torch_rank + ", but MPI"));
       CHECK(has(world_error(map, rank, 2), "TUTTI_INIT=mpi"));
     }
   }
-  // Every mpirun of one rank looks as if it had started torchrun: of Hydra's nothing tells them
-  // apart.
+  // Any mpirun with one rank looks like the launcher of torchrun; with Hydra the two cases are
+  // indistinguishable.
   Map map{{"TORCHELASTIC_RUN_ID", "x"},
           {"RANK", "1"},
           {"WORLD_SIZE", "2"},
@@ -363,7 +364,7 @@ TEST_CASE(
           {"PMI_SIZE", "1"},
           {"MPI_LOCALRANKID", "0"}};
   CHECK(has(resolve_error(map), "Hydra (PMI_RANK=0 PMI_SIZE=1"));
-  // What is left over of a torchrun says nothing of hosts.
+  // Leftovers of a torchrun without host numbers.
   CHECK(has(resolve_error({{"TORCHELASTIC_RUN_ID", "x"},
                            {"RANK", "0"},
                            {"WORLD_SIZE", "2"},
@@ -373,7 +374,7 @@ TEST_CASE(
             "PMI_RANK=0"));
 }
 
-TEST_CASE("the body of a batch script is no task of srun") {
+TEST_CASE("the body of a batch script is not a task of srun") {
   for (const Map& place : {Map{}, Map{{"MASTER_ADDR", "node1"}, {"MASTER_PORT", "29500"}}}) {
     Map map{{"SLURM_JOB_ID", "7"},
             {"SLURM_NTASKS", "4"},
@@ -411,7 +412,7 @@ TEST_CASE("srun without PMI: MPI alone in each task is an error with both sizes"
   CHECK(choose_init(batch, {}).init == Init::alone);
 }
 
-TEST_CASE("srun with a PMI that this MPI does not speak is an error on rank 0 too") {
+TEST_CASE("srun with a PMI that this MPI does not support is an error on rank 0 too") {
   const Map pmix{{"SLURM_PROCID", "0"},
                  {"SLURM_STEP_NUM_TASKS", "4"},
                  {"SLURM_JOB_ID", "7"},
@@ -426,19 +427,19 @@ TEST_CASE("srun with a PMI that this MPI does not speak is an error on rank 0 to
   CHECK(has(world_error(pmi2, 0, 1), "SLURM_STEP_NUM_TASKS=4, but MPI"));
 }
 
-TEST_CASE("mpirun within a job of Slurm may start as many ranks as it likes") {
+TEST_CASE("mpirun within a job of Slurm may start any number of ranks") {
   Map map = launchers()[2].map;
   map["SLURM_PROCID"] = "0";
   map["SLURM_NTASKS"] = "2";
   map["SLURM_JOB_ID"] = "7";
   const auto result = require_agreement(map, {}, {.rank = 5, .size = 8, .mpi = "MPI"});
   CHECK(result.shadow_text() == ", shadows Slurm (SLURM_PROCID=0 SLURM_NTASKS=2)");
-  // What is left over from such a job is told.
+  // A leftover of such a job is reported.
   map.erase("SLURM_JOB_ID");
   CHECK(has(world_error(map, 5, 8), "SLURM_NTASKS=2, but MPI"));
 }
 
-TEST_CASE("how the ranks meet can be said") {
+TEST_CASE("the bootstrap can be chosen") {
   CHECK(choose_init({}, {.init = "mpi"}).init == Init::mpi);
   CHECK(choose_init({}, {.init = "env://"}).init == Init::store);
   CHECK(choose_init({}, {.init = "tcp://a:1"}).url == "tcp://a:1");
@@ -460,7 +461,7 @@ TEST_CASE("flags are 0 or 1") {
             "TUTTI_INSECURE=yes"));
 }
 
-TEST_CASE("a host with more ranks than the job, whose size only MPI says") {
+TEST_CASE("a host with more ranks than the job, whose size only MPI gives") {
   const Map map{{"OMPI_COMM_WORLD_LOCAL_RANK", "0"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "9"}};
   CHECK(world_error(map, 1, 4, {.local_rank = "0"}) ==
         "OMPI_COMM_WORLD_LOCAL_SIZE=9, but the job has 4: a host can't have more ranks than the "

@@ -1,4 +1,4 @@
-// docs/environment.md lists every variable that we read, and none of ours that we don't.
+// docs/environment.md lists all variables that the code reads and no others of tutti.
 #include <filesystem>
 #include <fstream>
 #include <regex>
@@ -46,7 +46,7 @@ std::string sources() {
 
 }  // namespace
 
-TEST_CASE("every variable of a launcher that is read is described") {
+TEST_CASE("every launcher variable that the code reads is documented") {
   const auto page = text_of(root / "docs" / "environment.md");
   REQUIRE(!page.empty());
   Names names(mpi_traces().begin(), mpi_traces().end());
@@ -63,9 +63,9 @@ TEST_CASE("every variable of a launcher that is read is described") {
   }
 }
 
-TEST_CASE("every other variable that the code names is described") {
+TEST_CASE("every other variable in the code is documented") {
   const auto page = text_of(root / "docs" / "environment.md");
-  // Strings that are nothing but a name of such a family; each is read somewhere.
+  // String literals that are only such a name; each is read somewhere.
   const auto named = matches(sources(),
                              "\"((?:TUTTI|MASTER|TORCHELASTIC|SLURM|OMPI|PMI|PMIX|NCCL_SOCKET|GLOO)"
                              "_[A-Z0-9_]*[A-Z0-9])\"");
@@ -77,7 +77,7 @@ TEST_CASE("every other variable that the code names is described") {
   }
 }
 
-TEST_CASE("every variable of ours that is described is read somewhere") {
+TEST_CASE("every documented variable of tutti is read somewhere") {
   auto code = sources();
   for (const auto& entry : fs::recursive_directory_iterator(root / "scripts")) {
     if (entry.is_regular_file() && entry.path().extension() != ".pyc")

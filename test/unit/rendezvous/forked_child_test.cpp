@@ -56,11 +56,11 @@ TEST_CASE("a forked child does not inherit an unanswered dial") {
 
 TEST_CASE("a forked child does not inherit the port where rank 0 waits for the other ranks") {
   const auto address = open_listeners({})[0].address;
-  const store::Endpoint endpoint{.host = "127.0.0.1", .port = address.port()};
+  const store::StoreAddress store_address{.host = "127.0.0.1", .port = address.port()};
   std::thread root([&] {
     Log log(LogLevel::quiet, {});
-    CHECK_THROWS_AS(store::RootSide(member(0), 2, endpoint, {address}, log, Deadline::after(2s)),
-                    Error);
+    CHECK_THROWS_AS(
+        store::RootSide(member(0), 2, store_address, {address}, log, Deadline::after(2s)), Error);
   });
   const auto deadline = Deadline::after(2s);
   while (!is_open(address.port()) && !deadline.expired()) std::this_thread::sleep_for(1ms);

@@ -2,25 +2,24 @@
 
 #include "launch/launcher.hpp"
 
-/// Launchers that run within each other's jobs. Pure functions.
+/// Nested launchers. Pure functions.
 namespace tutti::launch {
 
-/// True if the PMI or PMIx of `mpi` is Slurm's own.
-[[nodiscard]] bool is_of_srun(const EnvironmentMap& environment, const Claim& mpi);
+/// True if the PMI or PMIx of `mpi` is Slurm's.
+[[nodiscard]] bool is_slurm_pmi(const EnvironmentMap& environment, const Claim& mpi);
 
-/// True within a job of Slurm, but outside of its steps: srun has not started this process. It is
-/// the batch script's own body, or a shell of salloc.
-[[nodiscard]] bool is_outside_of_steps(const EnvironmentMap& environment);
+/// True within a job of Slurm but outside its steps: srun has not started this process; it is the
+/// batch script itself or a shell of salloc.
+[[nodiscard]] bool is_outside_step(const EnvironmentMap& environment);
 
-/// The MPI launcher of which nobody can tell whether it is nearer than torchrun; null where there
-/// is none. One that has started torchrun's agents, one each, numbers them as torchrun does
-/// (GROUP_RANK, GROUP_WORLD_SIZE). Else torchrun may have started several mpiruns, and ranks of one
-/// number in each.
-[[nodiscard]] const Claim* rival_of_torchrun(const EnvironmentMap& environment,
-                                             const std::vector<Claim>& claims);
+/// An MPI launcher for which it is ambiguous whether it runs inside torchrun or the reverse; null
+/// if there is none. If it started torchrun's agents, one each, its numbers equal torchrun's
+/// (GROUP_RANK, GROUP_WORLD_SIZE). Otherwise torchrun may have started several mpiruns, each with
+/// the same rank numbers.
+[[nodiscard]] const Claim* ambiguous_mpi_launcher(const EnvironmentMap& environment,
+                                                  const std::vector<Claim>& claims);
 
-/// What the ranks of one mpirun have in common, and those of two have not; empty where it is not
-/// known.
+/// An identity shared by the ranks of one mpirun only; empty if unknown.
 [[nodiscard]] std::string mpirun_identity(const EnvironmentMap& environment);
 
 }  // namespace tutti::launch

@@ -7,37 +7,38 @@
 
 #include "base/environment.hpp"
 
-/// Who am I? Pure functions of an environment map, and of what the ranks have told each other.
+/// Rank and local rank of this process, from an environment map and the ranks' host identities.
+/// Pure functions.
 namespace tutti::launch {
 
-/// What a launcher wrote into the environment about this process.
+/// A launcher's variables for this process.
 struct LauncherClaim {
   std::optional<int> local_rank;
-  std::string source;  ///< the variable it came from
-  /// The rank and size that it numbers by, as text; empty: it says none.
+  std::string source;  ///< the variable that it came from
+  /// Rank and size in its numbering, as text; empty: not set.
   std::string rank;
   std::string size;
 };
 
-/// Reads the launcher's variables. Throws Error{usage} that names a variable which holds no number.
+/// Reads the launcher's variables. Throws Error{usage} that names a variable with an invalid
+/// number.
 [[nodiscard]] LauncherClaim read_launcher(const EnvironmentMap& environment);
 
 struct Place {
   int rank = 0;
   int size = 1;
-  int local_rank = 0;  ///< among the ranks with the same host identity, in the order of ranks
+  int local_rank = 0;  ///< among the ranks with the same host identity, in rank order
   int local_size = 1;
-  int host_index = 0;  ///< hosts are numbered in the order of their lowest rank
+  int host_index = 0;  ///< hosts are numbered by their lowest rank
   int host_count = 1;
 };
 
-/// result[r] is the place of rank r. `host_identity[r]` is what rank r says of its host; two hosts
-/// are the same only if the whole identities are equal.
+/// result[r] is the place of rank r. `host_identity[r]` is the host identity of rank r; hosts are
+/// the same only if their identities are equal.
 [[nodiscard]] std::vector<Place> find_places(std::span<const std::string> host_identity);
 
-/// A sentence where the launcher's claim contradicts what the ranks found; empty where it does not,
-/// or where the claim is about other ranks: those of this job may be a part of what the launcher
-/// has started, or have been spawned, or be numbered anew.
+/// A sentence if the launcher's claim contradicts the ranks' placement; empty if it does not, or if
+/// the claim is about other ranks (this job's ranks may be a subset, spawned or renumbered).
 [[nodiscard]] std::string disagreement(const LauncherClaim& claim, const Place& place,
                                        const std::string& host);
 

@@ -11,43 +11,47 @@
 
 namespace tutti::store {
 
-enum class Kind : std::uint8_t {
-  join = 1,          ///< member to rank 0: who I am
-  contribution = 2,  ///< member to rank 0: my part of an exchange
-  result = 3,        ///< rank 0 to member: what came of it
-  failure = 4,       ///< rank 0 to member: the job can't be set up, and why
+enum class StoreMessageKind : std::uint8_t {
+  join = 1,          ///< member to rank 0: identity and job size
+  contribution = 2,  ///< member to rank 0: its part of an operation
+  result = 3,        ///< rank 0 to member: the result
+  failure = 4,       ///< rank 0 to member: set-up failed, with the error
 };
 
-enum class Exchange : std::uint8_t { welcome = 0, all_gather = 1, broadcast = 2, barrier = 3 };
+enum class StoreOperation : std::uint8_t {
+  welcome = 0,
+  all_gather = 1,
+  broadcast = 2,
+  barrier = 3
+};
 
-struct Message {
-  Kind kind = Kind::join;
-  Exchange exchange = Exchange::welcome;
-  std::uint32_t round = 0;        ///< exchanges are numbered
-  std::uint32_t patience_ms = 0;  ///< how long the sender goes on waiting
+struct StoreMessage {
+  StoreMessageKind kind = StoreMessageKind::join;
+  StoreOperation operation = StoreOperation::welcome;
+  std::uint32_t round = 0;       ///< number of the operation
+  std::uint32_t timeout_ms = 0;  ///< remaining time of the sender's deadline
   Bytes payload;
 };
 
-/// Messages over a connected socket whose other end has proven that it is a member. Even so, no
-/// length is believed: a message that is longer than allowed ends the channel, and memory grows
-/// with what arrives.
+/// Messages over a socket to an authenticated member. Lengths are still not trusted: an oversized
+/// message closes the channel, and memory grows only with received data.
 class Channel {
  public:
   static constexpr std::size_t header_bytes = 16;
-  using OnMessage = std::function<void(Message)>;
+  using OnMessage = std::function<void(StoreMessage)>;
   using OnClosed = std::function<void(const std::string& reason)>;
 
-  /// `max_bytes`: of a payload that comes in. The callbacks must not destroy the channel.
+  /// `max_bytes`: maximum size of a received payload. The callbacks must not destroy the channel.
   Channel(Reactor& reactor, Descriptor socket, std::size_t max_bytes, OnMessage on_message,
           OnClosed on_closed);
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
   ~Channel();
 
-  void send(const Message& message);
-  /// The same payload to many costs memory once.
-  void send(const Message& header, std::shared_ptr<const Bytes> payload);
-  /// True if all that was sent is on its way, or never will be.
+  void send(const StoreMessage& message);
+  /// Sends a payload that is shared between several channels.
+  void send(const StoreMessage& header, std::shared_ptr<const Bytes> payload);
+  /// True if all data was passed to the kernel, or the channel is closed.
   [[nodiscard]] bool flushed() const { return closed_ || out_.empty(); }
 
  private:
@@ -66,13 +70,13 @@ class Channel {
   bool closed_ = false;
   bool wants_write_ = false;
 
-  Bytes in_;  ///< the header or the payload as far as it has come
+  Bytes in_;  ///< the received part of the header or payload
   std::size_t due_ = header_bytes;
   bool in_payload_ = false;
-  Message incoming_;
+  StoreMessage incoming_;
 
   std::deque<std::shared_ptr<const Bytes>> out_;
-  std::size_t sent_ = 0;  ///< of the first of `out_`
+  std::size_t sent_ = 0;  ///< number of bytes sent of out_.front()
 };
 
 }  // namespace tutti::store

@@ -10,9 +10,9 @@
 
 namespace tutti::store {
 
-/// The store for `choice` (Init::store): who this process is, where the ranks meet and by which
-/// secret, all by the environment and `words`. Collective. `insecure`: by an option; TUTTI_INSECURE
-/// says the same. Throws Error.
+/// Opens the store for `choice` (Init::store); rank, size, address and secret come from the
+/// environment and `words`. Collective. `insecure`: set by an option, equivalent to TUTTI_INSECURE.
+/// Throws Error.
 [[nodiscard]] std::unique_ptr<TcpStore> open(const EnvironmentMap& environment,
                                              const launch::Words& words,
                                              const launch::InitChoice& choice, bool insecure,

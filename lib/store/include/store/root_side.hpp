@@ -6,46 +6,46 @@
 #include "base/log.hpp"
 #include "base/reactor.hpp"
 #include "rendezvous/acceptor.hpp"
-#include "store/endpoint.hpp"
 #include "store/side.hpp"
+#include "store/store_address.hpp"
 
 namespace tutti::store {
 
-/// Rank 0: waits for the others and serves them. It works only within a call of exchange(); in
-/// between, what comes waits in the sockets.
+/// Rank 0's side: accepts and serves the other ranks. It runs only within exchange(); between
+/// calls, messages stay in the sockets.
 class RootSide final : public Side {
  public:
-  /// Returns when all have come.
-  RootSide(rendezvous::Membership self, int size, const Endpoint& endpoint,
+  /// Blocks until all ranks have joined.
+  RootSide(rendezvous::Membership self, int size, const StoreAddress& store_address,
            const std::vector<rendezvous::SocketAddress>& addresses, Log& log, Deadline deadline);
 
-  Bytes exchange(Exchange exchange, const Bytes& mine, int root, Deadline deadline) override;
+  Bytes exchange(StoreOperation operation, const Bytes& mine, int root, Deadline deadline) override;
 
  private:
   struct Member {
     std::unique_ptr<Channel> channel;
-    std::optional<Introduction> introduction;
-    std::optional<Message> contribution;  ///< of the exchange in progress, or of the next one
-    Deadline patience = Deadline::never();
+    std::optional<JoinRequest> join;
+    std::optional<StoreMessage> contribution;  ///< of the current operation or the next one
+    Deadline deadline = Deadline::never();
   };
 
   void on_connection(rendezvous::Connection connection);
-  void on_message(int rank, Message message);
+  void on_message(int rank, StoreMessage message);
   void on_closed(int rank, const std::string& reason);
-  /// Until `has_come` holds for every other rank. The one with the least patience sets the
-  /// deadline, so that it hears who is missing before it gives up.
-  template <class HasCome>
-  void wait(HasCome has_come, Deadline deadline);
+  /// Waits until `is_ready` holds for every other rank. The earliest of the members' deadlines
+  /// applies, so that the member receives the error before it gives up.
+  template <class IsReady>
+  void wait(IsReady is_ready, Deadline deadline);
   [[nodiscard]] Error missing(const std::vector<int>& ranks) const;
-  /// Tells all members and throws.
+  /// Sends the error to all members and throws it.
   [[noreturn]] void fail(const Error& error);
-  void send_to_all(Exchange exchange, const Bytes& payload);
+  void send_to_all(StoreOperation operation, const Bytes& payload);
   [[nodiscard]] std::string describe(int rank) const;
 
   rendezvous::Membership self_;
   int size_;
   std::string where_;
-  Deadline setup_;  ///< whose clock members' patience is measured by
+  Deadline setup_;  ///< its clock measures the members' deadlines
   Reactor reactor_;
   std::unique_ptr<rendezvous::Acceptor> acceptor_;
   std::map<int, Member> members_;

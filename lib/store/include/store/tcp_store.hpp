@@ -6,30 +6,30 @@
 #include "base/log.hpp"
 #include "launch/resolve.hpp"
 #include "rendezvous/handshake.hpp"
-#include "store/endpoint.hpp"
 #include "store/side.hpp"
+#include "store/store_address.hpp"
 #include "tutti/bootstrap.hpp"
 
 namespace tutti::store {
 
-/// The bootstrap of a job without MPI: every rank has one connection to rank 0, proven by the
-/// handshake, and each exchange is one message up and one down, so the messages at rank 0 grow
-/// with the number of ranks, and every other rank has one socket.
+/// Bootstrap of a job without MPI. Every rank has one authenticated connection to rank 0; an
+/// operation is one message to rank 0 and one back, so rank 0 handles O(n) messages and all other
+/// ranks have one socket.
 class TcpStore final : public Bootstrap {
  public:
   struct Settings {
     explicit Settings(bootstrap::JobSecret job_secret) : secret(std::move(job_secret)) {}
     int rank = 0;
     int size = 1;
-    Endpoint endpoint;
+    StoreAddress store_address;
     bootstrap::JobSecret secret;
-    bool has_secret = false;  ///< else whoever reaches the port is believed
-    bool insecure = false;    ///< serve other hosts all the same
-    std::string source;       ///< for people
+    bool has_secret = false;  ///< false: connections are not authenticated
+    bool insecure = false;    ///< accept other hosts without a secret
+    std::string source;       ///< for messages
   };
 
-  /// Collective. Throws Error: timeout that names who is missing, mismatch where the ranks don't
-  /// agree on their number, usage, system where the port can't be had.
+  /// Collective. Throws Error: timeout that names the missing ranks, mismatch if the ranks have
+  /// different sizes, usage, system if rank 0 cannot listen.
   TcpStore(const Settings& settings, Log& log, Deadline deadline);
   ~TcpStore() override;
 
@@ -40,18 +40,18 @@ class TcpStore final : public Bootstrap {
   Bytes broadcast(const Bytes& from_root, int root, Deadline deadline) override;
   void barrier(Deadline deadline) override;
 
-  /// Messages that this rank has sent and received up to now.
+  /// Messages sent and received by this rank.
   [[nodiscard]] std::size_t messages() const;
 
  private:
   int rank_;
   int size_;
   std::string source_;
-  std::unique_ptr<Side> side_;  ///< none where the rank is alone
+  std::unique_ptr<Side> side_;  ///< null if the job has one rank
 };
 
-/// What a job's ranks prove to each other: by the secret that they were given, else by what any
-/// program could know.
+/// The secret for jobs without a given one; it is derived from public data and authenticates
+/// nothing.
 [[nodiscard]] bootstrap::JobSecret open_secret(const std::string& job);
 
 }  // namespace tutti::store

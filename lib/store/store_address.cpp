@@ -1,4 +1,4 @@
-#include "store/endpoint.hpp"
+#include "store/store_address.hpp"
 
 #include <fmt/format.h>
 #include <netdb.h>
@@ -47,7 +47,7 @@ std::string without_brackets(std::string host) {
   return host;
 }
 
-Endpoint from_url(const launch::InitChoice& choice) {
+StoreAddress from_url(const launch::InitChoice& choice) {
   const auto rest = std::string_view(choice.url).substr(std::string_view("tcp://").size());
   const auto colon = rest.rfind(':');
   const auto port =
@@ -63,34 +63,35 @@ Endpoint from_url(const launch::InitChoice& choice) {
   return {.host = without_brackets(host), .port = *port, .source = choice.source};
 }
 
-Endpoint from_master(const EnvironmentMap& environment, const launch::Resolved& resolved) {
+StoreAddress from_master(const EnvironmentMap& environment, const launch::Resolved& resolved) {
   const auto host = value_of(environment, "MASTER_ADDR");
   const auto port_text = value_of(environment, "MASTER_PORT");
   if (host.empty() || port_text.empty()) {
-    fail(fmt::format(
-        "{} {} not set: rank 0 needs an address where it serves the others, and a free port; "
-        "set MASTER_ADDR and MASTER_PORT on all ranks, or say --init tcp://HOST:PORT "
-        "(TUTTI_INIT)",
-        host.empty() && port_text.empty() ? "MASTER_ADDR and MASTER_PORT"
-        : host.empty()                    ? "MASTER_ADDR"
-                                          : "MASTER_PORT",
-        host.empty() && port_text.empty() ? "are" : "is"));
+    fail(
+        fmt::format("{} {} not set: rank 0 needs an address and a free port for the other ranks; "
+                    "set MASTER_ADDR and MASTER_PORT on all ranks, or use --init tcp://HOST:PORT "
+                    "(TUTTI_INIT)",
+                    host.empty() && port_text.empty() ? "MASTER_ADDR and MASTER_PORT"
+                    : host.empty()                    ? "MASTER_ADDR"
+                                                      : "MASTER_PORT",
+                    host.empty() && port_text.empty() ? "are" : "is"));
   }
   const auto port = port_in(port_text);
   if (!port) {
-    fail(fmt::format("MASTER_PORT={} is no port: give a whole number from 1 to {}", port_text,
+    fail(fmt::format("MASTER_PORT={} is not a valid port: set an integer from 1 to {}", port_text,
                      max_port));
   }
-  Endpoint endpoint{.host = without_brackets(host),
-                    .port = *port,
-                    .source = fmt::format("MASTER_ADDR={} MASTER_PORT={}", host, port_text)};
-  if (resolved.chosen && resolved.chosen->kind == launch::Kind::elastic) {
+  StoreAddress store_address{
+      .host = without_brackets(host),
+      .port = *port,
+      .source = fmt::format("MASTER_ADDR={} MASTER_PORT={}", host, port_text)};
+  if (resolved.chosen && resolved.chosen->kind == launch::LauncherKind::elastic) {
     const bool space_above = *port <= max_port - ports_behind_torch;
-    endpoint.port =
+    store_address.port =
         static_cast<std::uint16_t>(space_above ? *port + 1 : *port - ports_behind_torch);
-    endpoint.ports = ports_behind_torch;
+    store_address.ports = ports_behind_torch;
   }
-  return endpoint;
+  return store_address;
 }
 
 struct Lookup {
@@ -117,8 +118,8 @@ Lookup look_up(const std::string& host, bool loopback_only) {
   return result;
 }
 
-/// The resolver has time limits of its own, which are longer than many a deadline: it is asked in a
-/// thread that is left alone once the deadline has passed.
+/// The resolver's timeouts are longer than many deadlines, so it runs in a thread that is abandoned
+/// at the deadline.
 std::optional<Lookup> look_up(const std::string& host, Deadline deadline) {
   auto promise = std::make_shared<std::promise<Lookup>>();
   auto future = promise->get_future();
@@ -141,7 +142,7 @@ bool is_numeric(const std::string& host) {
 
 }  // namespace
 
-std::string Endpoint::text() const {
+std::string StoreAddress::text() const {
   const auto shown = on_one_host                           ? "localhost"
                      : host.find(':') == std::string::npos ? host
                                                            : "[" + host + "]";
@@ -149,33 +150,35 @@ std::string Endpoint::text() const {
                     : fmt::format("{}:{} to {}", shown, port, port + ports - 1);
 }
 
-Endpoint find_endpoint(const EnvironmentMap& environment, const launch::InitChoice& choice,
-                       const launch::Resolved& resolved) {
-  auto endpoint = choice.url == "env://" ? from_master(environment, resolved) : from_url(choice);
-  endpoint.on_one_host = resolved.local_size == resolved.size;
-  endpoint.job =
-      fmt::format("store {} {} {}", endpoint.port, value_of(environment, "TORCHELASTIC_RUN_ID"),
-                  value_of(environment, "TORCHELASTIC_RESTART_COUNT"));
-  // Ranks of two mpiruns that torchrun has started may say the same of themselves.
-  if (resolved.chosen && resolved.chosen->kind == launch::Kind::elastic && !choice.said_so) {
-    endpoint.job += " " + launch::mpirun_identity(environment);
+StoreAddress find_store_address(const EnvironmentMap& environment, const launch::InitChoice& choice,
+                                const launch::Resolved& resolved) {
+  auto store_address =
+      choice.url == "env://" ? from_master(environment, resolved) : from_url(choice);
+  store_address.on_one_host = resolved.local_size == resolved.size;
+  store_address.job = fmt::format("store {} {} {}", store_address.port,
+                                  value_of(environment, "TORCHELASTIC_RUN_ID"),
+                                  value_of(environment, "TORCHELASTIC_RESTART_COUNT"));
+  // Ranks of two mpiruns started by torchrun may have the same rank numbers.
+  if (resolved.chosen && resolved.chosen->kind == launch::LauncherKind::elastic &&
+      !choice.is_explicit) {
+    store_address.job += " " + launch::mpirun_identity(environment);
   }
-  return endpoint;
+  return store_address;
 }
 
-std::vector<SocketAddress> addresses_of(const Endpoint& endpoint, Deadline deadline) {
+std::vector<SocketAddress> resolve_addresses(const StoreAddress& store_address, Deadline deadline) {
   std::vector<SocketAddress> addresses;
-  if (endpoint.on_one_host || endpoint.host == "localhost") {
+  if (store_address.on_one_host || store_address.host == "localhost") {
     addresses = look_up("localhost", true).addresses;
     std::erase_if(addresses, [](const SocketAddress& address) { return !address.is_loopback(); });
     if (addresses.empty()) addresses.push_back(SocketAddress::loopback_v4());
-  } else if (is_numeric(endpoint.host)) {
-    addresses = look_up(endpoint.host, false).addresses;
+  } else if (is_numeric(store_address.host)) {
+    addresses = look_up(store_address.host, false).addresses;
   } else {
     constexpr std::chrono::milliseconds pause{200};
     int error = EAI_AGAIN;
     while (addresses.empty()) {
-      auto found = look_up(endpoint.host, deadline);
+      auto found = look_up(store_address.host, deadline);
       if (found) {
         error = found->error;
         addresses = std::move(found->addresses);
@@ -183,22 +186,22 @@ std::vector<SocketAddress> addresses_of(const Endpoint& endpoint, Deadline deadl
       if (!addresses.empty()) break;
       if (deadline.expired()) {
         fail(
-            fmt::format("{}: host {} is not known here ({}): give an address, or a name that all "
-                        "hosts know",
-                        endpoint.source, endpoint.host, ::gai_strerror(error)));
+            fmt::format("{}: host {} cannot be resolved ({}): give an address, or a name that all "
+                        "hosts can resolve",
+                        store_address.source, store_address.host, ::gai_strerror(error)));
       }
       std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(pause, deadline.remaining()));
     }
   }
-  for (auto& address : addresses) address.set_port(endpoint.port);
+  for (auto& address : addresses) address.set_port(store_address.port);
   return addresses;
 }
 
-bool Endpoint::says_where() const {
+bool StoreAddress::is_explicit() const {
   return host == "localhost" || is_numeric(host);
 }
 
-std::vector<SocketAddress> every_address(std::uint16_t port) {
+std::vector<SocketAddress> wildcard_addresses(std::uint16_t port) {
   sockaddr_in v4{};
   v4.sin_family = AF_INET;
   sockaddr_in6 v6{};
