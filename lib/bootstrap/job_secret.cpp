@@ -17,7 +17,7 @@ void draw_random(std::span<std::byte> out) {
   while (!out.empty()) {
     const auto got = ::getrandom(out.data(), out.size(), 0);
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) throw system_error("the kernel gives no random bytes", errno);
+    if (got <= 0) throw system_error("getrandom() failed", errno);
     out = out.subspan(static_cast<std::size_t>(got));
   }
 }
@@ -48,7 +48,7 @@ JobSecret JobSecret::share(Bootstrap& bootstrap, Deadline deadline, const Shared
   if (!brings_secret && message.size() != id_bytes) {
     throw Error(
         ErrorCode::mismatch,
-        fmt::format("rank 0 sent {} bytes where {} of job secret and id were due: the ranks "
+        fmt::format("rank 0 sent {} bytes instead of the {} of a job secret and id: the ranks "
                     "run different versions of tutti",
                     message.size(), secret_bytes + id_bytes));
   }

@@ -1,5 +1,6 @@
-// The first hash by EVP reads OpenSSL's configuration and sorts the names of all its algorithms, 2
-// ms of a processor (docs/decisions/0019-sha256-without-evp.md). SHA256_Init needs none of that.
+// The first hash through EVP reads OpenSSL's configuration and sorts the names of all its
+// algorithms, 2 ms of processor time (docs/decisions/0019-sha256-without-evp.md). SHA256_Init does
+// not.
 #include "bootstrap/keyed_hash.hpp"
 
 #include <openssl/crypto.h>
@@ -18,8 +19,8 @@ static_assert(hash_bytes == SHA256_DIGEST_LENGTH);
 using Parts = std::initializer_list<std::span<const std::byte>>;
 using Block = std::array<std::byte, SHA256_CBLOCK>;
 
-// OPENSSL_SUPPRESS_DEPRECATED would have to come before anyone's OpenSSL header: not so in a unity
-// build.
+// OPENSSL_SUPPRESS_DEPRECATED would have to precede all OpenSSL headers, which a unity build does
+// not guarantee.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 Hash sha256_of(Parts parts) {
@@ -70,7 +71,8 @@ Hash hmac_sha256(std::span<const std::byte> key, std::span<const std::byte> mess
 
 void hkdf_sha256(std::span<const std::byte> secret, std::span<const std::byte> salt,
                  std::span<const std::byte> info, std::span<std::byte> out) {
-  if (out.size() > UINT8_MAX * hash_bytes) throw std::length_error("too long a key from HKDF");
+  if (out.size() > UINT8_MAX * hash_bytes)
+    throw std::length_error("HKDF output is limited to 255 hashes");
   auto key = hmac_of(salt, secret);
   Hash block{};
   std::span<const std::byte> before;

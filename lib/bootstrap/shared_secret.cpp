@@ -29,12 +29,12 @@ struct EnvironmentBlock {
   std::uintptr_t end = 0;
 };
 
-/// Where the kernel put the environment when the process started: what /proc/PID/environ shows.
+/// The process's initial environment, as shown by /proc/PID/environ.
 EnvironmentBlock initial_environment() {
   std::ifstream file("/proc/self/stat");
   std::string line;
   std::getline(file, line);
-  // The second field is the program's name in brackets and may itself hold blanks and brackets.
+  // The second field is the program's name in parentheses; it may contain blanks and parentheses.
   const auto name_end = line.rfind(')');
   if (name_end == std::string::npos) return {};
   std::istringstream fields(line.substr(name_end + 1));
@@ -56,13 +56,14 @@ void check_file(const std::string& file, int fd) {
     throw Error(ErrorCode::usage, fmt::format("TUTTI_SECRET_FILE={} {}", file, why));
   };
   struct stat status {};
-  if (::fstat(fd, &status) != 0) refuse("can't be looked at: " + errno_text(errno));
-  if (!S_ISREG(status.st_mode)) refuse("is no plain file: give the path of one");
+  if (::fstat(fd, &status) != 0) refuse("can't be checked: " + errno_text(errno));
+  if (!S_ISREG(status.st_mode)) refuse("is not a regular file: set the path of one");
   if (status.st_uid != ::geteuid() && status.st_uid != 0) {
-    refuse(fmt::format("belongs to user {}: it must be yours or root's", status.st_uid));
+    refuse(fmt::format("belongs to user {}: it must belong to you or root", status.st_uid));
   }
   if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-    refuse(fmt::format("is open to others (mode {:04o}): chmod 600 it", status.st_mode & 07777U));
+    refuse(fmt::format("is accessible to other users (mode {:04o}): run chmod 600 on it",
+                       status.st_mode & 07777U));
   }
 }
 
@@ -78,7 +79,7 @@ FileContent read_file(const std::string& file) {
                 fmt::format("TUTTI_SECRET_FILE={} can't be opened: {}", file, errno_text(errno)));
   }
   check_file(file, descriptor.get());
-  // One more than the most, so that too long a file is seen.
+  // One more than the maximum, to detect a file that is too long.
   auto memory = std::make_unique<SecretMemory>(SharedSecret::max_characters + 1);
   auto room = memory->bytes();
   while (!room.empty()) {
@@ -114,7 +115,7 @@ const char* hide_secret_of_environment() {
   const auto place = reinterpret_cast<std::uintptr_t>(*entry);
   if (place >= block.begin && place < block.end) {
     const std::string_view old(*entry);
-    // It belongs to the process's environment from now on, and lives as long as that does.
+    // The environment references it from now on, for the life of the process.
     auto* const memory = SecretMemory(old.size() + 1).release();
     std::memcpy(memory, old.data(), old.size());
     char* const outdated = *entry;
@@ -142,9 +143,9 @@ SharedSecret::SharedSecret(std::unique_ptr<SecretMemory> memory, std::size_t cha
     : memory_(std::move(memory)) {
   const auto all = std::as_const(*memory_).bytes().first(characters);
   std::size_t end = all.size();
-  while (end > 0 && all[end - 1] == std::byte{0}) --end;  // a file may end in them
+  while (end > 0 && all[end - 1] == std::byte{0}) --end;  // a file may end with zeros
   if (end > max_characters) {
-    throw Error(ErrorCode::usage, fmt::format("{} holds more than {} characters: give a shorter "
+    throw Error(ErrorCode::usage, fmt::format("{} has more than {} characters: use a shorter "
                                               "secret, such as `openssl rand -hex 32` prints",
                                               source, max_characters));
   }
@@ -156,7 +157,7 @@ SharedSecret::SharedSecret(std::unique_ptr<SecretMemory> memory, std::size_t cha
   const auto different = seen.count();
   if (length_ < min_characters || different < min_different_characters) {
     throw Error(ErrorCode::usage,
-                fmt::format("{} is too weak a secret ({} characters, {} different ones): give at "
+                fmt::format("{} is too weak a secret ({} characters, {} different ones): use at "
                             "least {} random ones, such as `openssl rand -hex 32` prints",
                             source, length_, different, min_characters));
   }

@@ -1,4 +1,4 @@
-// The job secret: where it lies in memory, and how the ranks come by it.
+// The job secret: its memory, and how the ranks get it.
 #include "bootstrap/job_secret.hpp"
 
 #include <sys/resource.h>
@@ -20,7 +20,7 @@ using tutti::test::SecretBootstrap;
 
 namespace {
 
-/// Rank 0 of 2, which remembers what it sent.
+/// Rank 0 of 2, which records what it sent.
 class RootBootstrap final : public Bootstrap {
  public:
   [[nodiscard]] int rank() const override { return 0; }
@@ -47,7 +47,7 @@ SharedSecret strong(char last) {
 
 }  // namespace
 
-TEST_CASE("secrets that are drawn differ, and copies share one place") {
+TEST_CASE("drawn secrets differ, and copies share memory") {
   const auto one = JobSecret::draw();
   const auto other = JobSecret::draw();
   CHECK(!same_secret(one, other));
@@ -56,7 +56,7 @@ TEST_CASE("secrets that are drawn differ, and copies share one place") {
   CHECK(copy.secret().data() == one.secret().data());
 }
 
-TEST_CASE("the page of a secret stays out of core files, and out of swap where that is allowed") {
+TEST_CASE("the page of a secret is excluded from core files, and locked if allowed") {
   const auto secret = JobSecret::draw();
   const auto flags = mapping_flags(secret.secret().data());
   INFO(flags);
@@ -66,17 +66,18 @@ TEST_CASE("the page of a secret stays out of core files, and out of swap where t
   const bool is_allowed = limit.rlim_cur >= (1U << 20) && !tutti::test::is_sanitized;
   if (is_allowed) CHECK(flags.find(" lo ") != std::string::npos);
   const int on_the_stack = 0;
-  CHECK(mapping_flags(&on_the_stack).find(" dd ") == std::string::npos);  // the test can tell
+  // the check detects pages without the flag
+  CHECK(mapping_flags(&on_the_stack).find(" dd ") == std::string::npos);
 }
 
-TEST_CASE("memory of secrets starts at zero and may be longer than a page") {
+TEST_CASE("secret memory is zero-initialised and may be larger than a page") {
   const SecretMemory memory(10'000);
   CHECK(memory.bytes().size() == 10'000);
   CHECK(std::ranges::all_of(memory.bytes(), [](std::byte b) { return b == std::byte{0}; }));
   CHECK(mapping_flags(&memory.bytes().back()).find(" dd ") != std::string::npos);
 }
 
-TEST_CASE("without a shared secret the ranks get what rank 0 drew") {
+TEST_CASE("without a shared secret the ranks get rank 0's") {
   RootBootstrap root;
   const auto drawn = JobSecret::share(root, Deadline::never());
   CHECK(root.sent.size() == JobSecret::secret_bytes + JobSecret::id_bytes);
@@ -101,7 +102,7 @@ TEST_CASE(
   CHECK(drawn.id() != next.id());
 }
 
-TEST_CASE("ranks with different shared secrets, or some without, have no secret in common") {
+TEST_CASE("ranks with different shared secrets, or some without, have different secrets") {
   const auto shared = strong('0');
   const auto wrong = strong('1');
   CHECK(shared.fingerprint() != wrong.fingerprint());
@@ -117,7 +118,7 @@ TEST_CASE("ranks with different shared secrets, or some without, have no secret 
   CHECK(!holds(root.sent, stranger.secret()));
 }
 
-TEST_CASE("a message of another length is another version's") {
+TEST_CASE("a message of another length is rejected as another version's") {
   for (const std::size_t length : {0, 1, 15, 17, 47, 49, 1000}) {
     SecretBootstrap other{Bytes(length)};
     CHECK_THROWS_AS(JobSecret::share(other, Deadline::never()), Error);
@@ -126,7 +127,7 @@ TEST_CASE("a message of another length is another version's") {
   }
 }
 
-TEST_CASE("each purpose has its own secret and id, and nobody need exchange anything for it") {
+TEST_CASE("each purpose has its own secret and id, derived without communication") {
   const auto store = strong('0').for_purpose("store");
   const auto again = strong('0').for_purpose("store");
   const auto other = strong('0').for_purpose("other");

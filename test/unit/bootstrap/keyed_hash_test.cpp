@@ -1,4 +1,4 @@
-// Hashes: against the vectors of the standards, and against libcrypto's own HMAC and HKDF.
+// Hashes, compared with the standards' test vectors and libcrypto's HMAC and HKDF.
 #include "bootstrap/keyed_hash.hpp"
 
 #include <openssl/core_names.h>
@@ -37,7 +37,7 @@ Octets of(const Hash& hash) {
   return {hash.begin(), hash.end()};
 }
 
-/// Bytes that are all different from their neighbours.
+/// Bytes that differ from their neighbours.
 Octets some_bytes(std::size_t length, unsigned start) {
   Octets result(length);
   for (std::size_t i = 0; i < length; ++i) result[i] = static_cast<std::byte>(start + 7 * i);
@@ -80,7 +80,7 @@ TEST_CASE("HMAC-SHA256 of RFC 4231's cases: a short key, a word, a key longer th
         octets("60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54"));
 }
 
-TEST_CASE("HMAC-SHA256 is libcrypto's own for keys and messages of all lengths around a block") {
+TEST_CASE("HMAC-SHA256 equals libcrypto's for keys and messages of all lengths around a block") {
   for (const std::size_t key_length : {1U, 31U, 32U, 63U, 64U, 65U, 200U}) {
     for (const std::size_t length : {0U, 1U, 55U, 56U, 63U, 64U, 65U, 1000U}) {
       const auto key = some_bytes(key_length, 3);
@@ -103,7 +103,7 @@ TEST_CASE("HKDF-SHA256 of RFC 5869's first case") {
                       "87185865"));
 }
 
-TEST_CASE("HKDF-SHA256 is libcrypto's own for lengths around a hash") {
+TEST_CASE("HKDF-SHA256 equals libcrypto's for lengths around a hash") {
   for (const std::size_t length : {1U, 31U, 32U, 33U, 64U, 65U, 255U * 32U}) {
     const auto secret = some_bytes(32, 5);
     const auto salt = some_bytes(16, 9);
@@ -116,7 +116,7 @@ TEST_CASE("HKDF-SHA256 is libcrypto's own for lengths around a hash") {
   CHECK_THROWS_AS(hkdf_sha256(some_bytes(32, 5), {}, {}, too_long), std::length_error);
 }
 
-TEST_CASE("A difference anywhere is one, and so is another length") {
+TEST_CASE("a difference at any position or in length is detected") {
   const auto bytes = some_bytes(32, 0);
   CHECK(equal_in_constant_time(bytes, some_bytes(32, 0)));
   CHECK_FALSE(equal_in_constant_time(bytes, some_bytes(31, 0)));

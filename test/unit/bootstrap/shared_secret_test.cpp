@@ -1,4 +1,4 @@
-// Secrets that users give: what is refused, and that no listing shows them.
+// Users' secrets: rejection of weak ones, and removal from listings.
 #include "bootstrap/shared_secret.hpp"
 
 #include <sys/stat.h>
@@ -22,7 +22,7 @@ namespace {
 
 const std::string good = "f3a9c1d27b604e58a1b2c3d4e5f60718";
 
-/// A file that goes with the object.
+/// A file that is deleted with the object.
 class SecretFile {
  public:
   explicit SecretFile(const std::string& text, mode_t mode = 0600) {
@@ -41,7 +41,7 @@ class SecretFile {
   std::string path_ = "/tmp/tutti_secret_XXXXXX";
 };
 
-/// The sentence that it is refused with; empty if it isn't.
+/// The error message; empty if accepted.
 std::string refusal(const std::string& file, const char* text) {
   try {
     const auto secret = SharedSecret::from(file, text);
@@ -72,7 +72,7 @@ TEST_CASE("a secret comes from the file, else from the text, else there is none"
   CHECK(!SharedSecret::from("", ""));
 }
 
-TEST_CASE("white space round a secret does not count") {
+TEST_CASE("surrounding white space is ignored") {
   const auto plain = SharedSecret::from("", good.c_str())->fingerprint();
   CHECK(plain.size() == 8);
   for (const auto& text : {good + "\n", good + "\r\n", " \t" + good + " \n\n", "\n" + good}) {
@@ -83,13 +83,13 @@ TEST_CASE("white space round a secret does not count") {
   CHECK(SharedSecret::from("", (good + " " + good).c_str())->fingerprint() != plain);
 }
 
-TEST_CASE("zeros at the end of a file do not count") {
+TEST_CASE("zeros at the end of a file are ignored") {
   const SecretFile file(good + "\n" + std::string(3, '\0'));
   CHECK(SharedSecret::from(file.path(), nullptr)->fingerprint() ==
         SharedSecret::from("", good.c_str())->fingerprint());
 }
 
-TEST_CASE("weak secrets are refused without being shown") {
+TEST_CASE("weak secrets are rejected without being shown") {
   for (const std::string text :
        {"hunter2", "hunter2-hunter2-hunter2-hunter2", "                                        ",
         "0000000000000000000000000000000000000000", "abcabcabcabcabcabcabcabcabcabcabcabcabcabc"}) {
@@ -104,7 +104,7 @@ TEST_CASE("weak secrets are refused without being shown") {
       says(refusal("", "hunter2"), "TUTTI_SECRET is too weak a secret (7 characters, 7 different"));
 }
 
-TEST_CASE("an empty file and one that is too long are refused") {
+TEST_CASE("an empty file and one that is too long are rejected") {
   const SecretFile empty("");
   CHECK(says(refusal(empty.path(), nullptr), "too weak a secret (0 characters"));
   std::string text;
@@ -116,11 +116,11 @@ TEST_CASE("an empty file and one that is too long are refused") {
   CHECK(says(refusal("", (text + "x").c_str()), "more than 4096 characters"));
 }
 
-TEST_CASE("a file that others may read or write is refused") {
+TEST_CASE("a file that others may read or write is rejected") {
   for (const mode_t mode : {0640, 0604, 0620, 0666, 0777, 0610}) {
     const SecretFile file(good, mode);
     const auto sentence = refusal(file.path(), nullptr);
-    CHECK(says(sentence, "is open to others"));
+    CHECK(says(sentence, "is accessible to other users"));
     CHECK(says(sentence, "chmod 600"));
     CHECK(says(sentence, file.path()));
   }
@@ -128,24 +128,24 @@ TEST_CASE("a file that others may read or write is refused") {
   CHECK(refusal(read_only.path(), nullptr).empty());
 }
 
-TEST_CASE("what is no plain file is refused at once") {
+TEST_CASE("a file that is not regular is rejected at once") {
   CHECK(says(refusal("/no/such/file", nullptr), "can't be opened: No such file or directory"));
-  CHECK(says(refusal("/tmp", nullptr), "is no plain file"));
-  CHECK(says(refusal("/dev/zero", nullptr), "is no plain file"));
+  CHECK(says(refusal("/tmp", nullptr), "is not a regular file"));
+  CHECK(says(refusal("/dev/zero", nullptr), "is not a regular file"));
   const auto pipe = "/tmp/tutti_secret_pipe_" + std::to_string(::getpid());
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
-  CHECK(says(refusal(pipe, nullptr), "is no plain file"));  // and nobody waits for a writer
+  CHECK(says(refusal(pipe, nullptr), "is not a regular file"));  // without waiting for a writer
   ::unlink(pipe.c_str());
 }
 
-TEST_CASE("a file of another user is refused") {
-  if (::geteuid() != 0) return;  // only root can make one
+TEST_CASE("a file of another user is rejected") {
+  if (::geteuid() != 0) return;  // only root can create one
   const SecretFile file(good);
   REQUIRE(::chown(file.path().c_str(), 12345, 12345) == 0);
   CHECK(says(refusal(file.path(), nullptr), "belongs to user 12345"));
 }
 
-TEST_CASE("the secret is not in the map of the environment") {
+TEST_CASE("current_environment() does not contain the secret") {
   ::setenv("TUTTI_SECRET", good.c_str(), 1);
   CHECK(!current_environment().contains("TUTTI_SECRET"));
   CHECK(hide_secret_of_environment() == good);  // set after the start: left where it is
@@ -154,7 +154,7 @@ TEST_CASE("the secret is not in the map of the environment") {
   CHECK(hide_secret_of_environment() == nullptr);
 }
 
-// Run by the next test in a fresh process that has TUTTI_SECRET from its start.
+// Run by the next test in a new process that has TUTTI_SECRET from its start.
 TEST_CASE("a process that was started with TUTTI_SECRET", "[.started]") {
   // A filter such as ~[sweep] runs hidden tests too.
   if (std::getenv("TUTTI_AFTER") == nullptr) return;
@@ -172,13 +172,13 @@ TEST_CASE("a process that was started with TUTTI_SECRET", "[.started]") {
     CHECK(says(tutti::test::mapping_flags(value), " dd "));
     CHECK(SharedSecret::from("", value));
   }
-  // Children inherit it, as they do any variable.
+  // Children inherit it like any variable.
   CHECK(std::system("test \"$TUTTI_SECRET\" = f3a9c1d27b604e58a1b2c3d4e5f60718") == 0);
   ::setenv("TUTTI_SECRET", "another", 1);
   CHECK(std::string(hide_secret_of_environment()) == "another");
 }
 
-TEST_CASE("the secret vanishes from what /proc shows of the environment") {
+TEST_CASE("the secret is removed from /proc/PID/environ") {
   const auto child = ::fork();
   REQUIRE(child >= 0);
   if (child == 0) {

@@ -10,20 +10,20 @@
 
 namespace tutti::bootstrap {
 
-/// Takes TUTTI_SECRET out of what /proc/PID/environ shows: its text moves to memory that no core
-/// file holds, where getenv goes on report it, and the place where it stood is wiped. Programs
-/// that this process starts still inherit it. Returns the value; null where it is unset or empty.
-/// Call it early, while no other thread reads or changes the environment; calling it again does no
-/// harm.
+/// Removes TUTTI_SECRET from /proc/PID/environ: copies its value to memory excluded from core
+/// dumps, which getenv() then returns, and wipes the original. Child processes still inherit it.
+/// Returns the value; null if it is unset or empty. Call it before other threads access the
+/// environment; repeated calls are harmless.
 const char* hide_secret_of_environment();
 
-/// What the user gave to every rank before the job started, by TUTTI_SECRET_FILE or TUTTI_SECRET.
-/// All secrets of the job come from it by HMAC-SHA256, so that it never travels itself.
+/// The secret given to every rank before the job started, with TUTTI_SECRET_FILE or TUTTI_SECRET.
+/// All secrets of the job are derived from it with HMAC-SHA256; it is never sent.
 ///
 /// A bootstrap without MPI uses it as follows:
 ///
-///     const auto shared = SharedSecret::from(environment.secret_file,
-///     hide_secret_of_environment()); if (shared) {
+///     const auto text = hide_secret_of_environment();
+///     const auto shared = SharedSecret::from(environment.secret_file, text);
+///     if (shared) {
 ///       Membership self{.secret = shared->for_purpose("store"), …};   // then the usual handshake
 ///     }
 class SharedSecret {
@@ -32,17 +32,18 @@ class SharedSecret {
   static constexpr std::size_t max_characters = 4096;
   static constexpr std::size_t min_different_characters = 8;
 
-  /// The secret in `file`, where that is not empty, else `text` (TUTTI_SECRET), where that is not
-  /// null or empty; else nothing. White space round it does not count. Throws Error{usage} for a
-  /// file that can't be read or that others may read, and for a secret that is too weak; the
-  /// sentence never holds the secret.
+  /// Reads the secret from `file` if that is not empty, else from `text` (TUTTI_SECRET) unless null
+  /// or empty; else returns nothing. Surrounding white space is ignored. Throws Error{usage} if the
+  /// file is unreadable or accessible to others, or if the secret is too weak; the message never
+  /// contains the secret.
   static std::optional<SharedSecret> from(const std::string& file, const char* text);
 
-  /// The same on every rank, different for each purpose, job id included; no exchange is needed.
+  /// A secret and job id for a purpose: equal on all ranks without communication, different for
+  /// each purpose.
   [[nodiscard]] JobSecret for_purpose(std::string_view purpose) const;
   /// The secret of the communicator with this id.
   [[nodiscard]] JobSecret for_id(const std::array<std::byte, JobSecret::id_bytes>& id) const;
-  /// Tells different secrets apart and betrays nothing of a strong one; public.
+  /// A public fingerprint to compare secrets; it reveals nothing of a strong one.
   [[nodiscard]] std::string fingerprint() const;
 
  private:
