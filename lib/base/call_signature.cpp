@@ -82,7 +82,7 @@ std::string describe(const CallSignature& call) {
 }
 
 std::uint64_t fingerprint(std::uint64_t before, const CallSignature& call) noexcept {
-  // The finaliser of splitmix64 (Steele, Lea, Flood 2014): every input bit reaches every output
+  // The finaliser of splitmix64 (Steele, Lea, Flood 2014): every input bit affects every output
   // bit.
   const auto mix = [](std::uint64_t value) {
     value += 0x9E3779B97F4A7C15U;

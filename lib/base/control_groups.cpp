@@ -13,12 +13,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A mounted hierarchy of control groups, or a part of one.
+/// A mounted hierarchy of control groups, or a subtree of one.
 struct Mount {
-  std::string group;  ///< that is at its top
+  std::string group;  ///< group at its root
   fs::path folder;
   bool is_version_2 = false;
-  std::string options;  ///< of version 1: the controllers
+  std::string options;  ///< version 1: the controllers
 };
 
 std::string first_line(const fs::path& path) {
@@ -76,7 +76,7 @@ std::vector<Mount> find_mounts(const fs::path& root) {
   return mounts;
 }
 
-/// `group` as seen from `top`: "/b" of "/a/b" in "/a"; empty where it is not inside.
+/// `group` relative to `top`: "/b" for "/a/b" in "/a"; empty if it is not inside.
 std::optional<std::string> inside(const std::string& group, const std::string& top) {
   if (top == "/") return group == "/" ? "" : group;
   if (!group.starts_with(top)) return std::nullopt;
@@ -84,10 +84,10 @@ std::optional<std::string> inside(const std::string& group, const std::string& t
   return rest.empty() || rest.front() == '/' ? std::optional(rest) : std::nullopt;
 }
 
-/// `group` and all around it, as far as a mount shows them.
+/// `group` and its ancestors, as far as mounted.
 void add_groups(const std::string& group, const std::vector<Mount>& mounts,
                 std::vector<ControlGroup>& groups) {
-  // Of several mounts, the one that shows the most.
+  // Of several mounts, use the one that shows the largest subtree.
   const Mount* best = nullptr;
   for (const auto& mount : mounts) {
     if (!inside(group, mount.group)) continue;
@@ -113,7 +113,7 @@ std::optional<std::uint32_t> ratio_of(std::int64_t quota_us, std::int64_t period
       std::clamp(millicores, 1.0, double{std::numeric_limits<std::uint32_t>::max()}));
 }
 
-/// The same in every container of the host, whatever it calls the group.
+/// Equal in every container of the host, whatever the group's name there.
 std::string identity_of(const fs::path& folder) {
   struct stat status {};
   if (::stat(folder.c_str(), &status) != 0) return {};
@@ -154,7 +154,7 @@ std::vector<ControlGroup> control_groups(std::string_view controller, const fs::
     if (first == std::string::npos || second == std::string::npos) continue;
     const auto controllers = line.substr(first + 1, second - first - 1);
     const auto group = line.substr(second + 1);
-    if (group.starts_with("/..")) continue;  // around what the namespace shows
+    if (group.starts_with("/..")) continue;  // outside the cgroup namespace
     const bool is_version_2 = controllers.empty();
     if (!is_version_2 && !lists(controllers, controller)) continue;
     auto those = mounts;

@@ -14,18 +14,18 @@ namespace tutti {
 namespace {
 
 constexpr std::size_t line = 64;
-// From somewhere near here on memcpy takes the processor's own instruction for copying.
+// About the size from which memcpy uses `rep movsb`.
 constexpr std::size_t min_own_bytes = 2048;
 
-/// AMD's Zen 3 and 4 copy many times as slowly by their own instruction where the destination lies,
-/// in its page of 4 KiB, up to a line behind the source (sourceware.org/bugzilla, glibc bug 30994).
+/// On AMD Zen 3 and 4, `rep movsb` is many times slower if the destination's offset in its 4 KiB
+/// page is up to a cache line above the source's (sourceware.org/bugzilla, glibc bug 30994).
 bool is_slow_by_instruction(const std::byte* to, const std::byte* from) {
   const auto behind =
       (reinterpret_cast<std::uintptr_t>(to) - reinterpret_cast<std::uintptr_t>(from)) % 4096;
   return behind > 0 && behind < line && __builtin_cpu_is("amd") != 0;
 }
 
-/// The whole lines, each by four calls of `store`; returns how many bytes those are.
+/// Copies the whole cache lines, each with four calls of `store`; returns their size in bytes.
 template <class Store>
 std::size_t copy_lines(std::byte* to, const std::byte* from, std::size_t bytes, Store store) {
   const auto whole = bytes / line * line;
@@ -58,7 +58,7 @@ void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
 }
 
 void stream_piece(std::byte* to, const std::byte* from, std::size_t bytes) {
-  // Up to the first whole line of the destination, and after the last, as usual.
+  // Ordinary copies before the first whole line of the destination and after the last.
   const auto before = (line - reinterpret_cast<std::uintptr_t>(to) % line) % line;
   if (bytes < before + line) return copy_bytes(to, from, bytes);
   copy_bytes(to, from, before);
@@ -70,7 +70,7 @@ void stream_piece(std::byte* to, const std::byte* from, std::size_t bytes) {
   copy_bytes(to + done, from + done, bytes - done);
 }
 
-/// Streaming stores are not in the order of the others without it.
+/// Non-temporal stores are ordered only by a fence.
 void finish_streaming() {
   _mm_sfence();
 }

@@ -7,8 +7,8 @@
 namespace tutti {
 namespace {
 
-// A kind is tried twice in a row: the second call finds the data where the first has left it. So
-// often at first, and then once in so many calls.
+// Each choice is tried twice in a row, since the first call moves the data to its new place: often
+// at first, later once in a number of calls.
 constexpr std::size_t tries = 2;
 constexpr std::size_t first_rounds = 2;
 constexpr std::size_t try_each = 100;
@@ -45,8 +45,8 @@ Streaming CopyChoice::next(const Kind& kind) {
 }
 
 void CopyChoice::took(const Kind& kind, Streaming streaming, Duration time) {
-  // In integers: the thread may be set to trap at what floats round.
-  constexpr std::int64_t longest = std::int64_t{1} << 42;  // over an hour, and no overflow below
+  // Integer arithmetic: the thread may trap on inexact floats.
+  constexpr std::int64_t longest = std::int64_t{1} << 42;  // over an hour, without overflow below
   const auto ns = std::clamp<std::int64_t>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(time).count(), 0, longest);
   const auto of_a_mebibyte = (static_cast<std::uint64_t>(ns) << 20) / kind.bytes;

@@ -14,7 +14,7 @@
 namespace tutti {
 
 void Descriptor::reset() noexcept {
-  // No longer guarded first: a fork in between would close another descriptor of that number.
+  // Unregister before close(): a fork in between would close another descriptor of that number.
   if (fd_ >= 0 && (!guarded_ || fork_guard::remove(fd_, *guarded_))) ::close(fd_);
   fd_ = -1;
   guarded_.reset();
@@ -38,7 +38,7 @@ Wakeup::Wakeup() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
 
 void Wakeup::signal() const noexcept {
   const std::uint64_t one = 1;
-  // It fails only when the counter is full, and then the reader is woken anyway.
+  // write() fails only if the counter is full; then the reader wakes anyway.
   [[maybe_unused]] const auto written = ::write(fd_.get(), &one, sizeof one);
 }
 

@@ -18,7 +18,7 @@ struct Unit {
   double factor;
 };
 
-/// A decimal number and a unit of `units`; the first unit is meant where none is written.
+/// Parses a decimal number with a unit of `units`; the default is the first unit.
 std::optional<double> parse_quantity(std::string_view text, std::span<const Unit> units) {
   double number = 0;
   const auto* const end = text.data() + text.size();
@@ -73,9 +73,9 @@ std::optional<std::size_t> parse_size(std::string_view text) {
                                        {"K", 1024.0},
                                        {"M", 1048576.0},
                                        {"G", 1073741824.0}}};
-  constexpr double most = 9007199254740992.0;  // 2^53: whole bytes up to here
+  constexpr double max_value = 9007199254740992.0;  // 2^53: doubles are exact integers up to here
   const auto bytes = parse_quantity(text, units);
-  if (!bytes || *bytes > most) return std::nullopt;
+  if (!bytes || *bytes > max_value) return std::nullopt;
   return static_cast<std::size_t>(std::ceil(*bytes));
 }
 
@@ -127,7 +127,7 @@ Environment Environment::from(const EnvironmentMap& map) {
   }
   if (const auto* value = value_of("TUTTI_HOST_ID")) {
     if (value->size() > 255) {
-      throw bad_value("TUTTI_HOST_ID", *value, "give at most 255 characters");
+      throw bad_value("TUTTI_HOST_ID", *value, "give at max_value 255 characters");
     }
     result.host_id = *value;
   }

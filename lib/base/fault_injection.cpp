@@ -20,7 +20,7 @@ struct Form {
   std::string_view name;
   FaultKind kind;
   bool needs_rank;
-  std::string_view keys;  ///< that it may have besides rank, each with a blank before and behind
+  std::string_view keys;  ///< allowed keys besides rank, each between blanks
   std::string_view needed;
   std::string_view example;
 };
@@ -38,10 +38,10 @@ constexpr std::array<Form, 6> forms{{
 
 [[noreturn]] void refuse(std::string_view part, const std::string& why, std::string_view example) {
   throw Error(ErrorCode::usage,
-              fmt::format("TUTTI_FAULT={} is unusable: {}; write it like {}", part, why, example));
+              fmt::format("TUTTI_FAULT={} is unusable: {}; example: {}", part, why, example));
 }
 
-/// Takes what comes before `separator` off `text`.
+/// Removes the text before `separator` from `text` and returns it.
 std::string_view take_until(std::string_view& text, char separator) {
   const auto part = text.substr(0, text.find(separator));
   text.remove_prefix(std::min(text.size(), part.size() + 1));
@@ -60,27 +60,27 @@ std::optional<T> whole_number(std::string_view text, T least, T most) {
 void set_key(Fault& fault, const Form& form, std::string_view part, std::string_view key,
              std::string_view value) {
   constexpr int max_ranks = 1 << 24;
-  const auto give_up = [&](std::string_view wanted) {
-    refuse(part, fmt::format("{}={} is no {}", key, value, wanted), form.example);
+  const auto reject = [&](std::string_view wanted) {
+    refuse(part, fmt::format("{}={} is not a valid {}", key, value, wanted), form.example);
   };
   if (key == "rank") {
     fault.rank = whole_number<int>(value, 0, max_ranks);
-    if (!fault.rank) give_up("rank");
+    if (!fault.rank) reject("rank");
   } else if (key == "call") {
     const auto number = whole_number<std::uint64_t>(value, 1, UINT64_MAX);
-    if (!number) give_up("number of a call, which count from 1");
+    if (!number) reject("call number (from 1)");
     fault.call = *number;
   } else if (key == "peer") {
     const auto number = whole_number<int>(value, 0, max_ranks);
-    if (!number) give_up("rank");
+    if (!number) reject("rank");
     fault.peer = *number;
   } else if (key == "bytes") {
     const auto number = whole_number<std::size_t>(value, 1, std::size_t{1} << 30);
-    if (!number) give_up("number of bytes from 1");
+    if (!number) reject("number of bytes (from 1)");
     fault.bytes = *number;
   } else {
     const auto time = parse_duration(value);
-    if (!time || time->count() == 0) give_up("time above 0");
+    if (!time || time->count() == 0) reject("time (above 0)");
     fault.time = *time;
   }
 }
@@ -93,7 +93,7 @@ Fault parse_fault(std::string_view part) {
   if (form == forms.end()) {
     std::string names;
     for (const auto& each : forms) names += (names.empty() ? "" : ", ") + std::string(each.name);
-    refuse(part, fmt::format("'{}' is no fault: there are {}", name, names), forms[0].example);
+    refuse(part, fmt::format("unknown fault '{}': use {}", name, names), forms[0].example);
   }
   Fault fault{.kind = form->kind};
   std::string seen = " ";
@@ -102,7 +102,7 @@ Fault parse_fault(std::string_view part) {
     const auto key = std::string(take_until(value, '='));
     const auto framed = " " + key + " ";
     if (key.empty() || (key != "rank" && form->keys.find(framed) == std::string_view::npos)) {
-      refuse(part, fmt::format("{} takes no '{}'", name, key), form->example);
+      refuse(part, fmt::format("{} has no key '{}'", name, key), form->example);
     }
     if (seen.find(framed) != std::string::npos) {
       refuse(part, fmt::format("it has '{}' twice", key), form->example);
@@ -110,7 +110,7 @@ Fault parse_fault(std::string_view part) {
     seen += key + " ";
     set_key(fault, *form, part, key, value);
   }
-  if (form->needs_rank && !fault.rank) refuse(part, "it names no rank", form->example);
+  if (form->needs_rank && !fault.rank) refuse(part, "it has no 'rank'", form->example);
   if (!form->needed.empty() && seen.find(fmt::format(" {} ", form->needed)) == std::string::npos) {
     refuse(part, fmt::format("it has no '{}'", form->needed), form->example);
   }

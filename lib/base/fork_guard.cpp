@@ -18,8 +18,8 @@ struct List {
   Generation generation = 0;
 };
 
-// The process's own (docs/decisions/0021-close-on-fork.md). Never destroyed: a fork may
-// come while the process ends.
+// Per process (docs/decisions/0021-close-on-fork.md). Never destroyed: a fork may happen during
+// exit.
 List& list() {
   static auto* const one = new List;
   return *one;

@@ -8,8 +8,7 @@ namespace tutti {
 
 void Log::write(LogLevel level, const std::string& text) {
   if (!enabled(level)) return;
-  // What the sink itself calls (abort(), say) may have something to say, too: it goes past the
-  // sink.
+  // A message logged from within the sink bypasses it.
   const bool is_in_sink = in_sink_.load() == std::this_thread::get_id();
   if (sink_ && !is_in_sink) {
     const std::lock_guard lock(mutex_);
@@ -22,7 +21,7 @@ void Log::write(LogLevel level, const std::string& text) {
     sink_(level, text);
     return;
   }
-  // One call a line, so that the lines of several ranks don't mix.
+  // One write per line, so that lines of several ranks do not mix.
   const auto line = rank_ >= 0 ? fmt::format("tutti [rank {}] {}\n", rank_, text)
                                : fmt::format("tutti {}\n", text);
   std::fwrite(line.data(), 1, line.size(), stderr);

@@ -16,7 +16,7 @@
 namespace tutti {
 namespace {
 
-/// Empty where the file can't be read.
+/// Empty if the file is unreadable.
 std::string first_word(const std::filesystem::path& path) {
   std::ifstream file(path);
   std::string word;
@@ -24,15 +24,17 @@ std::string first_word(const std::filesystem::path& path) {
   return word;
 }
 
-/// "pids.max of control group /a is 3, and 3 are in use"; empty where none is reached.
+/// "pids.max of control group /a is 3, and 3 are in use"; empty if no limit is reached.
 std::string limit_of_groups() {
   for (const auto& [name, folder] : control_groups("pids")) {
-    const auto most = first_word(folder / "pids.max");
+    const auto max_value = first_word(folder / "pids.max");
     const auto used = first_word(folder / "pids.current");
-    // Of several groups, one inside the other, the fullest refuses.
-    if (!most.empty() && most != "max" &&
-        (used.size() > most.size() || (used.size() == most.size() && used >= most))) {
-      return fmt::format("pids.max of control group {} is {}, and {} are in use", name, most, used);
+    // Of nested groups, the one at its limit refuses.
+    if (!max_value.empty() && max_value != "max" &&
+        (used.size() > max_value.size() ||
+         (used.size() == max_value.size() && used >= max_value))) {
+      return fmt::format("pids.max of control group {} is {}, and {} are in use", name, max_value,
+                         used);
     }
   }
   return {};

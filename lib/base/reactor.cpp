@@ -10,7 +10,7 @@
 
 #include "base/system_error.hpp"
 
-// Of glibc, from 2.35 on; not every C library can be asked.
+// In glibc since 2.35; other C libraries lack it.
 #if defined(__GLIBC__) && defined(__GLIBC_PREREQ)
 #if __GLIBC_PREREQ(2, 35)
 #define TUTTI_HAS_EPOLL_PWAIT2 1
@@ -20,8 +20,8 @@
 namespace tutti {
 namespace {
 
-/// Pauses of less than a millisecond count while a job starts. Kernels before 5.11 only wait for
-/// whole ones, and some containers refuse the newer call.
+/// Sub-millisecond timeouts matter while a job starts. Kernels before 5.11 support whole
+/// milliseconds only, and some containers block the newer call.
 int wait_for_events(int epoll, std::span<epoll_event> events, Reactor::Clock::duration wait) {
   const auto room = static_cast<int>(events.size());
 #ifdef TUTTI_HAS_EPOLL_PWAIT2
@@ -32,7 +32,7 @@ int wait_for_events(int epoll, std::span<epoll_event> events, Reactor::Clock::du
   const int count = ::epoll_pwait2(epoll, events.data(), room, &limit, nullptr);
   if (count >= 0 || (errno != ENOSYS && errno != EPERM)) return count;
 #endif
-  // Rounded up: waking a little early would only spin until the timer is due.
+  // Rounded up: waking early would spin until the timer is due.
   const auto limit_ms = std::chrono::ceil<std::chrono::milliseconds>(wait).count();
   return ::epoll_wait(epoll, events.data(), room, static_cast<int>(limit_ms));
 }
@@ -110,7 +110,7 @@ bool Reactor::run_once(Clock::duration limit) {
   for (int i = 0; i < count && !stopped_; ++i) {
     const auto& event = events[static_cast<std::size_t>(i)];
     const auto found = handlers_.find(event.data.fd);
-    if (found == handlers_.end()) continue;  // removed by a callback of this round
+    if (found == handlers_.end()) continue;  // removed by a callback of this iteration
     const auto handler = found->second;
     (*handler)(event.events);
   }

@@ -17,7 +17,7 @@ SecretMemory::SecretMemory(std::size_t bytes) : bytes_(bytes) {
       ::mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapping == MAP_FAILED) throw system_error("no memory for a secret", errno);
   start_ = static_cast<std::byte*>(mapping);
-  // Neither may fail the job: old kernels and small limits are no fault of it.
+  // Failures are ignored: old kernels and small limits must not fail the job.
   ::madvise(mapping, mapped_bytes_, MADV_DONTDUMP);
   ::mlock(mapping, mapped_bytes_);
 }

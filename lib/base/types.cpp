@@ -28,7 +28,7 @@ constexpr std::array<std::string_view, operator_count> operators{
 
 }  // namespace
 
-// Values may come from another rank's message: out of range must not be out of bounds.
+// Values may come from a peer's message and be out of range.
 std::size_t size_of(Type type) noexcept {
   const auto index = static_cast<std::size_t>(type);
   return index < types.size() ? types[index].size : 1;

@@ -89,7 +89,7 @@ bool SharedPath::run(engine::SharedCall& call) const {
         const auto now = Clock::now();
         if (idle == spins_ + 1) yielding_since = now;
         // A yield may take long: where others compute, sleeping is as good.
-        if (now - yielding_since > longest_yielding) return false;
+        if (now - yielding_since > max_yield_time) return false;
       }
       ::sched_yield();
     }

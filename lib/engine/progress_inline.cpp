@@ -42,7 +42,7 @@ bool ProgressEngine::try_inline(Messages& messages) {
       if (receipt == transport::Receipt::taken) messages.in.reset();
     }
     if (!messages.in) return true;
-    if (i > 0 && shares_cores_ && Clock::now() - begun > longest_yielding) {
+    if (i > 0 && shares_cores_ && Clock::now() - begun > max_yield_time) {
       links_.spin_no_more();
       return false;
     }

@@ -29,7 +29,7 @@ bool ProgressEngine::progress(std::chrono::nanoseconds max_wait) {
   // the progress thread: the program computes and needs the core.
   const auto now = std::chrono::steady_clock::now();
   if (!idle_since_) idle_since_ = now;
-  if (!progress_thread_runs_ && now - *idle_since_ < longest_yielding) {
+  if (!progress_thread_runs_ && now - *idle_since_ < max_yield_time) {
     ::sched_yield();
     return false;
   }
@@ -67,7 +67,7 @@ void ProgressEngine::check_members(Task& task) {
     plane_.compare_calls_with(task.pending.group->world_of(mismatched_member),
                               task.pending.group->id);
   }
-  if (!idle_since_ || std::chrono::steady_clock::now() - *idle_since_ < longest_yielding) return;
+  if (!idle_since_ || std::chrono::steady_clock::now() - *idle_since_ < max_yield_time) return;
   const auto all = awaited(task);
   for (const auto& [peer, receiving] : all) {
     if (!plane_.has_departed(peer)) continue;

@@ -60,7 +60,7 @@ bool Heap::open(int local_rank, std::size_t offset, std::size_t bytes) {
   if (is_open(local_rank, offset, bytes)) return true;
   auto& opened = opened_[static_cast<std::size_t>(local_rank)];
   const auto begin = std::min(offset / page_bytes * page_bytes, opened.begin.load());
-  const auto end = std::max(up_to_a_page(offset + bytes), opened.end.load());
+  const auto end = std::max(round_up_to_page(offset + bytes), opened.end.load());
   auto* const zone = base_ + static_cast<std::size_t>(local_rank) * zone_bytes_;
   // What a peer exports is read here: a stray write of this program must not reach its memory.
   const int access = local_rank == local_rank_ ? PROT_READ | PROT_WRITE : PROT_READ;
@@ -81,7 +81,7 @@ bool Heap::punch(std::size_t offset, std::size_t bytes) const {
 std::byte* Heap::take(std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   if (base_ == nullptr || bytes > zone_bytes_) return nullptr;
-  const auto length = std::max(up_to_a_page(bytes), page_bytes);
+  const auto length = std::max(round_up_to_page(bytes), page_bytes);
   const auto found = std::find_if(free_.begin(), free_.end(),
                                   [&](const auto& hole) { return hole.second >= length; });
   if (found == free_.end()) return nullptr;

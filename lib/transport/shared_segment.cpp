@@ -30,7 +30,8 @@ constexpr std::size_t max_long_rounds = 8;
 constexpr std::size_t all_rings_bytes = std::size_t{64} << 20;
 
 // In front of the ring.
-constexpr std::size_t front_bytes = up_to_a_page(sizeof(RankRegion)) + pages_in_flight * page_bytes;
+constexpr std::size_t front_bytes =
+    round_up_to_page(sizeof(RankRegion)) + pages_in_flight * page_bytes;
 
 constexpr std::size_t round_bytes_of(std::size_t channel) {
   return channel == 0 ? first_channel_round_bytes : other_channel_round_bytes;
@@ -70,7 +71,7 @@ constexpr std::size_t rank_bytes(int ranks) {
 
 std::size_t header_bytes(int ranks) {
   const auto bytes = sizeof(HostLine) + static_cast<std::size_t>(ranks) * sizeof(Doorbell);
-  return up_to_a_page(bytes);
+  return round_up_to_page(bytes);
 }
 
 std::size_t rank_offset(int ranks, int local_rank) {
@@ -291,7 +292,7 @@ CollectiveChannel::CollectiveChannel(std::shared_ptr<SharedSegment> segment, std
     auto* const part = segment_->base_ + rank_offset(segment_->ranks_, local_rank) +
                        part_offset(number, segment_->ranks_);
     members_.push_back({.part = reinterpret_cast<RankRegion*>(part),
-                        .pages = part + up_to_a_page(sizeof(RankRegion)),
+                        .pages = part + round_up_to_page(sizeof(RankRegion)),
                         .ring = part + front_bytes,
                         .doorbell = &segment_->doorbell(local_rank),
                         .local_rank = local_rank,
@@ -313,7 +314,7 @@ CollectiveChannel::~CollectiveChannel() {
 CollectiveChannel::Place CollectiveChannel::next_place(std::uint64_t number,
                                                        std::size_t bytes) const {
   Place place{.offset = ring_offset_,
-              .end = ring_offset_ + up_to_a_page(bytes),
+              .end = ring_offset_ + round_up_to_page(bytes),
               .lap = lap_,
               .needed = std::max(oldest_, slot_needs(number))};
   if (place.end > ring_bytes_) {

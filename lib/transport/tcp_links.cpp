@@ -357,7 +357,7 @@ bool TcpLinks::progress(std::chrono::nanoseconds limit) {
     idle_since_ = now;
   }
   const auto spinning = !settings_.shares_cores ? spin_time
-                        : has_rings             ? longest_yielding
+                        : has_rings             ? max_yield_time
                                                 : shared_spin_time;
   if (now - idle_since_ < spinning) {
     if (settings_.shares_cores) ::sched_yield();

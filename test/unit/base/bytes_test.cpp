@@ -1,4 +1,4 @@
-// Byte strings between ranks, honest and hostile.
+// Encoding and decoding of byte strings, valid and hostile.
 #include "base/bytes.hpp"
 
 #include "support/catch.hpp"
@@ -21,7 +21,7 @@ TEST_CASE("integers are written little-endian") {
   CHECK(writer.bytes() == bytes_of({1, 3, 2, 7, 6, 5, 4}));
 }
 
-TEST_CASE("what was written is read again") {
+TEST_CASE("values survive encoding and decoding") {
   ByteWriter writer;
   const std::array<std::byte, 3> raw{std::byte{9}, std::byte{8}, std::byte{7}};
   writer.put(std::uint64_t{0x8000000000000001})
@@ -43,7 +43,7 @@ TEST_CASE("what was written is read again") {
   CHECK(reader.at_end());
 }
 
-TEST_CASE("a string may hold any bytes") {
+TEST_CASE("a string can contain any bytes") {
   const std::string text("a\0b\xFF", 4);
   ByteWriter writer;
   writer.put_string(text);
@@ -51,7 +51,7 @@ TEST_CASE("a string may hold any bytes") {
   CHECK(reader.get_string() == text);
 }
 
-TEST_CASE("a string of more than 65535 bytes is cut") {
+TEST_CASE("a string of more than 65535 bytes is truncated") {
   ByteWriter writer;
   writer.put_string(std::string(70'000, 'x'));
   CHECK(writer.bytes().size() == 2 + 65'535);
@@ -65,12 +65,12 @@ TEST_CASE("a read past the end fails, and so does every later one") {
   ByteReader reader(bytes);
   CHECK(reader.get<std::uint32_t>() == 0);
   CHECK(!reader.ok());
-  CHECK(reader.get<std::uint8_t>() == 0);  // though a byte is there
+  CHECK(reader.get<std::uint8_t>() == 0);  // although a byte is left
   CHECK(reader.get_string().empty());
   CHECK(!reader.ok());
 }
 
-TEST_CASE("the exact end is no failure") {
+TEST_CASE("reading up to the exact end succeeds") {
   const auto bytes = bytes_of({1, 2});
   ByteReader reader(bytes);
   CHECK(reader.get<std::uint16_t>() == 0x0201);
@@ -80,7 +80,7 @@ TEST_CASE("the exact end is no failure") {
   CHECK(!reader.ok());
 }
 
-TEST_CASE("nothing can be read from nothing") {
+TEST_CASE("every read of empty input fails") {
   ByteReader reader({});
   CHECK(reader.ok());
   CHECK(reader.at_end());
@@ -88,7 +88,7 @@ TEST_CASE("nothing can be read from nothing") {
   CHECK(!reader.ok());
 }
 
-TEST_CASE("the length of a string is not believed before its bytes are there") {
+TEST_CASE("the length of a string is checked against the remaining bytes") {
   for (const auto& bytes : {bytes_of({0xFF, 0xFF, 'a', 'b'}), bytes_of({3, 0, 'a', 'b'}),
                             bytes_of({1, 0}), bytes_of({0})}) {
     ByteReader reader(bytes);
@@ -97,7 +97,7 @@ TEST_CASE("the length of a string is not believed before its bytes are there") {
   }
 }
 
-TEST_CASE("a failed read leaves its target alone") {
+TEST_CASE("a failed read leaves its target unchanged") {
   const auto bytes = bytes_of({1, 2});
   ByteReader reader(bytes);
   std::array<std::byte, 3> out{std::byte{7}, std::byte{7}, std::byte{7}};

@@ -1,4 +1,4 @@
-// How calls are named, and told apart.
+// Descriptions and fingerprints of calls.
 #include "base/call_signature.hpp"
 
 #include <set>
@@ -33,7 +33,7 @@ std::vector<CallSignature> variations() {
 
 }  // namespace
 
-TEST_CASE("calls are described as a person would") {
+TEST_CASE("calls are described in words") {
   CHECK(describe({}) == "no call");
   CHECK(describe({.operation = Operation::barrier}) == "barrier");
   CHECK(describe({.operation = Operation::finalize}) == "finalize");
@@ -50,7 +50,7 @@ TEST_CASE("calls are described as a person would") {
         "send_recv of 7 u64 to rank 5");
 }
 
-TEST_CASE("every operation has a name of its own, and values from the wire are safe") {
+TEST_CASE("every operation has a unique name, and out-of-range values are safe") {
   std::set<std::string_view> names;
   for (int i = 0; i < operation_count; ++i) names.insert(name(static_cast<Operation>(i)));
   CHECK(names.size() == operation_count);
@@ -60,7 +60,7 @@ TEST_CASE("every operation has a name of its own, and values from the wire are s
   CHECK(describe(wild) == "unknown operation of 1 unknown type from rank 0");
 }
 
-TEST_CASE("each field of a call matters to its fingerprint") {
+TEST_CASE("each field of a call changes its fingerprint") {
   std::set<std::uint64_t> prints{fingerprint(0, sample)};
   for (const auto& call : variations()) {
     CHECK(prints.insert(fingerprint(0, call)).second);
@@ -68,7 +68,7 @@ TEST_CASE("each field of a call matters to its fingerprint") {
   }
 }
 
-TEST_CASE("the calls before and their order matter to a fingerprint") {
+TEST_CASE("earlier calls and their order change a fingerprint") {
   for (const auto& other : variations()) {
     CHECK(fingerprint(fingerprint(0, sample), other) != fingerprint(fingerprint(0, other), sample));
   }
@@ -76,7 +76,7 @@ TEST_CASE("the calls before and their order matter to a fingerprint") {
   CHECK(fingerprint(fingerprint(0, sample), sample) != fingerprint(0, sample));
 }
 
-TEST_CASE("a difference stays in the fingerprint whatever follows") {
+TEST_CASE("a difference persists in later fingerprints") {
   auto mine = fingerprint(0, sample);
   auto theirs = fingerprint(0, variations()[0]);
   for (int i = 0; i < 1000; ++i) {
@@ -86,7 +86,7 @@ TEST_CASE("a difference stays in the fingerprint whatever follows") {
   }
 }
 
-TEST_CASE("fingerprints are the same in every build, since they travel") {
+TEST_CASE("fingerprints are equal in every build") {
   // Computed with Python.
   CHECK(fingerprint(0, sample) == 0xAD67BEFC94D02FF6);
 }

@@ -1,4 +1,4 @@
-// Nothing that waits looks at a clock that somebody can set.
+// No wait uses a clock that can be set.
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -20,7 +20,7 @@ std::string text_of(const std::filesystem::path& path) {
   return text.str();
 }
 
-/// The words of `text` that name a clock which jumps when the time is set.
+/// The words in `text` that name a settable clock.
 std::vector<std::string> settable_clocks_in(const std::string& text) {
   std::vector<std::string> found;
   for (const char* const word :
@@ -34,13 +34,13 @@ std::vector<std::string> settable_clocks_in(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("the clocks that somebody can set are recognised") {
+TEST_CASE("settable clocks are recognised") {
   CHECK(settable_clocks_in("std::chrono::system_clock::now()").size() == 1);
   CHECK(settable_clocks_in("::gettimeofday(&now, nullptr)").size() == 1);
   CHECK(settable_clocks_in("std::chrono::steady_clock::now()").empty());
 }
 
-TEST_CASE("no wait and no deadline of the library depends on the time of day") {
+TEST_CASE("no wait and no deadline of the library depends on the wall clock") {
   static_assert(Reactor::Clock::is_steady);
   static_assert(Deadline::Clock::is_steady);
   const auto root = std::filesystem::path(TUTTI_SOURCE_ROOT) / "lib";
@@ -50,7 +50,7 @@ TEST_CASE("no wait and no deadline of the library depends on the time of day") {
     if (extension != ".cpp" && extension != ".hpp") continue;
     ++files;
     auto clocks = settable_clocks_in(text_of(entry.path()));
-    // The recorder writes the time of day into its files, beside the steady one.
+    // The recorder writes wall-clock times into its files.
     if (entry.path().filename() == "record.cpp") std::erase(clocks, "system_clock");
     CAPTURE(entry.path().string());
     CHECK(clocks == std::vector<std::string>());

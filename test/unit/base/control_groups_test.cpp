@@ -1,4 +1,4 @@
-// Control groups and their quotas, in made-up trees.
+// Control groups and their quotas, in generated trees.
 #include "base/control_groups.hpp"
 
 #include <unistd.h>
@@ -50,7 +50,7 @@ constexpr const char* version_1 =
 
 }  // namespace
 
-TEST_CASE("a quota of version 2 is found at every level, from the innermost outwards") {
+TEST_CASE("quotas of version 2 are found at every level, innermost first") {
   Tree tree;
   tree.mounts(version_2).groups("0::/pod/a");
   CHECK(tree.quotas().empty());
@@ -89,7 +89,7 @@ TEST_CASE("a quota of version 1 is found in the hierarchy of the controller cpu"
   CHECK(quotas[0].setting == "cpu.cfs_quota_us 25000, cpu.cfs_period_us 50000");
 }
 
-TEST_CASE("processes of one group have one identity for it, whatever they call it") {
+TEST_CASE("all processes of a group compute the same identity for it") {
   Tree tree;
   tree.mounts(version_2).groups("0::/pod/a");
   tree.write("sys/fs/cgroup/pod/cpu.max", "50000 100000");
@@ -97,7 +97,7 @@ TEST_CASE("processes of one group have one identity for it, whatever they call i
   const auto outside = tree.quotas();
   REQUIRE(outside.size() == 2);
   CHECK(outside[0].identity != outside[1].identity);
-  // The pod's own view, in a namespace of control groups.
+  // The pod's view, in a cgroup namespace.
   tree.groups("0::/");
   fs::rename(tree.root() / "sys/fs/cgroup/pod", tree.root() / "pod");
   tree.mounts("31 23 0:28 / /pod rw - cgroup2 cgroup2 rw");
@@ -109,7 +109,7 @@ TEST_CASE("processes of one group have one identity for it, whatever they call i
   CHECK(!is_under(within, outside[0]));
 }
 
-TEST_CASE("a container that has its own group mounted, and no more, sees its quota") {
+TEST_CASE("a container that has only its own group mounted sees its quota") {
   Tree tree;
   tree.mounts("32 23 0:29 /docker/4f /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu");
   tree.groups("4:cpu:/docker/4f/sub");
@@ -119,14 +119,14 @@ TEST_CASE("a container that has its own group mounted, and no more, sees its quo
   REQUIRE(quotas.size() == 1);
   CHECK(quotas[0].millicores == 2000);
   CHECK(quotas[0].group == "/docker/4f");
-  // What another container has mounted says nothing.
+  // Another container's mount is irrelevant.
   tree.groups("4:cpu:/docker/4fa");
   CHECK(tree.quotas().empty());
   tree.groups("4:cpu:/");
   CHECK(tree.quotas().empty());
 }
 
-TEST_CASE("a mount point with a blank in its name") {
+TEST_CASE("a mount point with a blank in its name is parsed") {
   Tree tree;
   tree.mounts(R"(32 23 0:29 / /a\040b rw - cgroup2 cgroup2 rw)").groups("0::/x");
   tree.write("a b/x/cpu.max", "1000 1000000");
@@ -134,7 +134,7 @@ TEST_CASE("a mount point with a blank in its name") {
   CHECK(tree.quotas()[0].millicores == 1);
 }
 
-TEST_CASE("without /proc, and with lines that are none, there is no group") {
+TEST_CASE("without /proc, or with malformed lines, there is no group") {
   Tree tree;
   CHECK(tree.quotas().empty());
   tree.mounts("no mount\n - \n32 - cgroup2\n - cgroup2 cgroup2 rw\n").groups("x\n:\n::\n0::\n");
@@ -144,11 +144,11 @@ TEST_CASE("without /proc, and with lines that are none, there is no group") {
   CHECK(tree.quotas().empty());
 }
 
-TEST_CASE("what cpu.max says") {
+TEST_CASE("cpu.max is parsed") {
   CHECK(millicores_of("50000 100000") == 500U);
   CHECK(millicores_of("300000 100000") == 3000U);
   CHECK(millicores_of("1000 1000000") == 1U);
-  CHECK(millicores_of("1 1000000") == 1U);  // never none
+  CHECK(millicores_of("1 1000000") == 1U);  // at least 1
   CHECK(millicores_of("9000000000000000000 1") == 4294967295U);
   for (const auto* none : {"", "max 100000", "max", "50000", "50000 0", "-1 100000", "0 100000",
                            "x y", "99999999999999999999999 100000"}) {
@@ -157,7 +157,7 @@ TEST_CASE("what cpu.max says") {
   }
 }
 
-TEST_CASE("a quota is told in cores") {
+TEST_CASE("a quota is described in cores") {
   CHECK(cores_text(500) == "0.5 cores");
   CHECK(cores_text(1000) == "1 core");
   CHECK(cores_text(2000) == "2 cores");

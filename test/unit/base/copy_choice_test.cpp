@@ -1,4 +1,4 @@
-// Which kind of copy a call takes.
+// Choice of ordinary or non-temporal copies.
 #include "base/copy_choice.hpp"
 
 #include <set>
@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 constexpr std::size_t mebibyte = std::size_t{1} << 20;
 constexpr CopyChoice::Kind at_leaf{Operation::broadcast, false, mebibyte};
 
-/// Of so many calls, the kinds that were taken how often, where `best` takes 1 ms and the others 2.
+/// How often each choice is made in a number of calls, where `best` takes 1 ms and the others 2.
 std::vector<int> taken(CopyChoice& choice, Streaming best, int calls) {
   std::vector<int> count(3);
   for (int i = 0; i < calls; ++i) {
@@ -27,7 +27,7 @@ std::vector<int> taken(CopyChoice& choice, Streaming best, int calls) {
 
 }  // namespace
 
-TEST_CASE("after each kind of copy was tried, the fastest is taken") {
+TEST_CASE("after each choice was tried, the fastest is used") {
   for (const auto best : {Streaming::none, Streaming::out, Streaming::both}) {
     CopyChoice choice;
     const auto first = taken(choice, best, 12);
@@ -37,21 +37,21 @@ TEST_CASE("after each kind of copy was tried, the fastest is taken") {
   }
 }
 
-TEST_CASE("when another kind of copy becomes the fastest it is found") {
+TEST_CASE("another choice that becomes the fastest is found") {
   CopyChoice choice;
   taken(choice, Streaming::none, 200);
   taken(choice, Streaming::both, 110);
   CHECK(taken(choice, Streaming::both, 90)[2] == 90);
 }
 
-TEST_CASE("one slow call does not change the kind of copy") {
+TEST_CASE("one slow call does not change the choice") {
   CopyChoice choice;
   taken(choice, Streaming::out, 50);
   choice.took(at_leaf, Streaming::out, 1s);
   CHECK(choice.next(at_leaf) == Streaming::out);
 }
 
-TEST_CASE("operations, sizes and roots are measured apart") {
+TEST_CASE("operations, sizes and roles are measured separately") {
   for (const CopyChoice::Kind other : {CopyChoice::Kind{Operation::broadcast, true, mebibyte},
                                        {Operation::broadcast, false, 4 * mebibyte},
                                        {Operation::all_reduce, false, mebibyte}}) {
@@ -66,11 +66,11 @@ TEST_CASE("operations, sizes and roots are measured apart") {
     CHECK(kinds.size() == 3);
   }
   CopyChoice choice;
-  // The largest sizes share one place.
+  // The largest sizes share one entry.
   CHECK(choice.next({Operation::all_reduce, false, ~std::size_t{0}}) == Streaming::none);
 }
 
-TEST_CASE("a longer call of the same kind of size does not look slower") {
+TEST_CASE("times are compared per byte within a size class") {
   CopyChoice choice;
   for (int i = 0; i < 12; ++i) {
     const auto kind = choice.next(at_leaf);

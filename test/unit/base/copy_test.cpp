@@ -1,4 +1,4 @@
-// Copies of both kinds, at every distance that is treated differently.
+// Both kinds of copies, at all alignments that are treated differently.
 #include "base/copy.hpp"
 
 #include <algorithm>
@@ -38,11 +38,11 @@ void check(void (*copy)(std::byte*, const std::byte*, std::size_t)) {
 
 }  // namespace
 
-TEST_CASE("what is copied is all there, and nothing beside it") {
+TEST_CASE("copy_bytes() writes all bytes and no others") {
   check(copy_bytes);
 }
 
-TEST_CASE("what is copied past the caches is all there, and nothing beside it") {
+TEST_CASE("stream_bytes() writes all bytes and no others") {
   check(stream_bytes);
 }
 

@@ -1,4 +1,4 @@
-// Points in time.
+// Deadlines and the running clock.
 #include "tutti/deadline.hpp"
 
 #include <thread>
@@ -9,7 +9,7 @@ namespace tutti::test {
 
 using namespace std::chrono_literals;
 
-TEST_CASE("never does not expire") {
+TEST_CASE("a deadline of never does not expire") {
   CHECK(Deadline::never().is_never());
   CHECK(!Deadline::never().expired());
   CHECK(Deadline::never().remaining() == 1h);
@@ -31,28 +31,28 @@ TEST_CASE("a deadline counts down and expires") {
   CHECK(deadline.remaining() == 0ns);
 }
 
-TEST_CASE("a timeout of nothing or less has expired") {
+TEST_CASE("a timeout of zero or less has expired") {
   CHECK(Deadline::after(0ns).expired());
   CHECK(Deadline::after(-1s).expired());
   CHECK(Deadline::after(-1s).remaining() == 0ns);
 }
 
-TEST_CASE("time without a reading is time in which the process was stopped") {
+TEST_CASE("a long gap between readings counts as time in which the process was stopped") {
   const auto start = RunningClock::Steady::now();
   RunningClock clock(start);
   CHECK(clock.at(start + 300ms) == start + 300ms);
-  CHECK(clock.at(start + 800ms) == start + 800ms);  // a thread may wait so long for its turn
+  CHECK(clock.at(start + 800ms) == start + 800ms);  // a thread may be delayed this long
   CHECK(clock.time_stopped() == 0ns);
   CHECK(clock.at(start + 12800ms) == start + 1300ms);
   CHECK(clock.time_stopped() == 11500ms);
   CHECK(clock.at(start + 13s) == start + 1500ms);
-  // Taken before the latest reading, and come to it later.
+  // A time before the latest reading.
   CHECK(clock.at(start + 12s) == start + 500ms);
   CHECK(clock.at(start + 13400ms) == start + 1900ms);
   CHECK(clock.time_stopped() == 11500ms);
 }
 
-TEST_CASE("a deadline by a running clock stands still with it") {
+TEST_CASE("a deadline on a running clock stops with the clock") {
   const auto now = RunningClock::Steady::now();
   const auto clock = std::make_shared<RunningClock>(now);
   const auto deadline = Deadline::after(5s, clock);
@@ -62,15 +62,16 @@ TEST_CASE("a deadline by a running clock stands still with it") {
   CHECK(Deadline::after(5s).clock() == nullptr);
   CHECK(deadline.until_next_look() <= 200ms);
   CHECK(sooner.remaining() <= 1s);
-  clock->at(now - 20s);  // nothing
+  clock->at(now - 20s);  // no effect
   CHECK(clock->time_stopped() == 0ns);
-  // As though 20 s had passed without a reading: what is left stays, but for the longest gap.
+  // As if 20 s had passed without a reading: the remaining time is kept, except for the longest
+  // gap.
   const auto stopped = std::make_shared<RunningClock>(now - 20s);
   CHECK(Deadline::after(1s, stopped).remaining() > 500ms);
   CHECK(stopped->time_stopped() >= 19s);
 }
 
-TEST_CASE("a deadline by a running clock may be never") {
+TEST_CASE("a deadline on a running clock can be never") {
   const auto clock = std::make_shared<RunningClock>();
   CHECK(Deadline::after(std::chrono::nanoseconds::max(), clock).is_never());
   CHECK(Deadline::after_running(std::chrono::nanoseconds::max()).is_never());
@@ -78,7 +79,7 @@ TEST_CASE("a deadline by a running clock may be never") {
   CHECK(Deadline::after_running(-1s).expired());
 }
 
-TEST_CASE("of two bounds the earlier holds") {
+TEST_CASE("the earlier of two limits applies") {
   const auto deadline = Deadline::after(10s);
   CHECK(deadline.within(1s).remaining() <= 1s);
   CHECK(deadline.within(1h).remaining() <= 10s);

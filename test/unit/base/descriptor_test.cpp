@@ -13,7 +13,7 @@
 namespace tutti::test {
 namespace {
 
-/// A program that has closed its standard descriptors, for as long as this lives.
+/// Closes the standard descriptors for its lifetime.
 class WithoutStandardDescriptors {
  public:
   WithoutStandardDescriptors() {
@@ -41,8 +41,7 @@ bool is_open(int fd) {
   return ::fcntl(fd, F_GETFD) >= 0;
 }
 
-TEST_CASE("no descriptor of ours takes the number of a standard one that the program has closed",
-          "[descriptor]") {
+TEST_CASE("no Descriptor takes the number of a closed standard descriptor", "[descriptor]") {
   std::array<int, 3> numbers{};
   std::array<bool, 3> taken{};
   int flags = 0;
@@ -85,7 +84,7 @@ TEST_CASE(
   }
   CHECK_FALSE(made);
   CHECK_FALSE(leaked);
-  // The number asked for is not below the limit.
+  // The requested number is not below the limit.
   CHECK((reason == EMFILE || reason == EINVAL));
 }
 

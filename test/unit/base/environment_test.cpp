@@ -1,4 +1,4 @@
-// What users write into the environment.
+// Variables set by users.
 #include "base/environment.hpp"
 
 #include <vector>
@@ -10,7 +10,7 @@ namespace tutti::test {
 
 using namespace std::chrono_literals;
 
-TEST_CASE("durations are read, and nothing that is none") {
+TEST_CASE("durations are parsed, malformed ones rejected") {
   struct Row {
     std::string_view text;
     std::optional<std::chrono::nanoseconds> expected;
@@ -58,7 +58,7 @@ TEST_CASE("durations are read, and nothing that is none") {
   }
 }
 
-TEST_CASE("whole units of time are read exactly") {
+TEST_CASE("whole units of time are parsed exactly") {
   for (int i = 1; i <= 2000; ++i) {
     INFO(i);
     const auto number = std::to_string(i);
@@ -70,7 +70,7 @@ TEST_CASE("whole units of time are read exactly") {
   }
 }
 
-TEST_CASE("sizes are read, and nothing that is none") {
+TEST_CASE("sizes are parsed, malformed ones rejected") {
   struct Row {
     std::string_view text;
     std::optional<std::size_t> expected;
@@ -85,7 +85,7 @@ TEST_CASE("sizes are read, and nothing that is none") {
       {"2M", 2097152},
       {"2GiB", 2147483648},
       {"1G", 1073741824},
-      {"0.5", 1},  // part of a byte is a byte
+      {"0.5", 1},  // rounded up to a byte
       {"9007199254740992", 9007199254740992},
       {"9007199254740994", std::nullopt},
       {"99999999999999999999", std::nullopt},
@@ -153,7 +153,7 @@ TEST_CASE("every log level is read") {
   CHECK(Environment::from({{"TUTTI_LOG", "info"}}).log_level == LogLevel::info);
 }
 
-TEST_CASE("an empty variable is as good as none") {
+TEST_CASE("an empty variable counts as unset") {
   const auto environment =
       Environment::from({{"TUTTI_TIMEOUT", ""}, {"TUTTI_CHUNK", ""}, {"TUTTI_LOG", ""}});
   CHECK(environment.timeout == 60s);
@@ -161,7 +161,7 @@ TEST_CASE("an empty variable is as good as none") {
   CHECK(environment.log_level == LogLevel::warning);
 }
 
-TEST_CASE("the closest variable for interfaces wins, and its name is kept") {
+TEST_CASE("the most specific variable for interfaces wins, and its name is kept") {
   EnvironmentMap map{{"GLOO_SOCKET_IFNAME", "g"}};
   CHECK(Environment::from(map).socket_ifname == "g");
   CHECK(Environment::from(map).socket_ifname_source == "GLOO_SOCKET_IFNAME");
@@ -175,7 +175,7 @@ TEST_CASE("the closest variable for interfaces wins, and its name is kept") {
   CHECK(Environment::from(map).socket_ifname == "n");
 }
 
-TEST_CASE("an unusable value is an error that names variable and value") {
+TEST_CASE("an invalid value is an error with variable and value") {
   struct Row {
     std::string variable;
     std::vector<std::string> values;
@@ -207,7 +207,7 @@ TEST_CASE("an unusable value is an error that names variable and value") {
   }
 }
 
-TEST_CASE("the limits themselves are usable") {
+TEST_CASE("the limits themselves are valid") {
   CHECK_NOTHROW(Environment::from({{"TUTTI_CHUNK", "64"}}));
   CHECK_NOTHROW(Environment::from({{"TUTTI_CHUNK", "1GiB"}}));
   CHECK_NOTHROW(Environment::from({{"TUTTI_EAGER", "1MiB"}}));
@@ -220,14 +220,14 @@ TEST_CASE("the limits themselves are usable") {
   CHECK_NOTHROW(Environment::from({{"TUTTI_TIMEOUT", "1ns"}}));
 }
 
-TEST_CASE("what ranks must have set alike is told by name") {
+TEST_CASE("settings that must be equal on all ranks are listed by variable") {
   const auto settings = Environment::from({{"TUTTI_CHUNK", "4KiB"}}).agreed_settings();
   CHECK(settings.at("TUTTI_CHUNK") == "4096");
   CHECK(settings.at("TUTTI_EAGER") == "16384");
   CHECK(settings.at("TUTTI_ALGORITHM").empty());
 }
 
-TEST_CASE("the process's environment is a map") {
+TEST_CASE("current_environment() returns the process's environment") {
   ::setenv("TUTTI_UNIT_TEST", "a=b", 1);
   CHECK(current_environment().at("TUTTI_UNIT_TEST") == "a=b");
   ::unsetenv("TUTTI_UNIT_TEST");

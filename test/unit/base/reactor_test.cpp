@@ -1,4 +1,4 @@
-// One thread's loop over descriptors and timers.
+// The event loop over descriptors and timers.
 #include "base/reactor.hpp"
 
 #include <sys/epoll.h>
@@ -15,7 +15,7 @@ namespace tutti::test {
 
 using namespace std::chrono_literals;
 
-TEST_CASE("timers run in the order of their time, equal ones in the order they were set") {
+TEST_CASE("timers run in the order of their time, equal ones in the order of creation") {
   Reactor reactor;
   std::string order;
   reactor.after(20ms, [&] { order += 'c'; });
@@ -41,7 +41,7 @@ TEST_CASE("a timer does not run before its time") {
   CHECK(ran_at - start >= 20ms);
 }
 
-TEST_CASE("a loop that is woken early leaves its timers for later") {
+TEST_CASE("timers do not run early when the loop is woken") {
   Reactor reactor;
   int ran = 0;
   reactor.after(1h, [&] { ++ran; });
@@ -50,12 +50,12 @@ TEST_CASE("a loop that is woken early leaves its timers for later") {
   CHECK(ran == 0);
 }
 
-TEST_CASE("a timer may set another, and one that was cancelled never runs") {
+TEST_CASE("a timer may set another, and a cancelled one never runs") {
   Reactor reactor;
   int ran = 0;
   const auto cancelled = reactor.after(1ms, [&] { ran += 100; });
   reactor.cancel(cancelled);
-  reactor.cancel(cancelled);  // twice does no harm
+  reactor.cancel(cancelled);  // cancelling twice is harmless
   Reactor::TimerId later = 0;
   reactor.after(1ms, [&] {
     ++ran;
@@ -83,7 +83,7 @@ TEST_CASE("a timer may cancel itself") {
   CHECK(ran == 1);
 }
 
-TEST_CASE("one round waits no longer than its limit") {
+TEST_CASE("one iteration waits no longer than its limit") {
   Reactor reactor;
   const auto start = Reactor::Clock::now();
   CHECK(reactor.run_once(20ms));
@@ -106,7 +106,7 @@ TEST_CASE("a handler runs while its descriptor is ready, until it is removed") {
   wakeup.signal();
   reactor.run_once(10ms);
   reactor.run_once(10ms);
-  CHECK(ran == 2);  // still ready: nobody has cleared it
+  CHECK(ran == 2);  // still ready: it was not cleared
   CHECK(seen == EPOLLIN);
   wakeup.clear();
   reactor.run_once(0ms);
@@ -123,7 +123,7 @@ TEST_CASE("a handler runs while its descriptor is ready, until it is removed") {
   CHECK(ran == 3);
 }
 
-TEST_CASE("a handler may remove itself and still use what it holds") {
+TEST_CASE("a handler may remove itself and still use its captures") {
   Reactor reactor;
   Wakeup wakeup;
   wakeup.signal();
@@ -176,13 +176,13 @@ TEST_CASE("a handler may add another") {
   CHECK(ran == 1);
 }
 
-TEST_CASE("a descriptor that can't be watched is an error") {
+TEST_CASE("a descriptor that epoll rejects is an error") {
   Reactor reactor;
   CHECK_THROWS_AS(reactor.add(-1, EPOLLIN, [](std::uint32_t) {}), Error);
   CHECK_THROWS_AS(reactor.modify(12345, EPOLLIN), Error);
 }
 
-TEST_CASE("what another thread posts runs in the loop's thread, in order") {
+TEST_CASE("actions posted by another thread run in the loop's thread, in order") {
   Reactor reactor;
   std::vector<int> order;
   std::thread::id ran_in;
@@ -214,7 +214,7 @@ TEST_CASE("a posted action wakes a loop that sleeps") {
   CHECK(Reactor::Clock::now() - start < 5s);
 }
 
-TEST_CASE("an action may post another, which runs in a later round") {
+TEST_CASE("an action may post another, which runs in a later iteration") {
   Reactor reactor;
   int ran = 0;
   reactor.post([&] {
@@ -227,7 +227,7 @@ TEST_CASE("an action may post another, which runs in a later round") {
   CHECK(ran == 2);
 }
 
-TEST_CASE("once stopped, a loop runs no timers and says so") {
+TEST_CASE("a stopped loop runs no timers and run_once() returns false") {
   Reactor reactor;
   int ran = 0;
   reactor.stop();
@@ -237,7 +237,7 @@ TEST_CASE("once stopped, a loop runs no timers and says so") {
   CHECK(ran == 0);
 }
 
-TEST_CASE("a loop with nothing to do sleeps") {
+TEST_CASE("an idle loop sleeps") {
   Reactor reactor;
   rusage before{};
   ::getrusage(RUSAGE_THREAD, &before);

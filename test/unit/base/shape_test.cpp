@@ -1,4 +1,4 @@
-// The table of operations, and the page in docs that shows it.
+// The table of operations and its copy in the documentation.
 #include "base/shape.hpp"
 
 #include <fstream>
@@ -31,7 +31,7 @@ std::string row_of(Type type) {
 
 }  // namespace
 
-TEST_CASE("docs/semantics.md has the table as it is") {
+TEST_CASE("docs/semantics.md has the same table") {
   const std::string file = std::string(TUTTI_SOURCE_ROOT) + "/docs/semantics.md";
   std::ifstream stream(file);
   REQUIRE(stream);
@@ -65,7 +65,7 @@ TEST_CASE("shapes are consistent") {
   CHECK(shape_of(Operation::barrier).collective);
 }
 
-TEST_CASE("what is not supported") {
+TEST_CASE("unsupported combinations") {
   CHECK(!supported(Path::host, Operation::all_reduce, Type::f32, Operator::bit_and));
   CHECK(!supported(Path::host, Operation::reduce, Type::f8e4m3, Operator::sum));
   CHECK(supported(Path::host, Operation::broadcast, Type::f8e4m3, Operator::sum));

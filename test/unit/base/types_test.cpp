@@ -32,7 +32,7 @@ TEST_CASE("every operator is found by its name") {
   CHECK(!parse_operator("mean"));
 }
 
-TEST_CASE("values that no enumeration has are safe") {
+TEST_CASE("out-of-range enumeration values are safe") {
   CHECK(size_of(static_cast<Type>(77)) == 1);
   CHECK(name(static_cast<Type>(77)) == "unknown type");
   CHECK(name(static_cast<Operator>(77)) == "unknown operator");

@@ -8,12 +8,11 @@
 
 namespace tutti {
 
-/// For a few nanoseconds of work that threads hardly ever do at once: locking is one atomic
-/// exchange and unlocking a plain store, where a mutex takes an exchange for each. Whoever has to
-/// wait yields its core at once, and soon sleeps in between, so that a holder of a lower priority
-/// comes to run.
+/// A lock for critical sections of a few nanoseconds with little contention: one atomic exchange to
+/// lock and a plain store to unlock, where a mutex takes an exchange for each. A waiter yields its
+/// core, then sleeps, so that a holder of lower priority can run.
 class BriefLock {
-  // Else the lock would take a mutex of the standard library's.
+  // Otherwise std::atomic would take a mutex.
   static_assert(std::atomic<bool>::is_always_lock_free);
 
  public:

@@ -29,7 +29,7 @@ class ByteWriter {
     bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
     return *this;
   }
-  /// Longer strings are cut: nothing that we send needs more than 65,535 bytes.
+  /// Truncates at 65,535 bytes; no message has longer strings.
   ByteWriter& put_string(std::string_view text) {
     text = text.substr(0, UINT16_MAX);
     put(static_cast<std::uint16_t>(text.size()));
@@ -42,8 +42,8 @@ class ByteWriter {
   Bytes bytes_;
 };
 
-/// Takes apart what ByteWriter made. Input may be hostile: the first read past the end makes every
-/// later one fail, and `ok()` says so; no length is believed before the bytes are there.
+/// Decodes the output of ByteWriter. Safe on hostile input: after the first read past the end all
+/// reads fail and ok() is false; lengths are checked against the remaining bytes.
 class ByteReader {
  public:
   explicit ByteReader(std::span<const std::byte> bytes) : rest_(bytes) {}

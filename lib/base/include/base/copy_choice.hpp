@@ -9,37 +9,35 @@
 
 namespace tutti {
 
-/// Which copies of a call through shared memory, or of a message through a ring in it, go past the
-/// caches of the processor.
+/// Which copies of a call or message through shared memory use non-temporal stores.
 enum class Streaming : std::uint8_t {
   none,
-  out,   ///< into the caller's memory, which is not read again soon
-  both,  ///< into shared memory, too
+  out,   ///< copies into the caller's memory, which is not read again soon
+  both,  ///< copies into shared memory as well
 };
 
-/// How calls and messages through shared memory copy.
-///
-/// Caches carry data between cores that share one faster than memory, between others several times
-/// slower; and on a virtual machine that changes from second to second. So it is measured: for
-/// each operation, power of two of a block's size, and whether this rank is the root, the best of
-/// the latest few calls of each kind counts, and now and then the other kinds are tried again. Each
-/// rank decides for itself. For one thread at a time.
+/// Chooses how calls and messages through shared memory copy.
+/// Between cores that share a cache, data moves faster through it than through memory; between
+/// others several times slower, and on a virtual machine this can change within seconds. So times
+/// are measured, per operation, power of two of the block size, and role (root or not): the minimum
+/// of the latest calls of each kind counts, and the other kinds are retried occasionally. Each rank
+/// decides for itself. Not safe for concurrent use.
 class CopyChoice {
  public:
   using Duration = std::chrono::steady_clock::duration;
 
-  /// Calls with smaller blocks, and shorter messages, always go through the caches.
+  /// Smaller blocks and messages always use ordinary stores.
   static constexpr std::size_t min_bytes = std::size_t{8} << 10;
 
-  /// What calls are compared by; `bytes` of a block, at least min_bytes.
+  /// Calls with equal Kind are compared; `bytes` of a block, at least min_bytes.
   struct Kind {
     Operation operation;
     bool is_root;
     std::size_t bytes;
   };
-  /// For the next call.
+  /// The choice for the next call.
   [[nodiscard]] Streaming next(const Kind& kind);
-  /// What a call took.
+  /// Records the time of a call.
   void took(const Kind& kind, Streaming streaming, Duration time);
 
  private:
@@ -47,11 +45,12 @@ class CopyChoice {
   static constexpr std::size_t kept = 4;
   static constexpr std::size_t operations = operation_count;
   static constexpr std::size_t roles = 2;
-  static constexpr std::size_t sizes = 14;  ///< the last from 32 MiB on
+  static constexpr std::size_t sizes = 14;  ///< the last one: 32 MiB and more
 
-  /// The latest times of one kind. The shortest counts: what is longer waited for others.
+  /// The latest times of one choice. The shortest counts: longer ones include waiting for other
+  /// ranks.
   struct Times {
-    std::array<std::uint32_t, kept> times{};  ///< of a mebibyte, in ns
+    std::array<std::uint32_t, kept> times{};  ///< ns per MiB
     std::uint32_t next = 0;
     void add(std::uint32_t time);
     [[nodiscard]] std::uint32_t shortest() const;

@@ -8,12 +8,11 @@
 
 namespace tutti {
 
-/// While one lives, this thread computes floats by the defaults of IEEE 754: rounded to nearest,
-/// denormal numbers kept, exceptions masked. Afterwards its control register is what it was. A
-/// program may have changed it (-ffast-math does, feenableexcept() does), and on one rank only.
-///
-/// A look at the register takes some cycles; it is set only where it differs. Always inlined: the
-/// loops of reductions are compiled for several instruction sets, and may share no function.
+/// For its lifetime this thread uses the IEEE 754 defaults: round to nearest, denormal numbers
+/// kept, exceptions masked; the destructor restores the control register. A program may have
+/// changed it (-ffast-math, feenableexcept()), possibly on one rank only.
+/// Reading the register takes some cycles; it is written only if it differs. Always inlined:
+/// reduction loops are compiled for several instruction sets and must not share functions.
 class DefaultFloats {
  public:
   [[gnu::always_inline]] DefaultFloats() noexcept {

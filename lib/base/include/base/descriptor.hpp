@@ -7,12 +7,12 @@
 
 namespace tutti {
 
-/// Owns a file descriptor; -1 owns none. Never one of the standard three: a program that has closed
-/// its own may still write to their numbers, and such text must not go to a peer.
+/// Owns a file descriptor; -1: none. Never 0 to 2: a program that has closed these may still write
+/// to them, and the text must not reach a peer.
 class Descriptor {
  public:
   Descriptor() = default;
-  /// Takes `fd`, in place of 0 to 2 a duplicate above them; -1 with errno set where there is none.
+  /// Takes `fd`; replaces 0 to 2 by a duplicate above them. -1 and errno if that fails.
   explicit Descriptor(int fd) : fd_(fd >= 0 && fd <= 2 ? above_standard(fd) : fd) {}
   Descriptor(Descriptor&& other) noexcept
       : fd_(std::exchange(other.fd_, -1)), guarded_(std::exchange(other.guarded_, {})) {}
@@ -31,7 +31,7 @@ class Descriptor {
   [[nodiscard]] int get() const { return fd_; }
   [[nodiscard]] explicit operator bool() const { return fd_ >= 0; }
   void reset() noexcept;
-  /// Forked children do not hold it from now on.
+  /// Closes it in children forked from now on.
   void close_on_fork();
 
  private:
@@ -40,7 +40,7 @@ class Descriptor {
   std::optional<fork_guard::Generation> guarded_;
 };
 
-/// Wakes another thread's poll: an eventfd.
+/// An eventfd to wake another thread's poll.
 class Wakeup {
  public:
   Wakeup();

@@ -2,22 +2,22 @@
 
 #include <cstdint>
 
-/// Descriptors that a forked child must not hold. A child that lives on (a data loader's worker,
-/// say) would keep the connections of a rank open that has died, and the other ranks would wait for
-/// a close that never comes. Linux can close descriptors at exec, not at fork, so a handler of
-/// pthread_atfork() closes them in the child. The list is the process's own, as its descriptors and
-/// its handlers are. A child that is made by clone() or _Fork() directly keeps them.
+/// Descriptors to close in forked children. A long-lived child (such as a data loader's worker)
+/// would keep a dead rank's connections open, and the other ranks would wait for a close that never
+/// comes. Linux can close descriptors at exec, not at fork, so a handler of pthread_atfork() closes
+/// them in the child. The list is per process, like descriptors and handlers. Children made by
+/// clone() or _Fork() directly keep the descriptors.
 namespace tutti::fork_guard {
 
-/// Counts the forks between the process in which the list began and this one.
+/// Number of forks between the process that created the list and this one.
 using Generation = std::uint32_t;
 
-/// Has `fd` closed in children. Throws std::bad_alloc, or Error{system} where the handlers can't be
-/// installed.
+/// Registers `fd` to be closed in forked children. Throws std::bad_alloc, or Error{system} if the
+/// handlers cannot be installed.
 Generation add(int fd);
 
-/// Forgets `fd`. False in a child made since add(): there it is closed, and the number may be
-/// another descriptor's.
+/// Unregisters `fd`. False in a child forked since add(): the descriptor is closed there, and its
+/// number may be in use again.
 [[nodiscard]] bool remove(int fd, Generation generation) noexcept;
 
 }  // namespace tutti::fork_guard

@@ -4,12 +4,12 @@
 
 namespace tutti {
 
-/// This code stays in memory until the process ends, also where a plugin that contains it is
-/// closed by dlclose().
+/// Keeps this code mapped until the process ends, even if a plugin that contains it is closed with
+/// dlclose().
 void keep_mapped() noexcept;
 
-/// A thread that nobody waits for, and that may still run when everything else of this library has
-/// ended. Throws Error{system} where no thread can be started.
+/// Starts a detached thread that may outlive the library's other state. Throws Error{system} if no
+/// thread can be started.
 template <class Body>
 void start_abandoned_thread(const char* purpose, Body body) {
   keep_mapped();

@@ -10,7 +10,7 @@
 
 namespace tutti {
 
-/// Where one process's notes go. Safe to use from any thread, and from the sink.
+/// One process's log. Safe to use from any thread, and from the sink.
 class Log {
  public:
   using Sink = std::function<void(LogLevel, const std::string&)>;

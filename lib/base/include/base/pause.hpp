@@ -4,11 +4,11 @@
 
 namespace tutti {
 
-/// Whoever waits for ranks that share its core gives the core away for so long before it sleeps.
-/// Measured: they mostly come within some tens of microseconds, and a wake-up takes as long.
-inline constexpr std::chrono::microseconds longest_yielding{200};
+/// Time for which a thread that waits for ranks on its own core yields before it sleeps. Measured:
+/// most waits end within some tens of microseconds, and a wake-up takes as long.
+inline constexpr std::chrono::microseconds max_yield_time{200};
 
-/// Between two looks of a loop that spins: leaves the core's other half in peace for some cycles.
+/// For spin loops: frees the core's other hardware thread for some cycles.
 inline void pause_briefly() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();

@@ -11,12 +11,12 @@
 
 namespace tutti {
 
-/// Error{system}: no thread can be started; `purpose` is "for the control links". Says which limits
-/// are reached, as far as the kernel tells.
+/// Error{system} for a thread that could not be started, with the limits that are reached, as far
+/// as known; `purpose` is "for the control links".
 [[nodiscard]] Error no_thread(const char* purpose, const std::system_error& error);
 
-/// A thread that takes none of the process's signals: they go to the program's own threads. Throws
-/// Error{system} where no thread can be started. The only place that starts one.
+/// Starts a thread with all signals blocked, so that the program's own threads handle them. Throws
+/// Error{system} if it cannot be started. All threads are started here.
 template <class Body>
 [[nodiscard]] std::thread start_quiet_thread(const char* purpose, Body body) {
   sigset_t all;
@@ -36,18 +36,17 @@ template <class Body>
   }
 }
 
-/// A thread that is there before its work is known, so that a lack of threads shows early. Ends
-/// with its work, for which the destructor waits; without work, at once.
+/// A thread started before its work is known, so that a lack of threads is detected early. The
+/// destructor waits for the work, if any.
 class ReservedThread {
  public:
-  /// Until its work is known it calls `meanwhile`, unless that is null, every 100 ms. Throws
-  /// Error{system}.
+  /// Until run() it calls `meanwhile`, unless null, every 100 ms. Throws Error{system}.
   explicit ReservedThread(const char* purpose, std::function<void()> meanwhile = nullptr);
   ReservedThread(const ReservedThread&) = delete;
   ReservedThread& operator=(const ReservedThread&) = delete;
   ~ReservedThread();
 
-  /// Once.
+  /// Call once.
   void run(std::function<void()> work);
 
  private:

@@ -12,8 +12,8 @@
 
 namespace tutti {
 
-/// One thread's loop over descriptors and timers. Everything but post() and stop() is for that
-/// thread alone.
+/// An event loop over descriptors and timers. All but post() and stop() are for the loop's thread
+/// only.
 class Reactor {
  public:
   using Clock = std::chrono::steady_clock;
@@ -27,19 +27,19 @@ class Reactor {
   /// Calls `on_ready` whenever one of `events` (EPOLLIN, EPOLLOUT) holds, until remove().
   void add(int fd, std::uint32_t events, OnReady on_ready);
   void modify(int fd, std::uint32_t events);
-  /// Legal within any callback, also the descriptor's own.
+  /// Allowed within any callback, including the descriptor's own.
   void remove(int fd);
 
   TimerId after(Clock::duration delay, std::function<void()> action);
   void cancel(TimerId id);
 
-  /// Runs `action` in the loop's thread, soon. From any thread.
+  /// Runs `action` soon in the loop's thread. Safe from any thread.
   void post(std::function<void()> action);
-  /// Makes run() return after the callback in progress. From any thread.
+  /// Makes run() return after the current callback. Safe from any thread.
   void stop();
 
   void run();
-  /// One round: waits at most `limit` for something to happen and handles it. False once stopped.
+  /// One iteration: waits at most `limit` for events and handles them. False once stopped.
   bool run_once(Clock::duration limit);
 
  private:
@@ -49,7 +49,7 @@ class Reactor {
 
   Descriptor epoll_;
   Wakeup wakeup_;
-  // Shared, so that a callback that removes itself stays alive until it returns.
+  // shared_ptr, so that a callback that removes itself lives until it returns.
   std::map<int, std::shared_ptr<OnReady>> handlers_;
   std::map<std::pair<Clock::time_point, TimerId>, std::function<void()>> timers_;
   TimerId next_timer_ = 1;

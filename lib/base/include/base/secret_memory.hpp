@@ -6,9 +6,8 @@
 
 namespace tutti {
 
-/// Whole pages for secrets: zero at first, left out of core files, kept from swap where the limit
-/// of locked memory (ulimit -l) allows, wiped at the end. Throws Error{system} where there is no
-/// memory.
+/// Zero-initialised pages for secrets, excluded from core dumps, locked in memory if the limit
+/// (ulimit -l) allows, and wiped by the destructor. Throws Error{system} if there is no memory.
 class SecretMemory {
  public:
   explicit SecretMemory(std::size_t bytes);
@@ -18,7 +17,7 @@ class SecretMemory {
 
   [[nodiscard]] std::span<std::byte> bytes() { return {start_, bytes_}; }
   [[nodiscard]] std::span<const std::byte> bytes() const { return {start_, bytes_}; }
-  /// Leaves the memory to the process, for as long as that lives.
+  /// Gives up ownership: the memory stays mapped for the life of the process.
   std::byte* release() { return std::exchange(start_, nullptr); }
 
  private:

@@ -5,14 +5,14 @@
 
 namespace tutti {
 
-/// How much of the data one of a rank's two buffers holds.
+/// Extent of one of a rank's two buffers.
 enum class Extent : std::uint8_t {
   none,
   one,  ///< `count` elements: the whole buffer, or one rank's block
-  all,  ///< a block a rank, in the order of ranks
+  all,  ///< one block per rank, in rank order
 };
 
-/// What an operation looks like to those who check, copy, benchmark or document it: the one table.
+/// Properties of an operation, for argument checks, copies, benchmarks and documentation.
 struct Shape {
   Extent send = Extent::none;
   Extent recv = Extent::none;
@@ -26,11 +26,11 @@ struct Shape {
 
 [[nodiscard]] const Shape& shape_of(Operation operation) noexcept;
 
-/// Who does the arithmetic.
+/// Where reductions are computed.
 enum class Path : std::uint8_t { host, device };
 
-/// Whether a combination exists. On devices 8-bit floats also need a new NCCL and a new GPU, which
-/// only they can tell.
+/// True if the combination is supported. On devices 8-bit floats also need a recent NCCL and GPU,
+/// which is checked there.
 [[nodiscard]] bool supported(Path path, Operation operation, Type type, Operator op) noexcept;
 
 }  // namespace tutti
