@@ -62,9 +62,8 @@ TEST_CASE("no Descriptor takes the number of a closed standard descriptor", "[de
   CHECK((status & O_NONBLOCK) != 0);
 }
 
-TEST_CASE(
-    "where no number above the standard ones is left there is no descriptor, and errno says why",
-    "[descriptor]") {
+TEST_CASE("without a free number above the standard ones construction fails with errno",
+          "[descriptor]") {
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
   bool made = true;

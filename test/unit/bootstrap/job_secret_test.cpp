@@ -87,8 +87,7 @@ TEST_CASE("without a shared secret the ranks get rank 0's") {
   CHECK(drawn.id() == got.id());
 }
 
-TEST_CASE(
-    "with a shared secret only the id travels, and each communicator has a secret of its own") {
+TEST_CASE("with a shared secret only the id is sent, and each communicator has its own secret") {
   const auto shared = strong('0');
   RootBootstrap root;
   const auto drawn = JobSecret::share(root, Deadline::never(), &shared);

@@ -380,7 +380,7 @@ TEST_CASE("a leader does not wait for an unresponsive rank after the response ti
 }
 
 TEST_CASE(
-    "a rank leads in place of a silent one, and takes over what that one may have committed") {
+    "a rank leads in place of an unresponsive one and adopts what that one may have committed") {
   Voice voice(1, 4);
   voice.consensus.report_failure(death_of(3, 1));
   CHECK(voice.waits == 1);

@@ -317,8 +317,7 @@ TEST_CASE("torchrun within mpirun is torchrun's job") {
   }
 }
 
-TEST_CASE(
-    "mpirun within torchrun: nobody can tell whose ranks are meant, but whoever starts them") {
+TEST_CASE("mpirun within torchrun is ambiguous and needs an explicit choice") {
   // "torchrun --nproc_per_node 2" with "mpirun -np 2" in each: all four processes.
   for (const std::string torch_rank : {"0", "1"}) {
     for (const std::string mpi_rank : {"0", "1"}) {
