@@ -55,9 +55,9 @@ JobSecret JobSecret::share(Bootstrap& bootstrap, Deadline deadline, const Shared
   std::array<std::byte, id_bytes> id{};
   std::copy(message.end() - id_bytes, message.end(), id.begin());
   if (brings_secret != (shared == nullptr)) {
-    auto nobody_elses = draw();
-    nobody_elses.id_ = id;
-    return nobody_elses;
+    auto unmatched = draw();
+    unmatched.id_ = id;
+    return unmatched;
   }
   if (shared != nullptr) return shared->for_id(id);
   JobSecret result(std::span<const std::byte>(message).first<secret_bytes>(), id);

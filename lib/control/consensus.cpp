@@ -45,9 +45,9 @@ void Consensus::report_failure(const FailureReport& original) {
   auto report = original;
   report.sentence.resize(std::min(report.sentence.size(), max_sentence_bytes));
   if (report.code == ErrorCode::peer_lost) {
-    bool is_news = false;
-    for (const auto& [rank, reason] : report.lost) is_news |= !lost_.contains(rank);
-    if (!is_news) return;
+    bool is_new = false;
+    for (const auto& [rank, reason] : report.lost) is_new |= !lost_.contains(rank);
+    if (!is_new) return;
   } else if (agreed_failure_ || pending_) {
     return;
   }

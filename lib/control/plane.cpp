@@ -58,14 +58,14 @@ bool Plane::wait_for(std::unique_lock<std::mutex>& lock, std::chrono::millisecon
                      Holds holds) {
   // If the control thread itself hangs, no other thread reads the clock, and a single wait of
   // `limit` would look like a stop.
-  constexpr std::chrono::milliseconds longest_wait{100};
-  static_assert(longest_wait < RunningClock::longest_gap / 2);
+  constexpr std::chrono::milliseconds max_wait{100};
+  static_assert(max_wait < RunningClock::longest_gap / 2);
   while (true) {
     clock_->now();
     const auto stopped = clock_->time_stopped();
     const auto end = RunningClock::Steady::now() + limit;
     for (auto now = RunningClock::Steady::now(); now < end; now = RunningClock::Steady::now()) {
-      if (changed_.wait_for(lock, std::min<RunningClock::Steady::duration>(end - now, longest_wait),
+      if (changed_.wait_for(lock, std::min<RunningClock::Steady::duration>(end - now, max_wait),
                             holds)) {
         return true;
       }
@@ -96,13 +96,13 @@ void Plane::wait_until_linked(Deadline deadline) {
                 fmt::join(missing, ", "), rendezvous::describe_unacknowledged_data())
           : "set-up failed: " + link_failure_;
   const int self = peers().rank();
-  int lowest_there = 0;
-  while (unlinked_.contains(lowest_there)) ++lowest_there;
+  int lowest_linked = 0;
+  while (unlinked_.contains(lowest_linked)) ++lowest_linked;
   // A dial that failed at the deadline is a timeout.
   const bool is_late = link_failure_.empty() || deadline.expired();
   throw Error(is_late ? ErrorCode::timeout : ErrorCode::system, sentence)
       .with_failed_ranks({unlinked_.begin(), unlinked_.end()})
-      .speaking(lowest_there == self)
+      .speaking(lowest_linked == self)
       .at(peers().rank(), peers().info(peers().rank()).host.name);
 }
 

@@ -79,7 +79,7 @@ void require_same(const Claim& by_hand, const Claim& launcher) {
                            int (*number)(const Setting&)) {
     if (!a || !b || number(*a) == number(*b)) return;
     fail(
-        fmt::format("{}, but {} says {}: unset {} and related variables, or use --init env:// "
+        fmt::format("{}, but {} sets {}: unset {} and related variables, or use --init env:// "
                     "(TUTTI_INIT=env://) if they are intended",
                     shown(*a), launcher.launcher, shown(*b), a->name));
   };
@@ -297,13 +297,12 @@ void require_world(const EnvironmentMap& environment, const Claim& claim, const 
     return "unset it if it is left over from another job, or use --init env:// if it is intended";
   };
   if (claim.size && size_in(*claim.size) != world.size) {
-    fail(fmt::format(
-        "{}, but MPI ({}) says that there {}: {}", shown(*claim.size), world.mpi,
-        world.size == 1 ? std::string("is 1 rank") : fmt::format("are {} ranks", world.size),
-        remedy()));
+    fail(fmt::format("{}, but MPI ({}) has {}: {}", shown(*claim.size), world.mpi,
+                     world.size == 1 ? std::string("1 rank") : fmt::format("{} ranks", world.size),
+                     remedy()));
   }
   if (claim.rank && rank_in(*claim.rank) != world.rank) {
-    fail(fmt::format("{}, but MPI ({}) says that this is rank {} of {}: {}", shown(*claim.rank),
+    fail(fmt::format("{}, but MPI ({}) has this process as rank {} of {}: {}", shown(*claim.rank),
                      world.mpi, world.rank, world.size, remedy()));
   }
 }
@@ -319,12 +318,12 @@ Resolved require_agreement(const EnvironmentMap& environment, const Words& words
                                      of_map(environment, "SLURM_JOB_ID") && mpi != nullptr &&
                                      !is_slurm_pmi(environment, *mpi);
   const auto said = said_init(environment, words);
-  const bool says_mpi = said && said->text == "mpi";
+  const bool chose_mpi = said && said->text == "mpi";
   Resolved result{.rank = world.rank, .size = world.size};
   for (const auto& claim : claims) {
     const bool farther_away = claim.kind == LauncherKind::scheduler ? slurm_is_farther_away
                               : claim.kind == LauncherKind::mpi     ? &claim != mpi
-                              : claim.kind == LauncherKind::elastic ? mpi != nullptr && says_mpi
+                              : claim.kind == LauncherKind::elastic ? mpi != nullptr && chose_mpi
                                                                     : false;
     if (farther_away) {
       shadow(claim, result);
@@ -349,10 +348,10 @@ Resolved require_agreement(const EnvironmentMap& environment, const Words& words
 std::optional<int> claimed_rank(const EnvironmentMap& environment, const Words& words) {
   const auto claims = all_claims(environment, words);
   const auto said = said_init(environment, words);
-  const bool says_mpi =
+  const bool chose_mpi =
       said && said->text == "mpi" && first_of(claims, LauncherKind::mpi) != nullptr;
   for (const auto& claim : claims) {
-    if (claim.kind == LauncherKind::elastic && says_mpi) continue;
+    if (claim.kind == LauncherKind::elastic && chose_mpi) continue;
     if (!claim.rank) continue;
     const auto rank = number_in(claim.rank->text);
     // The process that is rank 0 of both reports the conflict.

@@ -192,8 +192,8 @@ TEST_CASE("a goodbye alone causes no report") {
 namespace {
 
 /// One rank's Consensus with an outbox that records.
-struct Voice {
-  explicit Voice(int rank, int size)
+struct Node {
+  explicit Node(int rank, int size)
       : consensus(rank, size,
                   {.send_evidence = [this](const FailureReport&) { ++evidence; },
                    .propose =
@@ -207,9 +207,9 @@ struct Voice {
                        [this](int leader, std::uint32_t number,
                               const std::optional<FailureReport>& agreed,
                               const std::optional<Accepted>& accepted) {
-                         asked_by = leader;
-                         asked_round = number;
-                         told = agreed;
+                         acknowledged_leader = leader;
+                         acknowledged_round = number;
+                         committed = agreed;
                          earlier = accepted;
                        },
                    .commit = [this](std::uint32_t, const FailureReport&) { ++commits; },
@@ -227,9 +227,9 @@ struct Voice {
   std::uint32_t round = 0;
   bool prepare = false;
   FailureReport proposed;
-  int asked_by = -1;
-  std::uint32_t asked_round = 0;
-  std::optional<FailureReport> told;
+  int acknowledged_leader = -1;
+  std::uint32_t acknowledged_round = 0;
+  std::optional<FailureReport> committed;
   std::optional<Accepted> earlier;
 };
 
@@ -242,7 +242,7 @@ FailureReport death_of(int rank, int origin) {
 }  // namespace
 
 TEST_CASE("a leader waits for every living rank before it commits") {
-  Voice leader(0, 5);
+  Node leader(0, 5);
   leader.consensus.report_failure(death_of(4, 0));
   CHECK(leader.evidence == 1);
   CHECK(leader.gathers == 1);
@@ -259,7 +259,7 @@ TEST_CASE("a leader waits for every living rank before it commits") {
 }
 
 TEST_CASE("a leader that waits for a rank commits once that rank leaves") {
-  Voice leader(0, 3);
+  Node leader(0, 3);
   leader.consensus.report_failure(death_of(2, 0));
   leader.consensus.on_gather_timeout();
   CHECK(leader.commits == 0);
@@ -268,7 +268,7 @@ TEST_CASE("a leader that waits for a rank commits once that rank leaves") {
 }
 
 TEST_CASE("deaths during the gather delay are one proposal, later ones start a new round") {
-  Voice leader(0, 6);
+  Node leader(0, 6);
   leader.consensus.report_failure(death_of(5, 0));
   leader.consensus.on_evidence(death_of(4, 1));
   leader.consensus.on_gather_timeout();
@@ -295,80 +295,80 @@ TEST_CASE("deaths during the gather delay are one proposal, later ones start a n
 }
 
 TEST_CASE("a known death is not reported again") {
-  Voice voice(1, 4);
-  voice.consensus.report_failure(death_of(3, 1));
-  voice.consensus.report_failure(death_of(3, 1));
-  CHECK(voice.evidence == 1);
-  CHECK(voice.gathers == 0);  // rank 0 leads
+  Node node(1, 4);
+  node.consensus.report_failure(death_of(3, 1));
+  node.consensus.report_failure(death_of(3, 1));
+  CHECK(node.evidence == 1);
+  CHECK(node.gathers == 0);  // rank 0 leads
 }
 
 TEST_CASE("a rank that has committed says so to a later leader, which commits the same report") {
   const auto first = death_of(3, 0);
-  Voice committed(2, 4);
+  Node committed(2, 4);
   committed.consensus.on_commit(0, 0, first);
   CHECK(committed.decisions == 1);
   committed.consensus.on_proposal(1, 5, false, death_of(0, 1));
-  CHECK(committed.asked_by == 1);
-  CHECK(committed.asked_round == 5);
-  REQUIRE(committed.told.has_value());
-  CHECK(*committed.told == first);
+  CHECK(committed.acknowledged_leader == 1);
+  CHECK(committed.acknowledged_round == 5);
+  REQUIRE(committed.committed.has_value());
+  CHECK(*committed.committed == first);
 
-  Voice second(1, 4);
+  Node second(1, 4);
   second.consensus.on_evidence(first);
   second.consensus.report_failure(death_of(0, 1));
   second.consensus.on_gather_timeout();
   REQUIRE(second.proposals == 1);
-  second.consensus.on_acknowledgement(2, second.round, committed.told);
+  second.consensus.on_acknowledgement(2, second.round, committed.committed);
   CHECK(second.commits == 1);
   CHECK(second.consensus.agreed_failure() == first);
 }
 
 TEST_CASE("a rank that has acknowledged a later leader ignores an earlier leader's commit") {
-  Voice voice(2, 4);
-  voice.consensus.on_proposal(0, 0, false, death_of(3, 0));
-  voice.consensus.on_evidence(death_of(0, 1));
-  voice.consensus.on_proposal(1, 1, false, merge(death_of(3, 0), death_of(0, 1)));
-  CHECK(voice.asked_by == 1);
-  CHECK(!voice.told);
-  voice.consensus.on_commit(0, 0, death_of(3, 0));  // a delayed message
-  CHECK(!voice.consensus.agreed_failure());
-  voice.consensus.on_proposal(0, 0, false, death_of(3, 0));
-  CHECK(voice.asked_round == 1);  // the earlier leader is told the higher round
-  voice.consensus.on_commit(1, 1, death_of(0, 1));
-  CHECK(voice.consensus.agreed_failure() == death_of(0, 1));
+  Node node(2, 4);
+  node.consensus.on_proposal(0, 0, false, death_of(3, 0));
+  node.consensus.on_evidence(death_of(0, 1));
+  node.consensus.on_proposal(1, 1, false, merge(death_of(3, 0), death_of(0, 1)));
+  CHECK(node.acknowledged_leader == 1);
+  CHECK(!node.committed);
+  node.consensus.on_commit(0, 0, death_of(3, 0));  // a delayed message
+  CHECK(!node.consensus.agreed_failure());
+  node.consensus.on_proposal(0, 0, false, death_of(3, 0));
+  CHECK(node.acknowledged_round == 1);  // the earlier leader gets the higher round
+  node.consensus.on_commit(1, 1, death_of(0, 1));
+  CHECK(node.consensus.agreed_failure() == death_of(0, 1));
 }
 
 TEST_CASE("a leader repeats its commit to ranks that still report a loss") {
-  Voice voice(1, 4);
-  voice.consensus.on_commit(0, 0, death_of(3, 0));
-  CHECK(voice.commits == 0);
-  voice.consensus.on_evidence(death_of(0, 2));
-  CHECK(voice.commits == 1);
-  voice.consensus.on_evidence(death_of(2, 1));
-  CHECK(voice.commits == 2);
-  CHECK(voice.decisions == 1);
+  Node node(1, 4);
+  node.consensus.on_commit(0, 0, death_of(3, 0));
+  CHECK(node.commits == 0);
+  node.consensus.on_evidence(death_of(0, 2));
+  CHECK(node.commits == 1);
+  node.consensus.on_evidence(death_of(2, 1));
+  CHECK(node.commits == 2);
+  CHECK(node.decisions == 1);
 }
 
 TEST_CASE("a rank that has left neither leads nor acknowledges") {
-  Voice voice(0, 3);
-  voice.consensus.departed(0);
-  voice.consensus.report_failure(death_of(2, 0));
-  CHECK(voice.evidence == 1);
-  CHECK(voice.gathers == 0);
-  voice.consensus.on_proposal(1, 1, false, death_of(2, 1));
-  CHECK(voice.asked_by == -1);
+  Node node(0, 3);
+  node.consensus.departed(0);
+  node.consensus.report_failure(death_of(2, 0));
+  CHECK(node.evidence == 1);
+  CHECK(node.gathers == 0);
+  node.consensus.on_proposal(1, 1, false, death_of(2, 1));
+  CHECK(node.acknowledged_leader == -1);
 }
 
 TEST_CASE("a rank ignores a report of its own death") {
-  Voice voice(1, 3);
-  voice.consensus.on_evidence(death_of(1, 0));
-  CHECK(!voice.consensus.is_lost(1));
-  CHECK(voice.gathers == 0);
-  CHECK(!voice.consensus.agreed_failure());
+  Node node(1, 3);
+  node.consensus.on_evidence(death_of(1, 0));
+  CHECK(!node.consensus.is_lost(1));
+  CHECK(node.gathers == 0);
+  CHECK(!node.consensus.agreed_failure());
 }
 
 TEST_CASE("a leader does not wait for an unresponsive rank after the response timeout") {
-  Voice leader(0, 5);
+  Node leader(0, 5);
   leader.consensus.report_failure(death_of(4, 0));
   leader.consensus.on_gather_timeout();
   leader.consensus.on_acknowledgement(1, leader.round, {});
@@ -381,34 +381,34 @@ TEST_CASE("a leader does not wait for an unresponsive rank after the response ti
 
 TEST_CASE(
     "a rank leads in place of an unresponsive one and adopts what that one may have committed") {
-  Voice voice(1, 4);
-  voice.consensus.report_failure(death_of(3, 1));
-  CHECK(voice.waits == 1);
-  voice.consensus.on_response_timeout();
-  CHECK(voice.gathers == 1);
-  voice.consensus.on_gather_timeout();
-  REQUIRE(voice.proposals == 1);
-  CHECK(voice.prepare);
+  Node node(1, 4);
+  node.consensus.report_failure(death_of(3, 1));
+  CHECK(node.waits == 1);
+  node.consensus.on_response_timeout();
+  CHECK(node.gathers == 1);
+  node.consensus.on_gather_timeout();
+  REQUIRE(node.proposals == 1);
+  CHECK(node.prepare);
   const auto other = mismatch_found_by(0, 2);
-  voice.consensus.on_acknowledgement(2, voice.round, {}, Accepted{0, 0, other});
-  voice.consensus.on_response_timeout();
-  REQUIRE(voice.proposals == 2);
-  CHECK(!voice.prepare);
-  CHECK(voice.proposed == other);
-  voice.consensus.on_acknowledgement(2, voice.round, {});
-  CHECK(voice.consensus.agreed_failure() == other);
+  node.consensus.on_acknowledgement(2, node.round, {}, Accepted{0, 0, other});
+  node.consensus.on_response_timeout();
+  REQUIRE(node.proposals == 2);
+  CHECK(!node.prepare);
+  CHECK(node.proposed == other);
+  node.consensus.on_acknowledgement(2, node.round, {});
+  CHECK(node.consensus.agreed_failure() == other);
 }
 
 TEST_CASE("in phase 1 a rank reports what it has accepted from a living leader") {
-  Voice voice(2, 4);
-  voice.consensus.on_proposal(0, 0, false, mismatch_found_by(0, 2));
-  voice.consensus.on_proposal(1, 1, true, death_of(3, 1));
-  REQUIRE(voice.earlier.has_value());
-  CHECK(voice.earlier->report == mismatch_found_by(0, 2));
+  Node node(2, 4);
+  node.consensus.on_proposal(0, 0, false, mismatch_found_by(0, 2));
+  node.consensus.on_proposal(1, 1, true, death_of(3, 1));
+  REQUIRE(node.earlier.has_value());
+  CHECK(node.earlier->report == mismatch_found_by(0, 2));
   // A dead leader's proposal is void.
-  voice.consensus.on_evidence(death_of(0, 1));
-  voice.consensus.on_proposal(1, 5, true, death_of(3, 1));
-  CHECK(!voice.earlier.has_value());
+  node.consensus.on_evidence(death_of(0, 1));
+  node.consensus.on_proposal(1, 5, true, death_of(3, 1));
+  CHECK(!node.earlier.has_value());
 }
 
 TEST_CASE("stopped ranks do not block the others and receive the agreed failure when they resume") {
@@ -454,23 +454,23 @@ TEST_CASE("response timeouts of slow ranks still lead to one agreed failure") {
 }
 
 TEST_CASE("a rank that decides by itself sends its decision to the others") {
-  Voice alone(1, 2);
+  Node alone(1, 2);
   alone.consensus.decide_unilaterally(mismatch_found_by(1, 0));
   CHECK(alone.commits == 1);
   CHECK(alone.consensus.agreed_failure() == mismatch_found_by(1, 0));
   // A known death takes precedence over the report of its call.
-  Voice knows(1, 3);
+  Node knows(1, 3);
   knows.consensus.report_failure(death_of(2, 1));
   knows.consensus.decide_unilaterally(mismatch_found_by(1, 0));
   CHECK(knows.consensus.agreed_failure() == death_of(2, 1));
 }
 
 TEST_CASE("the first agreed failure stays") {
-  Voice voice(1, 3);
-  voice.consensus.on_commit(0, 0, death_of(2, 0));
-  voice.consensus.on_commit(2, 2, death_of(0, 2));
-  CHECK(voice.decisions == 1);
-  CHECK(voice.consensus.agreed_failure() == death_of(2, 0));
+  Node node(1, 3);
+  node.consensus.on_commit(0, 0, death_of(2, 0));
+  node.consensus.on_commit(2, 2, death_of(0, 2));
+  CHECK(node.decisions == 1);
+  CHECK(node.consensus.agreed_failure() == death_of(2, 0));
 }
 
 }  // namespace tutti::control::test

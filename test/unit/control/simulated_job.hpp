@@ -110,7 +110,7 @@ class SimulatedJob {
       if (own.empty()) return who + " has no agreed failure";
       for (const auto& [failed_rank, reason] : own.front().lost) {
         if (!network_.is_dead(failed_rank)) {
-          return who + " says that rank " + std::to_string(failed_rank) + " is lost, which lives";
+          return who + " reports rank " + std::to_string(failed_rank) + " as lost, which is alive";
         }
       }
       if (agreed && *agreed != own.front()) {

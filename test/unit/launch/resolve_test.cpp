@@ -190,9 +190,9 @@ TEST_CASE("rank, size and local rank are read from each launcher's environment")
     CHECK(claimed_rank(row.map, {}) == 5);
     // MPI agrees.
     CHECK(require_agreement(row.map, {}, {.rank = 5, .size = 8, .mpi = "MPI"}).chosen);
-    CHECK(has(world_error(row.map, 5, 1), "=8, but MPI (Some MPI 1.0) says that there is 1 rank"));
+    CHECK(has(world_error(row.map, 5, 1), "=8, but MPI (Some MPI 1.0) has 1 rank"));
     CHECK(has(world_error(row.map, 4, 8),
-              "=5, but MPI (Some MPI 1.0) says that this is rank 4 of 8"));
+              "=5, but MPI (Some MPI 1.0) has this process as rank 4 of 8"));
   }
 }
 
@@ -280,9 +280,9 @@ TEST_CASE("WORLD_SIZE set by hand must not contradict the MPI launcher") {
   map["WORLD_SIZE"] = "1";
   CHECK(choose_init(map, {}).init == Init::mpi);
   const auto sentence = world_error(map, 5, 8);
-  CHECK(has(sentence, "WORLD_SIZE=1, but MPI (Some MPI 1.0) says that there are 8 ranks"));
+  CHECK(has(sentence, "WORLD_SIZE=1, but MPI (Some MPI 1.0) has 8 ranks"));
   // Without MPI too, unless requested explicitly.
-  CHECK(has(resolve_error(map), "WORLD_SIZE=1, but Open MPI says OMPI_COMM_WORLD_SIZE=8"));
+  CHECK(has(resolve_error(map), "WORLD_SIZE=1, but Open MPI sets OMPI_COMM_WORLD_SIZE=8"));
   map["RANK"] = "0";
   map["LOCAL_RANK"] = "0";
   CHECK(resolve(map, {}, env_url(true)).size == 1);
@@ -403,7 +403,7 @@ TEST_CASE("srun without PMI: MPI alone in each task is an error with both sizes"
   CHECK(has(refusal([&] { (void)choose_init(map, {}); }),
             "SLURM_NTASKS=4, but MPI would find 1 rank"));
   const auto sentence = world_error(map, 0, 1);
-  CHECK(has(sentence, "SLURM_NTASKS=4, but MPI (Some MPI 1.0) says that there is 1 rank"));
+  CHECK(has(sentence, "SLURM_NTASKS=4, but MPI (Some MPI 1.0) has 1 rank"));
   CHECK(has(sentence, "srun --mpi=pmix"));
   CHECK(has(world_error({{"SLURM_NTASKS", "4"}}, 0, 1), "SLURM_NTASKS=4, but MPI"));
   // A step of one task, such as a batch script.
