@@ -167,7 +167,7 @@ TEST_CASE("a bit changed on the path ends an encrypted job with an error that na
     CHECK(bent.reports[rank].failure->code != ErrorCode::timeout);
     CHECK_FALSE(bent.reports[rank].failure->failed_ranks.empty());
     CHECK(sentence.find(fmt::format("rank {}", 1 - rank)) != std::string::npos);
-    CHECK(sentence.find("changed on the way") != std::string::npos);
+    CHECK(sentence.find("received data failed authentication") != std::string::npos);
   }
 }
 
