@@ -114,10 +114,10 @@ Work Communicator::start(const Message& message, const Call& call) {
 
 std::shared_ptr<void> Communicator::allocate_bytes(std::size_t bytes) {
   if (const auto& segment = state_->job->segment) {
-    if (auto* const piece = segment->heap().take(bytes)) {
+    if (auto* const piece = segment->heap().allocate(bytes)) {
       // In a forked child the memory is still the parent's.
       return {piece, [segment, owner = ::getpid()](std::byte* memory) {
-                if (::getpid() == owner) segment->heap().give_back(memory);
+                if (::getpid() == owner) segment->heap().release(memory);
               }};
     }
   }

@@ -178,7 +178,7 @@ Job::Job(Bootstrap& bootstrap, const Options& options, const EnvironmentMap& map
     auto outcome =
         segment_setup->finish(plane->peers(), deadline, [this] { return plane->failed(); });
     take_segment(std::move(outcome.segment));
-    no_segment_because = std::move(outcome.trouble);
+    no_segment_because = std::move(outcome.failure);
     segment_setup.reset();
   }
   shares_memory = segment != nullptr;

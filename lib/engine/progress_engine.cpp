@@ -389,7 +389,7 @@ void ProgressEngine::check_peer(Task& task, const Awaited& awaited, bool departe
   const auto& [peer, receiving] = awaited;
   const auto state = links_.state(peer, receiving);
   const bool over = !state.failure.empty();
-  if (plane_.has_departed(peer) && (over || !state.made)) {
+  if (plane_.has_departed(peer) && (over || !state.connected)) {
     // The peer's last connection may have been accepted between links_.state() and has_departed().
     // Its data is processed first; the next check decides.
     task.seen_departed.insert(peer);

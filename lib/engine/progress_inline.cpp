@@ -43,7 +43,7 @@ bool ProgressEngine::try_inline(Messages& messages) {
     }
     if (!messages.in) return true;
     if (i > 0 && shares_cores_ && Clock::now() - begun > max_yield_time) {
-      links_.spin_no_more();
+      links_.skip_spinning();
       return false;
     }
   }

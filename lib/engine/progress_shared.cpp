@@ -39,7 +39,7 @@ bool ProgressEngine::progress(std::chrono::nanoseconds max_wait) {
 
 bool ProgressEngine::sleep_in_segment(std::chrono::nanoseconds limit) {
   const transport::Sleep sleep(*segment_);
-  const auto first = std::min<std::chrono::nanoseconds>(limit, transport::longest_unseen);
+  const auto first = std::min<std::chrono::nanoseconds>(limit, transport::max_store_delay);
   for (const auto max_sleep : {first, limit - first}) {
     if (advance_all() || shared_has_moved_ || plane_.failed()) return true;
     sleep.until_notified(max_sleep);

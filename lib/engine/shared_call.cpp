@@ -136,7 +136,7 @@ SharedCall::Plan SharedCall::plan(const transport::CollectiveChannel& channel,
 /// Exports this rank's zero-copy buffers instead of copying them.
 void SharedCall::choose_export() {
   if (plan_.where != Where::ring || plan_.unit_bytes < min_exported_bytes ||
-      !channel_->all_reach_heaps())
+      !channel_->all_can_read_heaps())
     return;
   const auto& heap = channel_->segment().heap();
   // In all other operations the readers are done before a rank overwrites its input.
@@ -206,7 +206,7 @@ bool SharedCall::reads_exported(int member) const {
 
 bool SharedCall::has_finished_reading(transport::CollectiveChannel::Member& member) const {
   if (member.read < first_ + plan_.rounds) {
-    member.read = member.part->read.value.load(std::memory_order_acquire);
+    member.read = member.region->read.value.load(std::memory_order_acquire);
   }
   return member.read >= first_ + plan_.rounds;
 }
@@ -240,22 +240,22 @@ SharedCall::Progress SharedCall::move_rounds() {
 /// The number of rounds that all ranks must have read before the next put.
 std::uint64_t SharedCall::reads_before_put() const {
   const auto number = first_ + put_rounds_;
-  if (plan_.where == Where::slot) return transport::CollectiveChannel::slot_needs(number);
-  if (plan_.where == Where::page) return transport::CollectiveChannel::page_needs(number);
+  if (plan_.where == Where::slot) return transport::CollectiveChannel::reads_before_slot(number);
+  if (plan_.where == Where::page) return transport::CollectiveChannel::reads_before_page(number);
   const auto bytes = bytes_of(put_rounds_);
-  return channel_->next_place(number, bytes.data + bytes.result).needed;
+  return channel_->next_span(number, bytes.data + bytes.result).reads_before;
 }
 
 std::vector<int> SharedCall::awaited() {
   std::vector<int> result;
   if (!begun_) return result;  // its buffer needs are unknown before
   const auto puts_wait = put_rounds_ < plan_.rounds;
-  const auto needed = puts_wait ? reads_before_put() : 0;
+  const auto reads_before = puts_wait ? reads_before_put() : 0;
   for (int m = 0; m < channel_->size(); ++m) {
     if (m == channel_->rank()) continue;
-    const auto& part = *channel_->member(m).part;
+    const auto& part = *channel_->member(m).region;
     const auto read = part.read.value.load(std::memory_order_acquire);
-    bool waits = read < needed;
+    bool waits = read < reads_before;
     if (combined_rounds_ < put_rounds_) waits |= !has_put(m, combined_rounds_);
     if (got_rounds_ < std::min(put_rounds_, combined_rounds_)) {
       const bool from_root = plan_.get == Get::root_whole || plan_.get == Get::root_block;

@@ -38,7 +38,7 @@ SharedCall::Slice SharedCall::slice_of(int member, std::size_t length) const {
 }
 
 transport::Slot& SharedCall::slot(int member, std::uint64_t round) const {
-  return channel_->member(member).part->slots[(first_ + round) % slots_in_flight];
+  return channel_->member(member).region->slots[(first_ + round) % slots_in_flight];
 }
 
 /// A member's buffer for a round whose data uses a slot or a page.
@@ -66,7 +66,7 @@ SharedCall::Contribution SharedCall::contribution(int member, std::uint64_t roun
 }
 
 std::byte* SharedCall::own_result(std::uint64_t round) const {
-  return channel_->self().ring + channel_->place_of(first_ + round).offset + bytes_of(round).data;
+  return channel_->self().ring + channel_->span_of(first_ + round).offset + bytes_of(round).data;
 }
 
 const std::byte* SharedCall::result(int member, std::uint64_t round, const Slice& slice) const {
@@ -121,7 +121,7 @@ bool SharedCall::all_have_read(std::uint64_t number) {
   for (int m = 0; m < channel_->size(); ++m) {
     auto& member = channel_->member(m);
     if (m == channel_->rank() || member.read >= number) continue;
-    member.read = member.part->read.value.load(std::memory_order_acquire);
+    member.read = member.region->read.value.load(std::memory_order_acquire);
     if (member.read < number) return false;
   }
   return true;
@@ -182,14 +182,14 @@ bool SharedCall::try_put() {
   std::byte* to = nullptr;
   if (plan_.where == Where::ring) {
     const auto bytes = bytes_of(put_rounds_);
-    const auto place = channel_->next_place(number, bytes.data + bytes.result);
-    if (!all_have_read(place.needed)) return false;
-    channel_->take(number, place);
+    const auto span = channel_->next_span(number, bytes.data + bytes.result);
+    if (!all_have_read(span.reads_before)) return false;
+    channel_->reserve(number, span);
     const DataLocation at{exported_input_ ? *exported_input_ + 1 : 0,
-                          exported_output_ ? *exported_output_ + 1 : 0, place.offset,
-                          place.offset + bytes.data};
+                          exported_output_ ? *exported_output_ + 1 : 0, span.offset,
+                          span.offset + bytes.data};
     std::memcpy(own.content, &at, sizeof at);
-    to = channel_->self().ring + place.offset;
+    to = channel_->self().ring + span.offset;
   } else {
     if (!all_have_read(reads_before_put())) return false;
     to = short_buffer(channel_->rank(), put_rounds_);
@@ -271,7 +271,7 @@ bool SharedCall::try_combine() {
       combine_parts(to, exported_output_ ? nullptr : own_result(round),
                     arguments_.input + begin + slice.begin, {round, 0, slice.begin, slice.length});
       finish_streaming_copies();
-      channel_->self().part->reduced.value.store(first_ + round + 1, std::memory_order_release);
+      channel_->self().region->reduced.value.store(first_ + round + 1, std::memory_order_release);
       notify();
       break;
     }
@@ -292,7 +292,7 @@ bool SharedCall::get_from(int member) {
   const auto own_block = static_cast<std::size_t>(channel_->rank());
   if (plan_.get == Get::slices) {
     const auto reduced =
-        channel_->member(member).part->reduced.value.load(std::memory_order_acquire);
+        channel_->member(member).region->reduced.value.load(std::memory_order_acquire);
     if (reduced < first_ + round + 1) return false;
     const auto slice = slice_of(member, length);
     copy_out(arguments_.output + begin + slice.begin, result(member, round, slice), slice.length);
@@ -336,7 +336,7 @@ bool SharedCall::try_get() {
 }
 
 void SharedCall::publish_read(std::uint64_t rounds) {
-  channel_->self().part->read.value.store(first_ + rounds, std::memory_order_release);
+  channel_->self().region->read.value.store(first_ + rounds, std::memory_order_release);
   notify();
 }
 

@@ -258,7 +258,7 @@ control::FailureReport TimeoutDiagnosis::find_lag() const {
 
 control::FailureReport TimeoutDiagnosis::find() const {
   if (auto cycle = find_deadlock()) return *std::move(cycle);
-  // A rank that is behind, is in no call and has no part in the lost data is pending by itself.
+  // A rank that is behind, is in no call and has no part in the lost data is late by itself.
   const auto& world = pending_.group->world;
   const bool is_absent = std::any_of(world.begin(), world.end(), [this](int peer) {
     return peer != peers_.rank() && !answers_.departed.contains(peer) && concerns(peer) &&

@@ -15,9 +15,8 @@
 namespace tutti::transport {
 namespace {
 
-/// bbr takes a connection that now and then has nothing to send, as those of a ring do between
-/// chunks, for one on a slow link. Where it is only the system's default, the first of these that
-/// this process may use is taken.
+/// bbr misreads a connection that is idle between chunks, as in ring algorithms, as one on a slow
+/// link. If it is only the system's default, selects the first of these that this process may use.
 void avoid_bbr(int fd) {
   std::array<char, 16> name{};
   socklen_t length = name.size() - 1;

@@ -4,11 +4,10 @@
 
 namespace tutti::transport {
 
-/// Of a data connection: no waiting for more to send, and `congestion` as its congestion control,
-/// or the system's where that is empty, but never bbr by default. Throws Error{usage} where this
-/// process may not use it.
+/// Disables Nagle's algorithm and sets the congestion control to `congestion` or, if empty, to the
+/// system's, but never bbr by default. Throws Error{usage} if this process may not use it.
 void tune_socket(int fd, const std::string& congestion);
-/// The same check before a link is made, which may be late or never.
+/// The same check up front, since links are made late or never.
 void require_congestion(const std::string& congestion);
 
 }  // namespace tutti::transport

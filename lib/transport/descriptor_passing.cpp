@@ -52,20 +52,20 @@ Address address_of(const NoteKey& key, int owner) {
 
 Descriptor make_socket() {
   Descriptor result(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!result) throw system_error("can't make a socket", errno);
+  if (!result) throw system_error("can't create a Unix socket", errno);
   result.close_on_fork();
   return result;
 }
 
-/// What of a note travels.
-struct Wire {
+/// The transmitted fields of a note.
+struct PackedNote {
   std::uint8_t kind;
   std::int32_t rank;
   std::array<std::byte, 32> proof;
   std::array<char, 160> reason;
 };
 
-/// CollectiveChannel for the control message that carries one descriptor.
+/// Buffer of the control message that carries one descriptor.
 union Control {
   cmsghdr header;
   char bytes[CMSG_SPACE(sizeof(int))];
@@ -95,7 +95,7 @@ Descriptor listen_for_notes(const NoteKey& key, int owner) {
   const auto address = address_of(key, owner);
   if (::bind(socket.get(), address.get(), address.length) != 0 ||
       ::listen(socket.get(), SOMAXCONN) != 0) {
-    throw system_error("can't open a socket to pass shared memory", errno);
+    throw system_error("can't open the socket that passes shared memory", errno);
   }
   return socket;
 }
@@ -121,8 +121,8 @@ Descriptor connect_for_notes(const NoteKey& key, int owner) {
 }
 
 bool send_note(const Descriptor& connection, const Note& note, int file) {
-  Wire wire{static_cast<std::uint8_t>(note.kind), note.rank, note.proof, note.reason};
-  iovec content{.iov_base = &wire, .iov_len = sizeof wire};
+  PackedNote packed{static_cast<std::uint8_t>(note.kind), note.rank, note.proof, note.reason};
+  iovec content{.iov_base = &packed, .iov_len = sizeof packed};
   Control control{};
   msghdr message{};
   message.msg_iov = &content;
@@ -140,13 +140,13 @@ bool send_note(const Descriptor& connection, const Note& note, int file) {
   do {
     sent = ::sendmsg(connection.get(), &message, MSG_NOSIGNAL);
   } while (sent < 0 && errno == EINTR);
-  return sent == sizeof wire;
+  return sent == sizeof packed;
 }
 
 Received receive_note(const Descriptor& connection, Note& note, Deadline limit,
                       const std::function<bool()>& cancelled) {
-  Wire wire{};
-  iovec content{.iov_base = &wire, .iov_len = sizeof wire};
+  PackedNote packed{};
+  iovec content{.iov_base = &packed, .iov_len = sizeof packed};
   while (true) {
     Control control{};
     msghdr message{};
@@ -157,9 +157,9 @@ Received receive_note(const Descriptor& connection, Note& note, Deadline limit,
     const auto received = ::recvmsg(connection.get(), &message, MSG_CMSG_CLOEXEC);
     if (received < 0 && (errno == EAGAIN || errno == EINTR)) {
       if (cancelled()) return Received::cancelled;
-      if (limit.expired()) return Received::late;
+      if (limit.expired()) return Received::timeout;
       pollfd waiting{.fd = connection.get(), .events = POLLIN, .revents = 0};
-      ::poll(&waiting, 1, static_cast<int>(look_around.count()));
+      ::poll(&waiting, 1, static_cast<int>(poll_interval.count()));
       continue;
     }
     const auto* const header = CMSG_FIRSTHDR(&message);
@@ -169,11 +169,11 @@ Received receive_note(const Descriptor& connection, Note& note, Deadline limit,
       std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
       note.file = Descriptor(fd);
     }
-    if (received != sizeof wire) return Received::closed;
-    note.kind = static_cast<NoteKind>(wire.kind);
-    note.rank = wire.rank;
-    note.proof = wire.proof;
-    note.reason = wire.reason;
+    if (received != sizeof packed) return Received::closed;
+    note.kind = static_cast<NoteKind>(packed.kind);
+    note.rank = packed.rank;
+    note.proof = packed.proof;
+    note.reason = packed.reason;
     note.reason.back() = 0;
     return Received::note;
   }

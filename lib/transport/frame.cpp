@@ -3,7 +3,7 @@
 namespace tutti::transport {
 namespace {
 
-// A header is written for each small message: no allocation here.
+// No allocation: every short message writes a header.
 class HeaderWriter {
  public:
   explicit HeaderWriter(FrameHeader& header) : header_(header) {}

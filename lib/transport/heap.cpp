@@ -21,18 +21,18 @@ Heap::Heap(int file, std::size_t begin, std::size_t zone_bytes, int local_rank, 
       zone_bytes_(zone_bytes),
       local_rank_(local_rank),
       ranks_(ranks),
-      opened_(static_cast<std::size_t>(ranks)) {
-  // A limit on address space is there for the program's own.
+      accessible_(static_cast<std::size_t>(ranks)) {
+  // A limit on address space is meant for the program's own use.
   rlimit limit{};
   if (zone_bytes_ == 0 || ::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY) {
     return;
   }
-  // Not to be touched yet: a program that locks all its memory must not get all of this.
+  // Inaccessible at first: mlockall() must not lock all of it.
   void* const base = ::mmap(nullptr, zone_bytes_ * static_cast<std::size_t>(ranks_), PROT_NONE,
                             MAP_SHARED | MAP_NORESERVE, file_, static_cast<off_t>(begin_));
   if (base == MAP_FAILED) return;
   base_ = static_cast<std::byte*>(base);
-  // A core file would hold all of it, holes too. A forked child gets what the program has taken.
+  // A core file would include all of it, holes too. A forked child inherits allocated memory only.
   const auto all = zone_bytes_ * static_cast<std::size_t>(ranks_);
   ::madvise(base, all, MADV_DONTDUMP);
   ::madvise(base, all, MADV_DONTFORK);
@@ -40,45 +40,45 @@ Heap::Heap(int file, std::size_t begin, std::size_t zone_bytes, int local_rank, 
 }
 
 Heap::~Heap() {
-  // In a forked child something else may be there.
+  // In a forked child the address may be reused.
   if (base_ != nullptr && ::getpid() == owner_)
     ::munmap(base_, zone_bytes_ * static_cast<std::size_t>(ranks_));
 }
 
-std::size_t Heap::in_file(std::size_t offset) const {
+std::size_t Heap::file_offset(std::size_t offset) const {
   return begin_ + static_cast<std::size_t>(local_rank_) * zone_bytes_ + offset;
 }
 
-bool Heap::is_open(int local_rank, std::size_t offset, std::size_t bytes) const {
-  const auto& opened = opened_[static_cast<std::size_t>(local_rank)];
-  const auto end = opened.end.load(std::memory_order_acquire);
-  return offset + bytes <= end && offset >= opened.begin.load(std::memory_order_acquire);
+bool Heap::is_accessible(int local_rank, std::size_t offset, std::size_t bytes) const {
+  const auto& range = accessible_[static_cast<std::size_t>(local_rank)];
+  const auto end = range.end.load(std::memory_order_acquire);
+  return offset + bytes <= end && offset >= range.begin.load(std::memory_order_acquire);
 }
 
-/// With the mutex held.
-bool Heap::open(int local_rank, std::size_t offset, std::size_t bytes) {
-  if (is_open(local_rank, offset, bytes)) return true;
-  auto& opened = opened_[static_cast<std::size_t>(local_rank)];
-  const auto begin = std::min(offset / page_bytes * page_bytes, opened.begin.load());
-  const auto end = std::max(round_up_to_page(offset + bytes), opened.end.load());
+/// Requires the mutex.
+bool Heap::make_accessible(int local_rank, std::size_t offset, std::size_t bytes) {
+  if (is_accessible(local_rank, offset, bytes)) return true;
+  auto& range = accessible_[static_cast<std::size_t>(local_rank)];
+  const auto begin = std::min(offset / page_bytes * page_bytes, range.begin.load());
+  const auto end = std::max(round_up_to_page(offset + bytes), range.end.load());
   auto* const zone = base_ + static_cast<std::size_t>(local_rank) * zone_bytes_;
-  // What a peer exports is read here: a stray write of this program must not reach its memory.
+  // Peers' memory is read-only: a stray write of this program must not reach it.
   const int access = local_rank == local_rank_ ? PROT_READ | PROT_WRITE : PROT_READ;
   if (::mprotect(zone + begin, end - begin, access) != 0) return false;
   if (local_rank == local_rank_) ::madvise(zone + begin, end - begin, MADV_DOFORK);
-  // In this order: whoever sees the new end sees the new begin.
-  opened.begin.store(begin, std::memory_order_release);
-  opened.end.store(end, std::memory_order_release);
+  // In this order: a reader that sees the new end sees the new begin.
+  range.begin.store(begin, std::memory_order_release);
+  range.end.store(end, std::memory_order_release);
   return true;
 }
 
-/// Zero again, and nobody's memory.
-bool Heap::punch(std::size_t offset, std::size_t bytes) const {
+/// Returns the memory to the system; it reads as zero again.
+bool Heap::discard(std::size_t offset, std::size_t bytes) const {
   return ::fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                     static_cast<off_t>(in_file(offset)), static_cast<off_t>(bytes)) == 0;
+                     static_cast<off_t>(file_offset(offset)), static_cast<off_t>(bytes)) == 0;
 }
 
-std::byte* Heap::take(std::size_t bytes) {
+std::byte* Heap::allocate(std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   if (base_ == nullptr || bytes > zone_bytes_) return nullptr;
   const auto length = std::max(round_up_to_page(bytes), page_bytes);
@@ -86,30 +86,31 @@ std::byte* Heap::take(std::size_t bytes) {
                                   [&](const auto& hole) { return hole.second >= length; });
   if (found == free_.end()) return nullptr;
   const auto [offset, room] = *found;
-  // Ahead of its use, so that a lack of memory shows here and is no signal later.
+  // Allocates now, so that a lack of memory is an error here and not SIGBUS later.
   int result = 0;
   do {
-    result = ::fallocate(file_, 0, static_cast<off_t>(in_file(offset)), static_cast<off_t>(length));
+    result =
+        ::fallocate(file_, 0, static_cast<off_t>(file_offset(offset)), static_cast<off_t>(length));
   } while (result != 0 && errno == EINTR);
   if (result != 0) return nullptr;
-  if (!open(local_rank_, offset, length)) {
-    static_cast<void>(punch(offset, length));
+  if (!make_accessible(local_rank_, offset, length)) {
+    static_cast<void>(discard(offset, length));
     return nullptr;
   }
   free_.erase(found);
   if (room > length) free_.emplace(offset + length, room - length);
-  taken_.emplace(offset, length);
+  allocated_.emplace(offset, length);
   return base_ + static_cast<std::size_t>(local_rank_) * zone_bytes_ + offset;
 }
 
-void Heap::give_back(std::byte* piece) {
+void Heap::release(std::byte* piece) {
   const std::lock_guard lock(mutex_);
   auto* const zone = base_ + static_cast<std::size_t>(local_rank_) * zone_bytes_;
-  const auto taken = taken_.find(static_cast<std::size_t>(piece - zone));
-  auto [offset, length] = *taken;
-  taken_.erase(taken);
-  // Refused, it is not zero, and comes back with the job's end.
-  if (!punch(offset, length)) return;
+  const auto found = allocated_.find(static_cast<std::size_t>(piece - zone));
+  auto [offset, length] = *found;
+  allocated_.erase(found);
+  // If that fails, the piece is not zeroed and stays unused until the job ends.
+  if (!discard(offset, length)) return;
   const auto after = free_.lower_bound(offset);
   if (after != free_.end() && after->first == offset + length) {
     length += after->second;
@@ -137,12 +138,13 @@ std::optional<std::uint64_t> Heap::offset_of(const std::byte* memory, std::size_
 
 const std::byte* Heap::address_of(int local_rank, std::uint64_t offset, std::size_t bytes) {
   if (base_ == nullptr || offset > zone_bytes_ || bytes > zone_bytes_ - offset) {
-    throw system_error("a peer speaks of memory that it does not share", EPROTO);
+    throw system_error("a peer published an offset outside its exported memory", EPROTO);
   }
   auto* const result = base_ + static_cast<std::size_t>(local_rank) * zone_bytes_ + offset;
-  if (is_open(local_rank, offset, bytes)) return result;
+  if (is_accessible(local_rank, offset, bytes)) return result;
   const std::lock_guard lock(mutex_);
-  if (!open(local_rank, offset, bytes)) throw system_error("can't reach a peer's memory", errno);
+  if (!make_accessible(local_rank, offset, bytes))
+    throw system_error("can't map a peer's exported memory", errno);
   return result;
 }
 

@@ -10,12 +10,11 @@
 namespace tutti::transport {
 namespace {
 
-// A piece to reduce is read, then reduced, while it is still in the first-level or second-level
-// cache.
+// Data to reduce is read in pieces that are reduced while they are in the L1 or L2 cache.
 constexpr std::size_t staging_bytes = std::size_t{64} << 10;
-// Of a ring so much is read, or reduced, before the sender gets the room back.
+// Bytes read or reduced from a ring before the sender gets the space back.
 constexpr std::size_t ring_piece_bytes = std::size_t{16} << 10;
-// After so much from one peer the others get their turn.
+// Bytes read from one peer before the others are served.
 constexpr std::size_t fair_share = std::size_t{2} << 20;
 
 }  // namespace
@@ -33,7 +32,7 @@ void IncomingHalf::post(RecvRequest& request) {
   const bool is_first = stream.bytes.posted() == 0;
   stream.ours = *request.call;
   if (is_first && stream.theirs && !inspector_.on_peer_call(peer_, *stream.theirs)) {
-    contradicted_ = true;
+    mismatched_ = true;
     return;
   }
   if (request.to.empty()) {
@@ -42,8 +41,8 @@ void IncomingHalf::post(RecvRequest& request) {
     return;
   }
   stream.bytes.post(request);
-  if (const auto taken = stream.bytes.take_kept(); taken > 0) {
-    kept_ -= taken;
+  if (const auto taken = stream.bytes.take_buffered(); taken > 0) {
+    buffered_ -= taken;
     return_credit(taken);
   }
   clear_if_due(stream);
@@ -59,14 +58,14 @@ Receipt IncomingHalf::try_receive(const CallContext& call, std::span<std::byte> 
   auto& ring = endpoint_.input();
   ring.prefetch();
   if (ring.available() < frame_header_bytes + size) return Receipt::awaited;
-  // Only if it is to the last byte what is expected: all else the request sees to.
+  // Accept only the exact header; a request handles everything else.
   const auto header =
       encode({.kind = FrameKind::eager, .payload = static_cast<std::uint32_t>(size), .call = call});
   if (!ring.starts_with(header)) return Receipt::refused;
   ring.consume(frame_header_bytes);
   const std::array<iovec, 1> part{{{bytes.data(), size}}};
   if (ring.read(part) != size) {
-    fail("the peer has taken back what it sent");
+    fail("the peer overwrote data that it had sent");
     return Receipt::refused;
   }
   return_credit(size);
@@ -77,15 +76,15 @@ Receipt IncomingHalf::try_receive(const CallContext& call, std::span<std::byte> 
 void IncomingHalf::finish(const StreamKey& key) {
   const auto found = streams_.find(key);
   if (found == streams_.end()) return;
-  kept_ -= found->second.bytes.kept();
-  return_credit(found->second.bytes.kept());
+  buffered_ -= found->second.bytes.buffered();
+  return_credit(found->second.bytes.buffered());
   streams_.close(found);
 }
 
 void IncomingHalf::clear_if_due(Stream& stream) {
   const auto posted = stream.bytes.posted();
   if (!endpoint_ || posted <= stream.cleared) return;
-  if (posted <= eager_bytes_ && !stream.wanted) return;
+  if (posted <= eager_bytes_ && !stream.requested) return;
   stream.cleared = posted;
   const auto header =
       encode({.kind = FrameKind::clear_to_send, .position = posted, .call = stream.ours});
@@ -95,7 +94,7 @@ void IncomingHalf::clear_if_due(Stream& stream) {
 
 void IncomingHalf::return_credit(std::size_t bytes) {
   credit_to_return_ += bytes;
-  // Many small returns in one: three quarters of the credit stay with the sender meanwhile.
+  // Batch small returns; the sender keeps three quarters of the credit meanwhile.
   if (credit_to_return_ == 0 || credit_to_return_ < eager_credit(eager_bytes_) / 4) return;
   const auto header = encode({.kind = FrameKind::credit, .position = credit_to_return_});
   credit_to_return_ = 0;
@@ -106,7 +105,7 @@ void IncomingHalf::return_credit(std::size_t bytes) {
 bool IncomingHalf::write() {
   blocked_ = false;
   std::size_t sent = 0;
-  while (endpoint_ && endpoint_.is_settled() && sent < outgoing_.size()) {
+  while (endpoint_ && endpoint_.is_negotiated() && sent < outgoing_.size()) {
     auto count = outgoing_.size() - sent;
     if (max_written_ > 0) count = std::min(count, max_written_);
     const std::array<iovec, 1> part{{{outgoing_.data() + sent, count}}};
@@ -117,7 +116,7 @@ bool IncomingHalf::write() {
       blocked_ = true;
       break;
     } else {
-      sent = outgoing_.size();  // broken: reading finds out, after what has already arrived
+      sent = outgoing_.size();  // broken: the next read fails, after the data that has arrived
     }
   }
   outgoing_.erase(outgoing_.begin(), outgoing_.begin() + static_cast<std::ptrdiff_t>(sent));
@@ -126,7 +125,7 @@ bool IncomingHalf::write() {
 
 bool IncomingHalf::read() {
   std::size_t moved = 0;
-  if (!settle()) return false;
+  if (!negotiate()) return false;
   if (endpoint_.has_rings()) {
     while (moved < fair_share && !is_over()) {
       const auto taken = take_from_ring();
@@ -136,12 +135,12 @@ bool IncomingHalf::read() {
     if (moved > 0) endpoint_.wake_peer();
     return moved > 0;
   }
-  while (endpoint_ && failure_.empty() && !contradicted_) {
-    // First what is there already, then more from the kernel.
+  while (endpoint_ && failure_.empty() && !mismatched_) {
+    // Parse what has been read before reading more.
     if (frame_ ? take_payload() : take_header()) continue;
-    // Only between reads: what is staged must not wait for an event that may never come.
+    // Stop only between reads: no event would announce data in the staging buffer.
     const bool had_enough = moved >= fair_share;
-    if (!failure_.empty() || contradicted_) break;
+    if (!failure_.empty() || mismatched_) break;
     if (had_enough && !endpoint_.has_buffered_data()) break;
     const auto got = fill(!had_enough);
     if (got == 0) break;
@@ -150,8 +149,8 @@ bool IncomingHalf::read() {
   return moved > 0;
 }
 
-/// Reads once from the socket: the payload that is due straight into its place, what follows into
-/// the staging buffer. `ahead`: an encrypted socket may be emptied further than that.
+/// Reads once from the socket: the current payload directly into its request, the rest into the
+/// staging buffer. `ahead`: an encrypted socket may be drained further.
 std::size_t IncomingHalf::fill(bool ahead) {
   if (staging_.empty()) staging_.resize(staging_bytes);
   if (staged_begin_ == staged_end_) {
@@ -167,7 +166,7 @@ std::size_t IncomingHalf::fill(bool ahead) {
   IncomingStream* stream = nullptr;
   if (frame_ && staged_end_ == 0) {
     stream = &streams_.open(frame_->call.key).first.bytes;
-    auto room = stream->kept() == 0 ? stream->direct_space() : std::span<std::byte>();
+    auto room = stream->buffered() == 0 ? stream->direct_space() : std::span<std::byte>();
     room = room.first(std::min(room.size(), payload_left_));
     direct = room.size();
     if (direct > 0) parts[count++] = {room.data(), direct};
@@ -178,7 +177,7 @@ std::size_t IncomingHalf::fill(bool ahead) {
   const auto result = endpoint_.read(std::span(parts).first(count), ahead);
   if (result < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return 0;
   if (result <= 0) {
-    fail(result == 0 ? "the peer closed it" : endpoint_.explain(errno));
+    fail(result == 0 ? "the peer closed the connection" : endpoint_.explain(errno));
     return 0;
   }
   const auto got = static_cast<std::size_t>(result);
@@ -193,19 +192,19 @@ std::size_t IncomingHalf::fill(bool ahead) {
   return got;
 }
 
-/// False before it is known how the bytes come, and where that can't be known any more.
-bool IncomingHalf::settle() {
+/// Returns false until the choice between socket and rings is known, or if it is invalid.
+bool IncomingHalf::negotiate() {
   if (!endpoint_ || is_over()) return false;
-  if (endpoint_.is_settled()) return true;
-  if (!endpoint_.settle()) {
-    fail(errno == EPROTO ? "the peer sent what is no link's first byte" : endpoint_.explain(errno));
+  if (endpoint_.is_negotiated()) return true;
+  if (!endpoint_.negotiate()) {
+    fail(errno == EPROTO ? "invalid first byte from the peer" : endpoint_.explain(errno));
     return false;
   }
-  if (endpoint_.is_settled()) write();
-  return endpoint_.is_settled();
+  if (endpoint_.is_negotiated()) write();
+  return endpoint_.is_negotiated();
 }
 
-/// Reads a header, or a piece of the payload, where it lies.
+/// Handles a header, or a piece of payload, in place.
 std::size_t IncomingHalf::take_from_ring() {
   auto& ring = endpoint_.input();
   if (!frame_) endpoint_.begin_frame_in();
@@ -224,7 +223,7 @@ std::size_t IncomingHalf::take_from_ring() {
     ring.consume(piece.size());
     return piece.size();
   }
-  if (endpoint_.is_closed()) fail("the peer closed it");
+  if (endpoint_.is_closed()) fail("the peer closed the connection");
   return 0;
 }
 
@@ -239,7 +238,7 @@ bool IncomingHalf::take_header() {
 bool IncomingHalf::accept(std::span<const std::byte, frame_header_bytes> header) {
   const auto frame = decode(header);
   if (!frame || !on_frame(*frame)) {
-    if (!contradicted_) fail("the peer sent what is no frame");
+    if (!mismatched_) fail("malformed frame from the peer");
     return false;
   }
   return true;
@@ -252,13 +251,13 @@ bool IncomingHalf::on_frame(const Frame& frame) {
   if (!stream.theirs) {
     stream.theirs = frame.call;
     if (!inspector_.on_peer_call(peer_, frame.call)) {
-      contradicted_ = true;
+      mismatched_ = true;
       return false;
     }
     if (stream.empty_request != nullptr) stream.empty_request->awaits_call = false;
   }
-  if (frame.kind == FrameKind::want) {
-    stream.wanted = true;
+  if (frame.kind == FrameKind::request_to_send) {
+    stream.requested = true;
     clear_if_due(stream);
     return true;
   }
@@ -266,7 +265,7 @@ bool IncomingHalf::on_frame(const Frame& frame) {
   const auto end = frame.position + frame.payload;
   if (frame.kind == FrameKind::data && end > stream.cleared) return false;
   if (frame.kind == FrameKind::eager &&
-      (end > eager_bytes_ || kept_ + frame.payload > eager_credit(eager_bytes_))) {
+      (end > eager_bytes_ || buffered_ + frame.payload > eager_credit(eager_bytes_))) {
     return false;
   }
   frame_ = frame;
@@ -289,7 +288,7 @@ void IncomingHalf::deliver(std::span<const std::byte> payload) {
   payload_left_ -= payload.size();
   if (payload_left_ == 0) frame_.reset();
   if (is_eager) {
-    kept_ += payload.size() - taken;
+    buffered_ += payload.size() - taken;
     return_credit(taken);
   }
 }

@@ -8,11 +8,11 @@
 namespace tutti::transport {
 namespace {
 
-// What is longer goes past the caches, which would not keep it until it is read.
+// Longer messages use streaming stores: the caches would evict them before they are read.
 constexpr std::size_t streamed_bytes = std::size_t{8} << 20;
 
-/// Gives the request as much of `bytes` as it wants; returns how much.
-std::size_t feed(RecvRequest& request, std::span<const std::byte> bytes) {
+/// Fills the request from `bytes`; returns the number of bytes consumed.
+std::size_t fill(RecvRequest& request, std::span<const std::byte> bytes) {
   bytes = bytes.first(std::min(bytes.size(), request.to.size() - request.received));
   if (request.reduce == nullptr) {
     const bool streams = request.to.size() >= streamed_bytes;
@@ -69,36 +69,36 @@ void IncomingStream::put_directly(std::size_t bytes) {
   if (request.done()) requests_.pop_front();
 }
 
-std::size_t IncomingStream::put(std::span<const std::byte> bytes, bool may_keep) {
+std::size_t IncomingStream::put(std::span<const std::byte> bytes, bool may_buffer) {
   std::size_t taken = 0;
   arrived_ += bytes.size();
-  while (kept() == 0 && taken < bytes.size() && !requests_.empty()) {
-    taken += feed_front(bytes.subspan(taken));
+  while (buffered() == 0 && taken < bytes.size() && !requests_.empty()) {
+    taken += fill_front(bytes.subspan(taken));
   }
-  if (may_keep && taken < bytes.size()) {
+  if (may_buffer && taken < bytes.size()) {
     const auto rest = bytes.subspan(taken);
-    kept_.insert(kept_.end(), rest.begin(), rest.end());
+    buffered_.insert(buffered_.end(), rest.begin(), rest.end());
   }
   return taken;
 }
 
-std::size_t IncomingStream::take_kept() {
+std::size_t IncomingStream::take_buffered() {
   std::size_t taken = 0;
-  while (kept() > 0 && !requests_.empty()) {
-    const auto bytes = feed_front(std::span(kept_).subspan(kept_taken_));
-    kept_taken_ += bytes;
+  while (buffered() > 0 && !requests_.empty()) {
+    const auto bytes = fill_front(std::span(buffered_).subspan(buffered_consumed_));
+    buffered_consumed_ += bytes;
     taken += bytes;
   }
-  if (kept() == 0) {
-    kept_.clear();
-    kept_taken_ = 0;
+  if (buffered() == 0) {
+    buffered_.clear();
+    buffered_consumed_ = 0;
   }
   return taken;
 }
 
-std::size_t IncomingStream::feed_front(std::span<const std::byte> bytes) {
+std::size_t IncomingStream::fill_front(std::span<const std::byte> bytes) {
   auto& request = *requests_.front();
-  const auto taken = feed(request, bytes);
+  const auto taken = fill(request, bytes);
   if (request.done()) requests_.pop_front();
   return taken;
 }

@@ -6,17 +6,17 @@
 namespace tutti::transport {
 namespace {
 
-constexpr std::byte by_socket{'s'};
-constexpr std::byte by_rings{'r'};
+constexpr std::byte choose_socket{'s'};
+constexpr std::byte choose_rings{'r'};
 
 }  // namespace
 
 LinkEndpoint LinkEndpoint::dialed(rendezvous::SecureSocket socket,
                                   std::unique_ptr<LinkMemory> memory) {
   LinkEndpoint endpoint(std::move(socket));
-  auto choice = memory ? by_rings : by_socket;
+  auto choice = memory ? choose_rings : choose_socket;
   const std::array<iovec, 1> part{{{&choice, 1}}};
-  // A new socket takes a byte, or is broken, which the first read or write finds out.
+  // A new socket has buffer space, or is broken: the next read or write reports that.
   static_cast<void>(endpoint.socket_.write(part));
   endpoint.dialed_ = true;
   endpoint.memory_ = std::move(memory);
@@ -28,46 +28,46 @@ LinkEndpoint LinkEndpoint::accepted(rendezvous::SecureSocket socket,
                                     std::unique_ptr<LinkMemory> memory) {
   LinkEndpoint endpoint(std::move(socket));
   endpoint.memory_ = std::move(memory);
-  endpoint.settled_ = false;
+  endpoint.negotiated_ = false;
   return endpoint;
 }
 
 void LinkEndpoint::use_rings() {
   auto& link = *memory_;
-  auto forth = link.forth();
-  auto back = link.back();
-  auto& in = dialed_ ? back : forth;
-  auto& out = dialed_ ? forth : back;
+  auto data_ring = link.data_ring();
+  auto reply_ring = link.reply_ring();
+  auto& in = dialed_ ? reply_ring : data_ring;
+  auto& out = dialed_ ? data_ring : reply_ring;
   in_.emplace(*in.state, in.bytes);
   if (dialed_) {
-    out_.emplace(*out.state, out.bytes, LinkMemory::first_bytes,
-                 [&link](std::size_t bytes) { return link.take_forth(bytes); });
+    out_.emplace(*out.state, out.bytes, LinkMemory::initial_bytes,
+                 [&link](std::size_t bytes) { return link.grow_data_ring(bytes); });
   } else {
     out_.emplace(*out.state, out.bytes);
   }
   has_rings_ = true;
 }
 
-bool LinkEndpoint::settle() {
+bool LinkEndpoint::negotiate() {
   std::byte choice{};
   const std::array<iovec, 1> part{{{&choice, 1}}};
   const auto got = socket_.read(part, false);
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return true;
-  if (got == 1 && choice == by_rings && memory_) {
+  if (got == 1 && choice == choose_rings && memory_) {
     use_rings();
-  } else if (got == 1 && choice == by_socket) {
+  } else if (got == 1 && choice == choose_socket) {
     memory_.reset();
   } else {
     if (got == 1) errno = EPROTO;
     if (got == 0) errno = ECONNRESET;
     return false;
   }
-  settled_ = true;
+  negotiated_ = true;
   return true;
 }
 
 ssize_t LinkEndpoint::write(std::span<const iovec> parts, bool streaming) {
-  if (!settled_) {
+  if (!negotiated_) {
     errno = EAGAIN;
     return -1;
   }
@@ -109,12 +109,12 @@ void LinkEndpoint::drain_doorbell() {
 
 void LinkEndpoint::wake_peer() {
   auto& asleep = dialed_ ? memory_->receiver_asleep() : memory_->sender_asleep();
-  // Not waiting until the peer sees what was written: see longest_unseen.
+  // No fence: see max_store_delay.
   std::atomic_signal_fence(std::memory_order_seq_cst);
   if (asleep.load(std::memory_order_relaxed) == 0 || asleep.exchange(0) == 0) return;
   std::byte doorbell{};
   const std::array<iovec, 1> part{{{&doorbell, 1}}};
-  // A socket that takes no more has bytes that wake the peer already.
+  // If the socket is full, its bytes wake the peer.
   static_cast<void>(socket_.write(part));
 }
 

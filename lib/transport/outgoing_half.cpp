@@ -11,8 +11,8 @@
 namespace tutti::transport {
 namespace {
 
-// Longer messages take turns with their receiver, so all their time counts; of a shorter one that
-// would be the wait for a grant.
+// Longer messages overlap with their receiver, so all their time counts. Of shorter ones only the
+// copying counts, not the wait for clear-to-send.
 constexpr std::size_t min_interleaved_bytes = std::size_t{256} << 10;
 
 }  // namespace
@@ -40,7 +40,7 @@ OutgoingHalf::Stream& OutgoingHalf::stream_of(const CallContext& call) {
 
 void OutgoingHalf::post(SendRequest& request) {
   auto& stream = stream_of(*request.call);
-  // A grant may have come before this rank's call: only now can the two be compared.
+  // Clear-to-send may have arrived before this rank's call: only now can the two be compared.
   if (!stream.inspected && stream.cleared > 0 && !inspector_.on_peer_call(peer_, stream.call)) {
     stream.cleared = 0;
   }
@@ -63,7 +63,7 @@ bool OutgoingHalf::try_send(const CallContext& call, std::span<const std::byte> 
       encode({.kind = FrameKind::eager, .payload = static_cast<std::uint32_t>(size), .call = call});
   const std::array<iovec, 2> parts{
       {{header.data(), header.size()}, {const_cast<std::byte*>(bytes.data()), size}}};
-  // A request finds out that the peer is gone.
+  // If the peer is gone, a request reports it.
   if (endpoint_.write(parts) < 0) return false;
   credit_ -= size;
   return true;
@@ -77,7 +77,7 @@ void OutgoingHalf::abandon(const std::string& reason) {
   fail(reason);
   streams_.clear();
   current_.reset();
-  copied_ = nullptr;
+  measured_ = nullptr;
 }
 
 bool OutgoingHalf::write() {
@@ -106,10 +106,10 @@ bool OutgoingHalf::start_next_frame() {
 bool OutgoingHalf::start_frame(Stream& stream) {
   if (stream.requests.empty()) return false;
   const auto& request = *stream.requests.front();
-  const std::uint64_t left = request.from.size() - request.taken;
+  const std::uint64_t left = request.from.size() - request.sent;
   if (request.names_call) {
     current_.emplace(Current{});
-    current_->header = encode({.kind = FrameKind::want, .call = stream.call});
+    current_->header = encode({.kind = FrameKind::request_to_send, .call = stream.call});
     current_->stream = &stream;
     return true;
   }
@@ -118,21 +118,21 @@ bool OutgoingHalf::start_frame(Stream& stream) {
   auto allowed = stream.cleared > stream.sent ? stream.cleared - stream.sent : 0;
   if (allowed == 0) {
     frame.kind = FrameKind::eager;
-    // Only a stream's first bytes, and none once it has asked: then its last grant always comes
-    // before its end, and none is left over.
-    if (stream.sent < eager_bytes_ && !stream.asked) {
+    // Only a stream's first bytes, and none after a request to send: then its last clear-to-send
+    // always arrives before its end, and none is left over.
+    if (stream.sent < eager_bytes_ && !stream.requested) {
       allowed = std::min<std::uint64_t>(eager_bytes_ - stream.sent, credit_);
     }
   }
   if (allowed == 0) {
-    if (stream.asked || stream.sent > eager_bytes_) return false;
-    stream.asked = true;
+    if (stream.requested || stream.sent > eager_bytes_) return false;
+    stream.requested = true;
     current_.emplace(Current{});
     current_->header =
-        encode({.kind = FrameKind::want, .position = stream.sent, .call = stream.call});
+        encode({.kind = FrameKind::request_to_send, .position = stream.sent, .call = stream.call});
     return true;
   }
-  if (copies_ && request.taken == 0) begin_copies(request);
+  if (copies_ && request.sent == 0) begin_copies(request);
   const auto payload = std::min<std::uint64_t>({left, allowed, max_payload_bytes});
   frame.payload = static_cast<std::uint32_t>(payload);
   if (frame.kind == FrameKind::eager) credit_ -= payload;
@@ -145,7 +145,7 @@ bool OutgoingHalf::start_frame(Stream& stream) {
   return true;
 }
 
-/// True if the current frame has left whole.
+/// Returns true if the current frame has been sent completely.
 bool OutgoingHalf::send_current() {
   auto& current = *current_;
   auto* const request = current.stream != nullptr ? current.stream->requests.front() : nullptr;
@@ -158,8 +158,8 @@ bool OutgoingHalf::send_current() {
                         frame_header_bytes - current.header_sent};
     }
     if (request != nullptr && current.payload_left > 0) {
-      // sendmsg only reads, but iovec has no const.
-      auto* from = const_cast<std::byte*>(request->from.data()) + request->taken;
+      // sendmsg only reads, but iovec is not const.
+      auto* from = const_cast<std::byte*>(request->from.data()) + request->sent;
       parts[count++] = {from, current.payload_left};
     }
     if (count == 0) break;
@@ -179,13 +179,13 @@ bool OutgoingHalf::send_current() {
     done -= of_header;
     if (request != nullptr) {
       current.payload_left -= done;
-      request->taken += done;
+      request->sent += done;
     }
   }
   if (request != nullptr) request->names_call = false;
-  // Its owner may use its memory for another at once.
+  // Its owner may reuse the memory now.
   if (request != nullptr && request->done()) {
-    if (request == copied_) end_copies(*request);
+    if (request == measured_) end_copies(*request);
     current.stream->requests.pop_front();
   }
   current_.reset();
@@ -193,24 +193,24 @@ bool OutgoingHalf::send_current() {
 }
 
 ssize_t OutgoingHalf::write_parts(std::span<const iovec> parts, const SendRequest* request) {
-  if (request == nullptr || request != copied_) return endpoint_.write(parts, false);
+  if (request == nullptr || request != measured_) return endpoint_.write(parts, false);
   const auto before = std::chrono::steady_clock::now();
   const auto result = endpoint_.write(parts, streaming_ == Streaming::both);
   copying_ += std::chrono::steady_clock::now() - before;
   return result;
 }
 
-/// What is copied into a ring only is like a broadcast's root: it reads nothing.
+/// Classified as a broadcast's root: this rank only writes the ring.
 void OutgoingHalf::begin_copies(const SendRequest& request) {
-  if (copied_ != nullptr || request.from.size() < CopyChoice::min_bytes) return;
-  copied_ = &request;
+  if (measured_ != nullptr || request.from.size() < CopyChoice::min_bytes) return;
+  measured_ = &request;
   copying_ = {};
   streaming_ = copies_->next({Operation::send, true, request.from.size()});
   begun_ = std::chrono::steady_clock::now();
 }
 
 void OutgoingHalf::end_copies(const SendRequest& request) {
-  copied_ = nullptr;
+  measured_ = nullptr;
   const auto bytes = request.from.size();
   const auto all = std::chrono::steady_clock::now() - begun_;
   copies_->took({Operation::send, true, bytes}, streaming_,
@@ -225,7 +225,7 @@ bool OutgoingHalf::read() {
     const auto got = endpoint_.read(part, false);
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
     if (got <= 0) {
-      fail(got == 0 ? "the peer closed it" : endpoint_.explain(errno));
+      fail(got == 0 ? "the peer closed the connection" : endpoint_.explain(errno));
       break;
     }
     incoming_bytes_ += static_cast<std::size_t>(got);
@@ -233,7 +233,7 @@ bool OutgoingHalf::read() {
     incoming_bytes_ = 0;
     const auto frame = decode(incoming_);
     if (!frame || !on_frame(*frame)) {
-      fail("the peer sent what is no frame");
+      fail("malformed frame from the peer");
       break;
     }
     moved = true;
@@ -252,8 +252,7 @@ bool OutgoingHalf::on_frame(const Frame& frame) {
   stream.cleared = std::max(stream.cleared, frame.position);
   if (!stream.inspected || stream.call != frame.call) {
     const bool fits = inspector_.on_peer_call(peer_, frame.call);
-    // The receiver waits for another call: what this rank has for it must not fill the wrong
-    // buffer.
+    // The receiver waits for another call: this rank's data must not fill its buffer.
     if (!fits) stream.cleared = 0;
   }
   return true;
@@ -261,7 +260,7 @@ bool OutgoingHalf::on_frame(const Frame& frame) {
 
 std::size_t OutgoingHalf::unacknowledged() const {
   int bytes = 0;
-  // What is in a ring stays there for the peer, whatever becomes of this rank.
+  // Data in a ring stays readable for the peer, whatever happens to this rank.
   if (!endpoint_ || endpoint_.has_rings() || !failure_.empty()) return 0;
   return ::ioctl(endpoint_.fd(), SIOCOUTQ, &bytes) == 0 ? static_cast<std::size_t>(bytes) : 0;
 }

@@ -13,17 +13,17 @@
 namespace tutti::transport {
 namespace {
 
-// On a loaded host some ranks come seconds later than others, so they have nearly all of the time
-// of set-up. What is left is for the others to hear that one has not come, and to go on without.
+// On a loaded host some ranks arrive seconds later than others, so waiting gets most of the set-up
+// time. The rest is for telling the others to continue without shared memory.
 Deadline until_decision(Deadline deadline) {
   const auto left = deadline.remaining();
   return deadline.within(left - left / 8);
 }
-// Who connects and says nothing is no member, or slow. The oldest is dropped for a newer one; a
-// member comes again.
-constexpr std::size_t max_silent = 256;
+// Maximum connections without a valid request. The oldest is dropped for a new one; a member
+// retries.
+constexpr std::size_t max_unauthenticated = 256;
 
-bool says_yes(Received received, const Note& note) {
+bool is_acceptance(Received received, const Note& note) {
   return received == Received::note && note.kind == NoteKind::yes;
 }
 
@@ -34,19 +34,19 @@ SegmentSetup::SegmentSetup(const rendezvous::Peers& peers, NoteKey key, bool ref
   for (int rank = 0; rank < peers.size(); ++rank) {
     if (peers.on_this_host(rank)) local_.push_back(rank);
   }
-  if (local_.size() < 2 || !leads()) return;
+  if (local_.size() < 2 || !is_leader()) return;
   try {
     socket_ = listen_for_notes(key_, self_);
   } catch (const Error& error) {
-    trouble_ = error.sentence();
+    failure_ = error.sentence();
   }
 }
 
 SegmentSetup::Outcome SegmentSetup::finish(const rendezvous::Peers& peers, Deadline deadline,
                                            const Cancelled& cancelled) {
   if (local_.size() < 2) return {};
-  if (!leads()) return follow(peers, deadline, cancelled);
-  // The others wait for the decision until the deadline.
+  if (!is_leader()) return follow(peers, deadline, cancelled);
+  // The followers wait for the decision until the deadline.
   auto outcome = lead(peers, until_decision(deadline), cancelled);
   socket_.reset();
   followers_.clear();
@@ -60,29 +60,30 @@ std::shared_ptr<SharedSegment> SegmentSetup::map(Descriptor file) const {
                                          static_cast<int>(local_.size()));
 }
 
-/// Until all others have come; else says who has not.
+/// Waits for all followers; otherwise returns which one is missing.
 std::string SegmentSetup::gather(const rendezvous::Peers& peers, Deadline limit,
                                  const Cancelled& cancelled) {
-  if (!trouble_.empty()) return trouble_;
+  if (!failure_.empty()) return failure_;
   followers_.resize(local_.size() - 1);
-  std::list<Descriptor> silent;
+  std::list<Descriptor> unauthenticated;
   while (true) {
     const auto missing = std::find_if(followers_.begin(), followers_.end(),
                                       [](const Descriptor& follower) { return !follower; });
     if (missing == followers_.end()) return {};
     if (limit.expired() || cancelled()) {
       const auto place = static_cast<std::size_t>(missing - followers_.begin()) + 1;
-      return fmt::format("{} has not come for it", peers.describe(local_[place]));
+      return fmt::format("{} did not join the set-up of shared memory in time",
+                         peers.describe(local_[place]));
     }
-    wait_for_any(silent);
+    wait_for_any(unauthenticated);
     while (auto connection = accept_notes(socket_, std::chrono::milliseconds(0))) {
-      if (silent.size() == max_silent) silent.pop_front();
-      silent.push_back(std::move(connection));
+      if (unauthenticated.size() == max_unauthenticated) unauthenticated.pop_front();
+      unauthenticated.push_back(std::move(connection));
     }
-    for (auto connection = silent.begin(); connection != silent.end();) {
+    for (auto connection = unauthenticated.begin(); connection != unauthenticated.end();) {
       Note note;
       const auto received = receive_note(*connection, note, Deadline::after({}), cancelled);
-      if (received == Received::late || received == Received::cancelled) {
+      if (received == Received::timeout || received == Received::cancelled) {
         ++connection;
         continue;
       }
@@ -91,59 +92,60 @@ std::string SegmentSetup::gather(const rendezvous::Peers& peers, Deadline limit,
           note.proves_membership(key_, self_)) {
         followers_[static_cast<std::size_t>(found - local_.begin()) - 1] = std::move(*connection);
       }
-      connection = silent.erase(connection);
+      connection = unauthenticated.erase(connection);
     }
   }
 }
 
-/// Until somebody comes or speaks, or for a moment.
-void SegmentSetup::wait_for_any(const std::list<Descriptor>& silent) const {
+/// Waits for a connection or a note, for at most poll_interval.
+void SegmentSetup::wait_for_any(const std::list<Descriptor>& unauthenticated) const {
   std::vector<pollfd> polled{{.fd = socket_.get(), .events = POLLIN, .revents = 0}};
-  for (const auto& connection : silent) {
+  for (const auto& connection : unauthenticated) {
     polled.push_back({.fd = connection.get(), .events = POLLIN, .revents = 0});
   }
-  ::poll(polled.data(), polled.size(), static_cast<int>(look_around.count()));
+  ::poll(polled.data(), polled.size(), static_cast<int>(poll_interval.count()));
 }
 
 SegmentSetup::Outcome SegmentSetup::lead(const rendezvous::Peers& peers, Deadline limit,
                                          const Cancelled& cancelled) {
-  const auto tell = [&](const Note& note, int file = -1) {
+  const auto notify = [&](const Note& note, int file = -1) {
     for (const auto& follower : followers_) {
       if (follower) send_note(follower, note, file);
     }
   };
-  Outcome outcome{.segment = nullptr, .trouble = gather(peers, limit, cancelled)};
+  Outcome outcome{.segment = nullptr, .failure = gather(peers, limit, cancelled)};
   try {
-    if (outcome.trouble.empty()) {
+    if (outcome.failure.empty()) {
       auto file = SharedSegment::make_file(static_cast<int>(local_.size()));
-      tell(Note::yes(), file.get());
+      notify(Note::yes(), file.get());
       outcome.segment = map(std::move(file));
     }
   } catch (const Error& error) {
-    outcome.trouble = error.sentence();
+    outcome.failure = error.sentence();
   }
   if (outcome.segment) {
     for (std::size_t i = 0; i < followers_.size(); ++i) {
       Note note;
       const auto received = receive_note(followers_[i], note, limit, cancelled);
-      if (says_yes(received, note) || !outcome.trouble.empty()) continue;
-      outcome.trouble = received == Received::note
+      if (is_acceptance(received, note) || !outcome.failure.empty()) continue;
+      outcome.failure = received == Received::note
                             ? note.text()
                             : fmt::format("{} does not answer", peers.describe(local_[i + 1]));
     }
   }
-  if (!outcome.trouble.empty()) {
-    tell(Note::no(outcome.trouble));
+  if (!outcome.failure.empty()) {
+    notify(Note::no(outcome.failure));
     outcome.segment.reset();
     return outcome;
   }
-  tell(Note::yes());
+  notify(Note::yes());
   return outcome;
 }
 
-/// Empty where the first rank does not listen, which after a loss it may do later.
+/// Returns an empty descriptor if the leader does not listen, which after a loss it may do later.
 Descriptor SegmentSetup::reach_leader(Deadline deadline, const Cancelled& cancelled) const {
-  // Shorter than the first rank waits: who comes after it has closed must not wait long for it.
+  // Shorter than the leader waits: a rank that arrives after the leader has closed must not wait
+  // long.
   const auto limit = deadline.within(deadline.remaining() / 2);
   while (!deadline.expired() && !cancelled()) {
     try {
@@ -151,7 +153,7 @@ Descriptor SegmentSetup::reach_leader(Deadline deadline, const Cancelled& cancel
     } catch (const Error&) {
       if (!is_after_loss() || limit.expired()) break;
     }
-    std::this_thread::sleep_for(look_around);
+    std::this_thread::sleep_for(poll_interval);
   }
   return Descriptor();
 }
@@ -160,13 +162,14 @@ SegmentSetup::Outcome SegmentSetup::follow(const rendezvous::Peers& peers, Deadl
                                            const Cancelled& cancelled) {
   const int leader = local_.front();
   Descriptor connection;
-  const auto hear = [&](Note& note) {
+  const auto receive = [&](Note& note) {
     const auto received = receive_note(connection, note, deadline, cancelled);
-    if (received == Received::late) {
-      throw Error(ErrorCode::timeout,
-                  fmt::format("set-up timed out: {} does not say whether its host's ranks share "
-                              "memory; look at its messages, or give more time by TUTTI_TIMEOUT",
-                              peers.describe(leader)))
+    if (received == Received::timeout) {
+      throw Error(
+          ErrorCode::timeout,
+          fmt::format("set-up timed out: {} did not report whether the ranks of its host share "
+                      "memory; see its messages, or raise TUTTI_TIMEOUT",
+                      peers.describe(leader)))
           .with_failed_ranks({leader})
           .speaking(self_ == local_[1])
           .at(self_, peers.info(self_).host.name);
@@ -174,14 +177,14 @@ SegmentSetup::Outcome SegmentSetup::follow(const rendezvous::Peers& peers, Deadl
     return received;
   };
   Note offer;
-  auto heard = Received::closed;
-  // Among many who are silent the first rank may have taken this one for a stranger.
-  while (heard == Received::closed) {
+  auto received = Received::closed;
+  // The leader may have dropped this connection among many unauthenticated ones.
+  while (received == Received::closed) {
     connection = reach_leader(deadline, cancelled);
-    if (!connection) return {};  // the first rank misses this one, and decides so
-    if (send_note(connection, Note::request(key_, self_, leader))) heard = hear(offer);
+    if (!connection) return {};  // the leader misses this rank, and decides so
+    if (send_note(connection, Note::request(key_, self_, leader))) received = receive(offer);
   }
-  if (!says_yes(heard, offer)) return {};
+  if (!is_acceptance(received, offer)) return {};
   Outcome outcome;
   auto answer = Note::yes();
   try {
@@ -191,7 +194,7 @@ SegmentSetup::Outcome SegmentSetup::follow(const rendezvous::Peers& peers, Deadl
   }
   send_note(connection, answer);
   Note decision;
-  if (!says_yes(hear(decision), decision) || !outcome.segment) return {};
+  if (!is_acceptance(receive(decision), decision) || !outcome.segment) return {};
   return outcome;
 }
 

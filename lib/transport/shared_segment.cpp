@@ -19,54 +19,52 @@
 namespace tutti::transport {
 namespace {
 
-// Of each rank: address space, and memory only as far as the program takes it.
+// Per rank: address space, and memory only for what the program allocates.
 constexpr std::size_t heap_bytes = std::size_t{64} << 30;
-// The first channel is the whole job's.
+// The first channel belongs to the whole job.
 constexpr std::size_t first_channel_round_bytes = std::size_t{256} << 10;
 constexpr std::size_t other_channel_round_bytes = std::size_t{64} << 10;
-// Of a ring. Measured: what a core writes next should have left the other cores' second-level
-// caches since they read it.
+// Rounds per ring. Measured: the other cores' L2 caches should have evicted a line before the
+// writer reuses it.
 constexpr std::size_t max_long_rounds = 8;
 constexpr std::size_t all_rings_bytes = std::size_t{64} << 20;
 
-// In front of the ring.
-constexpr std::size_t front_bytes =
-    round_up_to_page(sizeof(RankRegion)) + pages_in_flight * page_bytes;
+// Bytes before the ring.
+constexpr std::size_t front_bytes = round_up_to_page(sizeof(RankRegion)) + pages_in_flight * page_bytes;
 
 constexpr std::size_t round_bytes_of(std::size_t channel) {
   return channel == 0 ? first_channel_round_bytes : other_channel_round_bytes;
 }
 
-/// At first a rank takes memory for one round with its results: a megabyte costs set-up 0.4 ms.
-constexpr std::size_t first_ring_bytes(std::size_t channel) {
+/// At first a rank allocates one round with its results: each MiB adds 0.4 ms to set-up.
+constexpr std::size_t initial_ring_bytes(std::size_t channel) {
   return round_bytes_of(channel) + round_bytes_of(channel) / 2 + page_bytes;
 }
 
-/// The rings of all ranks of a host have all_rings_bytes together, and each at least what a round
-/// needs.
+/// The rings of all ranks of a host share all_rings_bytes; each has at least the bytes of a round.
 constexpr std::size_t whole_ring_bytes(std::size_t channel, int ranks) {
   const auto share = all_rings_bytes / static_cast<std::size_t>(ranks) / page_bytes * page_bytes;
-  return std::clamp(share, first_ring_bytes(channel), max_long_rounds * round_bytes_of(channel));
+  return std::clamp(share, initial_ring_bytes(channel), max_long_rounds * round_bytes_of(channel));
 }
 
-constexpr std::size_t part_bytes(std::size_t channel, int ranks) {
+constexpr std::size_t region_bytes(std::size_t channel, int ranks) {
   return front_bytes + whole_ring_bytes(channel, ranks);
 }
 
-/// Of a part: what there is memory for from the beginning.
-constexpr std::size_t bytes_at_first(std::size_t channel) {
-  return front_bytes + first_ring_bytes(channel);
+/// Initially allocated bytes of a region.
+constexpr std::size_t initial_bytes(std::size_t channel) {
+  return front_bytes + initial_ring_bytes(channel);
 }
 
-/// From the beginning of a rank's bytes.
-constexpr std::size_t part_offset(std::size_t channel, int ranks) {
+/// Relative to the rank's bytes.
+constexpr std::size_t region_offset(std::size_t channel, int ranks) {
   std::size_t offset = 0;
-  for (std::size_t before = 0; before < channel; ++before) offset += part_bytes(before, ranks);
+  for (std::size_t before = 0; before < channel; ++before) offset += region_bytes(before, ranks);
   return offset;
 }
 
 constexpr std::size_t rank_bytes(int ranks) {
-  return part_offset(channel_count, ranks);
+  return region_offset(channel_count, ranks);
 }
 
 std::size_t header_bytes(int ranks) {
@@ -104,22 +102,22 @@ std::size_t SharedSegment::bytes_for(int ranks) {
 
 Descriptor SharedSegment::make_file(int ranks) {
   auto bytes = channel_bytes_for(ranks);
-  // Past this limit the kernel would end the process.
+  // Beyond this limit the kernel would kill the process with SIGXFSZ.
   rlimit limit{};
   const bool is_limited = ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
   if (is_limited && limit.rlim_cur < bytes) {
-    throw system_error(fmt::format("no shared memory of {} bytes", bytes), EFBIG);
+    throw system_error(fmt::format("can't create a shared segment of {} bytes", bytes), EFBIG);
   }
   const bool has_links = !is_limited || limit.rlim_cur >= bytes_for(ranks);
   if (has_links) bytes = bytes_for(ranks);
   if (!is_limited) bytes += static_cast<std::size_t>(ranks) * heap_bytes;
   Descriptor file(::memfd_create("tutti", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!file) throw system_error("can't make shared memory", errno);
+  if (!file) throw system_error("can't create a shared segment", errno);
   if (::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) {
-    throw system_error(fmt::format("no shared memory of {} bytes", bytes), errno);
+    throw system_error(fmt::format("can't create a shared segment of {} bytes", bytes), errno);
   }
   if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-    throw system_error("can't seal shared memory", errno);
+    throw system_error("can't seal the shared segment", errno);
   }
   return file;
 }
@@ -134,14 +132,14 @@ SharedSegment::SharedSegment(Descriptor file, int local_rank, int ranks)
   const auto mapped = channel_bytes_for(ranks);
   const auto length = static_cast<std::int64_t>(::lseek(file_.get(), 0, SEEK_END));
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || length < static_cast<std::int64_t>(mapped)) {
-    throw system_error("what came is not the shared memory of this job", EINVAL);
+    throw system_error("the received descriptor is not this job's shared segment", EINVAL);
   }
-  take_memory(channel_offset(0), bytes_at_first(0));
-  if (local_rank_ == 0) take_memory(0, header_bytes(ranks_));
+  allocate(channel_offset(0), initial_bytes(0));
+  if (local_rank_ == 0) allocate(0, header_bytes(ranks_));
   void* const base = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(), 0);
-  if (base == MAP_FAILED) throw system_error("can't map shared memory", errno);
+  if (base == MAP_FAILED) throw system_error("can't map the shared segment", errno);
   base_ = static_cast<std::byte*>(base);
-  // A forked child is no rank: what it does, to the end of its copies of objects, stays outside.
+  // A forked child is not a rank: nothing it does, including destructors, may touch the segment.
   ::madvise(base, mapped, MADV_DONTFORK);
   const auto before_heaps = bytes_for(ranks);
   const auto file_bytes = static_cast<std::size_t>(length);
@@ -151,37 +149,37 @@ SharedSegment::SharedSegment(Descriptor file, int local_rank, int ranks)
                                : 0;
   heap_.emplace(file_.get(), before_heaps, zone, local_rank_, ranks_);
   doorbell(local_rank_)
-      .reaches_heaps.store(heap_->is_reachable() ? 1 : 0, std::memory_order_release);
+      .can_read_heaps.store(heap_->is_reachable() ? 1 : 0, std::memory_order_release);
 }
 
-/// Ahead of its use, so that a lack of memory is an error here and not a signal later.
-int SharedSegment::try_to_take_memory(std::size_t offset, std::size_t bytes) const noexcept {
+/// Allocates now, so that a lack of memory is an error here and not SIGBUS later.
+int SharedSegment::try_allocate(std::size_t offset, std::size_t bytes) const noexcept {
   while (::fallocate(file_.get(), 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) != 0) {
     if (errno != EINTR) return errno;
   }
   return 0;
 }
 
-void SharedSegment::take_memory(std::size_t offset, std::size_t bytes) const {
-  const int refused = try_to_take_memory(offset, bytes);
+void SharedSegment::allocate(std::size_t offset, std::size_t bytes) const {
+  const int refused = try_allocate(offset, bytes);
   if (refused == 0) return;
-  throw system_error(fmt::format("no memory for {} shared bytes", bytes), refused);
+  throw system_error(fmt::format("can't allocate {} bytes of shared memory", bytes), refused);
 }
 
-bool SharedSegment::take_for_link(std::size_t offset, std::size_t bytes) {
-  const int refused = try_to_take_memory(offset, bytes);
+bool SharedSegment::allocate_for_link(std::size_t offset, std::size_t bytes) {
+  const int refused = try_allocate(offset, bytes);
   if (refused != 0 && !std::exchange(has_warned_of_links_, true)) {
-    tell(
-        fmt::format("no memory for {} shared bytes: {}; long messages inside this host take more "
-                    "time, unless there is more memory for this job",
-                    bytes, errno_text(refused)));
+    warn(fmt::format(
+        "can't allocate {} bytes of shared memory: {}; long messages inside this host are "
+        "slower: raise the memory limit of this job",
+        bytes, errno_text(refused)));
   }
   return refused == 0;
 }
 
-/// Of this rank's part of a channel.
+/// Offset of this rank's region of a channel.
 std::size_t SharedSegment::channel_offset(std::size_t channel) const {
-  return rank_offset(ranks_, local_rank_) + part_offset(channel, ranks_);
+  return rank_offset(ranks_, local_rank_) + region_offset(channel, ranks_);
 }
 
 bool SharedSegment::is_owner() const {
@@ -189,7 +187,7 @@ bool SharedSegment::is_owner() const {
 }
 
 SharedSegment::~SharedSegment() {
-  // In a forked child something else may be there.
+  // In a forked child the address may be reused.
   if (is_owner()) ::munmap(base_, channel_bytes_for(ranks_));
 }
 
@@ -201,22 +199,23 @@ Doorbell& SharedSegment::doorbell(int local_rank) const {
   return reinterpret_cast<Doorbell*>(base_ + sizeof(HostLine))[local_rank];
 }
 
-/// All of them or, where memory is refused, none: then it returns what to tell.
-std::string SharedSegment::take_other_channels() {
-  other_channels_ = Memory::there;
+/// Allocates all of them or, if that fails, none, and returns a warning.
+std::string SharedSegment::allocate_other_channels() {
+  other_channels_ = Memory::allocated;
   for (std::size_t channel = 1; channel < channel_count; ++channel) {
-    const auto bytes = bytes_at_first(channel);
-    const int refused = try_to_take_memory(channel_offset(channel), bytes);
+    const auto bytes = initial_bytes(channel);
+    const int refused = try_allocate(channel_offset(channel), bytes);
     if (refused == 0) continue;
-    for (std::size_t taken = 1; taken < channel; ++taken) {
+    for (std::size_t done = 1; done < channel; ++done) {
       ::fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                  static_cast<off_t>(channel_offset(taken)),
-                  static_cast<off_t>(bytes_at_first(taken)));
+                  static_cast<off_t>(channel_offset(done)),
+                  static_cast<off_t>(initial_bytes(done)));
     }
     other_channels_ = Memory::refused;
     return fmt::format(
-        "no memory for {} shared bytes: {}; communicators that are made from now on send all data "
-        "through links, unless there is more memory for this job",
+        "can't allocate {} bytes of shared memory: {}; new communicators use links for all data "
+        "and "
+        "are slower: raise the memory limit of this job",
         bytes, errno_text(refused));
   }
   return {};
@@ -224,21 +223,21 @@ std::string SharedSegment::take_other_channels() {
 
 std::uint32_t SharedSegment::free_channels() {
   std::unique_lock lock(mutex_);
-  if (other_channels_ == Memory::not_asked_for) {
-    if (const auto trouble = take_other_channels(); !trouble.empty()) {
-      // Who is told may come back here.
+  if (other_channels_ == Memory::not_requested) {
+    if (const auto trouble = allocate_other_channels(); !trouble.empty()) {
+      // The callback may call this function.
       lock.unlock();
-      tell(trouble);
+      warn(trouble);
       return 0;
     }
   }
   if (other_channels_ == Memory::refused) return 0;
   std::uint32_t free = 0;
-  // CollectiveChannel 0 is the whole job's.
+  // Channel 0 belongs to the whole job.
   for (std::size_t channel = 1; channel < channel_count; ++channel) {
     const auto& use = uses_[channel];
     if (use.in_use) continue;
-    // Numbers of communicators grow: one that has left a later one has left this one.
+    // Communicator ids grow: a rank that has left a later one has left this one.
     const bool all_left = std::all_of(use.members.begin(), use.members.end(), [&](int member) {
       return doorbell(member).left[channel].load(std::memory_order_acquire) >= use.communicator;
     });
@@ -248,8 +247,8 @@ std::uint32_t SharedSegment::free_channels() {
 }
 
 void SharedSegment::wake(Doorbell& doorbell) const {
-  doorbell.rings.fetch_add(1, std::memory_order_acq_rel);
-  futex_wake(doorbell.rings);
+  doorbell.notifications.fetch_add(1, std::memory_order_acq_rel);
+  futex_wake(doorbell.notifications);
 }
 
 void SharedSegment::wake_self() {
@@ -258,7 +257,7 @@ void SharedSegment::wake_self() {
 
 Sleep::Sleep(SharedSegment& segment) : segment_(segment) {
   auto& own = segment.doorbell(segment.local_rank_);
-  ticket_ = own.rings.load(std::memory_order_acquire);
+  ticket_ = own.notifications.load(std::memory_order_acquire);
   own.sleepers.fetch_add(1);
   segment.host().sleepers.fetch_add(1);
   std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -270,7 +269,7 @@ Sleep::~Sleep() {
 }
 
 void Sleep::until_notified(std::chrono::nanoseconds limit) const {
-  futex_wait(segment_.doorbell(segment_.local_rank_).rings, ticket_, limit);
+  futex_wait(segment_.doorbell(segment_.local_rank_).notifications, ticket_, limit);
 }
 
 CollectiveChannel::CollectiveChannel(std::shared_ptr<SharedSegment> segment, std::size_t number,
@@ -281,19 +280,19 @@ CollectiveChannel::CollectiveChannel(std::shared_ptr<SharedSegment> segment, std
       communicator_(communicator),
       rank_(rank),
       round_bytes_(round_bytes_of(number)),
-      ring_bytes_(first_ring_bytes(number)),
+      ring_bytes_(initial_ring_bytes(number)),
       whole_ring_bytes_(whole_ring_bytes(number, segment_->ranks_)),
       scratch_(new std::byte[local_ranks.size() * scratch_bytes]) {
-  // Rounds of two communicators that have a channel one after the other never have the same number.
+  // Round numbers of successive communicators of a channel never overlap.
   constexpr int rounds_bits = 40;
   next_round = static_cast<std::uint64_t>(communicator) << rounds_bits;
   finished_rounds.store(next_round, std::memory_order_relaxed);
   for (const int local_rank : local_ranks) {
-    auto* const part = segment_->base_ + rank_offset(segment_->ranks_, local_rank) +
-                       part_offset(number, segment_->ranks_);
-    members_.push_back({.part = reinterpret_cast<RankRegion*>(part),
-                        .pages = part + round_up_to_page(sizeof(RankRegion)),
-                        .ring = part + front_bytes,
+    auto* const region = segment_->base_ + rank_offset(segment_->ranks_, local_rank) +
+                         region_offset(number, segment_->ranks_);
+    members_.push_back({.region = reinterpret_cast<RankRegion*>(region),
+                        .pages = region + round_up_to_page(sizeof(RankRegion)),
+                        .ring = region + front_bytes,
                         .doorbell = &segment_->doorbell(local_rank),
                         .local_rank = local_rank,
                         .read = next_round});
@@ -311,36 +310,36 @@ CollectiveChannel::~CollectiveChannel() {
   self().doorbell->left[number_].store(communicator_, std::memory_order_release);
 }
 
-CollectiveChannel::Place CollectiveChannel::next_place(std::uint64_t number,
-                                                       std::size_t bytes) const {
-  Place place{.offset = ring_offset_,
-              .end = ring_offset_ + round_up_to_page(bytes),
-              .lap = lap_,
-              .needed = std::max(oldest_, slot_needs(number))};
-  if (place.end > ring_bytes_) {
-    place.end -= place.offset;
-    place.offset = 0;
-    place.lap += ring_bytes_;
+CollectiveChannel::RingSpan CollectiveChannel::next_span(std::uint64_t number,
+                                                         std::size_t bytes) const {
+  RingSpan span{.offset = ring_offset_,
+                .end = ring_offset_ + round_up_to_page(bytes),
+                .base = base_position_,
+                .reads_before = std::max(oldest_, reads_before_slot(number))};
+  if (span.end > ring_bytes_) {
+    span.end -= span.offset;
+    span.offset = 0;
+    span.base += ring_bytes_;
   }
-  const auto end = place.lap + place.end;
-  for (; place.needed < number; ++place.needed) {
-    const auto& taken = taken_[place.needed % slots_in_flight];
-    if (taken.number == place.needed && taken.begin + ring_bytes_ >= end) break;
+  const auto end = span.base + span.end;
+  for (; span.reads_before < number; ++span.reads_before) {
+    const auto& reservation = reservations_[span.reads_before % slots_in_flight];
+    if (reservation.number == span.reads_before && reservation.begin + ring_bytes_ >= end) break;
   }
-  return place;
+  return span;
 }
 
-void CollectiveChannel::take(std::uint64_t number, const Place& place) {
-  taken_[number % slots_in_flight] = {number, place.lap + place.offset, place};
-  oldest_ = place.needed;
-  lap_ = place.lap;
-  ring_offset_ = place.end;
+void CollectiveChannel::reserve(std::uint64_t number, const RingSpan& span) {
+  reservations_[number % slots_in_flight] = {number, span.base + span.offset, span};
+  oldest_ = span.reads_before;
+  base_position_ = span.base;
+  ring_offset_ = span.end;
 }
 
 const std::byte* CollectiveChannel::in_ring(int rank, std::uint64_t offset,
                                             std::size_t bytes) const {
   if (offset > whole_ring_bytes_ || bytes > whole_ring_bytes_ - offset) {
-    throw system_error("a peer speaks of shared memory that is not its own", EPROTO);
+    throw system_error("a peer published an offset outside its ring", EPROTO);
   }
   return members_[static_cast<std::size_t>(rank)].ring + offset;
 }
@@ -350,36 +349,36 @@ void CollectiveChannel::grow() {
   has_grown_ = true;
   const auto more = whole_ring_bytes_ - ring_bytes_;
   if (more == 0) return;
-  const int refused = segment_->try_to_take_memory(
-      segment_->channel_offset(number_) + front_bytes + ring_bytes_, more);
+  const int refused =
+      segment_->try_allocate(segment_->channel_offset(number_) + front_bytes + ring_bytes_, more);
   if (refused != 0) {
-    segment_->tell(
-        fmt::format("no memory for {} shared bytes: {}; long collective calls take longer, "
-                    "unless there is more memory for this job",
-                    more, errno_text(refused)));
+    segment_->warn(fmt::format(
+        "can't allocate {} bytes of shared memory: {}; long collective calls are slower: "
+        "raise the memory limit of this job",
+        more, errno_text(refused)));
     return;
   }
 #ifdef MADV_POPULATE_WRITE
-  // Else each of the pages costs a fault in one of the next calls.
+  // Otherwise each page faults during the next calls.
   ::madvise(self().ring + ring_bytes_, more, MADV_POPULATE_WRITE);
 #endif
-  // What has been taken lies in front of what comes now.
-  for (auto& taken : taken_) taken.begin = 0;
-  lap_ = 0;
+  // Existing reservations precede all new ones.
+  for (auto& reservation : reservations_) reservation.begin = 0;
+  base_position_ = 0;
   ring_offset_ = ring_bytes_;
   ring_bytes_ = whole_ring_bytes_;
 }
 
-bool CollectiveChannel::all_reach_heaps() const {
+bool CollectiveChannel::all_can_read_heaps() const {
   return std::all_of(members_.begin(), members_.end(), [](const Member& member) {
-    return member.doorbell->reaches_heaps.load(std::memory_order_acquire) != 0;
+    return member.doorbell->can_read_heaps.load(std::memory_order_acquire) != 0;
   });
 }
 
 void CollectiveChannel::notify() {
-  // No wait until others see what was written, which takes longer than all else in a small call:
-  // whoever sleeps looks once more after longest_unseen. (The kernel could do it for the sleeper,
-  // by membarrier, but to register for that takes 25 ms of set-up.)
+  // No fence: it would take longer than everything else in a small call, so a sleeper checks again
+  // after max_store_delay. (membarrier in the sleeper would do, too, but its registration adds 25
+  // ms to set-up.)
   std::atomic_signal_fence(std::memory_order_seq_cst);
   if (segment_->host().sleepers.load(std::memory_order_relaxed) == 0) return;
   for (const auto& member : members_) {

@@ -16,17 +16,16 @@
 namespace tutti::transport {
 namespace {
 
-// A blocking wake-up on another core takes some 50 µs, so spinning that long at most doubles what a
-// wait costs.
+// A wake-up on another core takes about 50 µs, so spinning for that long at most doubles a wait.
 constexpr std::chrono::microseconds spin_time{50};
-// With more ranks than cores: long enough for a peer that only needs its turn on the core.
+// With more ranks than cores: enough for a peer that only needs its turn on the core.
 constexpr std::chrono::microseconds shared_spin_time{20};
-constexpr std::uint32_t polls_a_look = 16;
-// Before the caller looks at the clock again, which takes as long as some looks at the rings.
+constexpr std::uint32_t ring_polls_per_socket_poll = 16;
+// Polls before the caller reads the clock, which costs as much as several polls.
 constexpr int ring_polls = 64;
-// The shortest that epoll waits.
-constexpr std::chrono::milliseconds first_nap{1};
-static_assert(first_nap >= longest_unseen);
+// The resolution of epoll_wait().
+constexpr std::chrono::milliseconds min_epoll_sleep{1};
+static_assert(min_epoll_sleep >= max_store_delay);
 constexpr std::chrono::milliseconds linger_limit{500};
 
 constexpr std::uint64_t wakeup_token = UINT64_MAX;
@@ -43,12 +42,12 @@ TcpLinks::TcpLinks(control::Plane& plane, CallInspector& inspector, Settings set
       settings_(std::move(settings)),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
   require_congestion(settings_.congestion);
-  if (!epoll_) throw system_error("can't make an epoll instance", errno);
+  if (!epoll_) throw system_error("can't create an epoll instance", errno);
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = wakeup_token;
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, plane_.wakeup_fd(), &event) != 0) {
-    throw system_error("can't watch a descriptor", errno);
+    throw system_error("can't add the wake-up descriptor to epoll", errno);
   }
 }
 
@@ -60,15 +59,14 @@ TcpLinks::~TcpLinks() {
   };
   try {
     for (const auto& [peer, half] : outgoing_) half.shut_down();
-    // Closing a socket that holds unread bytes resets it, and a reset throws away what is still on
-    // its way.
+    // Closing a socket with unread bytes resets it, and a reset discards data in flight.
     while (!plane_.failed() && !deadline.expired() &&
            !all([](const OutgoingHalf& half) { return half.unacknowledged() == 0; })) {
       for (auto& [peer, half] : outgoing_) half.read();
       std::this_thread::sleep_for(std::chrono::microseconds(200));
     }
   } catch (const std::exception&) {
-    // The system refuses even to wait: the peers find the links closed.
+    // The system refuses even to wait: the peers see closed links.
   }
   plane_.data_sockets().clear();
 }
@@ -119,13 +117,13 @@ void TcpLinks::post(RecvRequest& request) {
 
 bool TcpLinks::try_send(int to, const CallContext& call, std::span<const std::byte> bytes) {
   const auto found = outgoing_.find(to);
-  if (found == outgoing_.end() || is_to_drop_links()) return false;
+  if (found == outgoing_.end() || has_links_to_drop()) return false;
   return found->second.try_send(call, bytes);
 }
 
 Receipt TcpLinks::try_receive(int from, const CallContext& call, std::span<std::byte> bytes) {
   const auto found = incoming_.find(from);
-  if (found == incoming_.end() || is_to_drop_links()) return Receipt::refused;
+  if (found == incoming_.end() || has_links_to_drop()) return Receipt::refused;
   const auto receipt = found->second.try_receive(call, bytes);
   if (receipt == Receipt::taken) is_idle_ = false;
   return receipt;
@@ -152,7 +150,7 @@ void TcpLinks::finish_received(const StreamKey& key, int from) {
 
 template <class Half>
 void TcpLinks::update_watch(Half& half, int peer, bool is_outgoing) {
-  // Its socket only wakes; it has been watched for that since it is there.
+  // With rings the socket is a doorbell only, and is watched since it was connected.
   if (half.has_rings() && !half.is_over()) return;
   const auto found = watched_.find({peer, is_outgoing});
   if (found == watched_.end()) return;
@@ -162,7 +160,7 @@ void TcpLinks::update_watch(Half& half, int peer, bool is_outgoing) {
   epoll_event event{};
   event.events = wanted;
   event.data.u64 = token(peer, is_outgoing);
-  // A broken socket is always ready: it must leave, or waiting would never wait.
+  // A broken socket is always ready: remove it, or epoll_wait() would never block.
   const int operation = wanted == 0 ? EPOLL_CTL_DEL : EPOLL_CTL_MOD;
   ::epoll_ctl(epoll_.get(), operation, half.fd(), &event);
   if (wanted == 0) {
@@ -177,7 +175,7 @@ void TcpLinks::watch(int fd, int peer, bool is_outgoing) {
   event.events = EPOLLIN;
   event.data.u64 = token(peer, is_outgoing);
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
-    throw system_error("can't watch a data connection", errno);
+    throw system_error("can't add a data connection to epoll", errno);
   }
   watched_[{peer, is_outgoing}] = EPOLLIN;
 }
@@ -193,11 +191,11 @@ void TcpLinks::take_connections() {
     tune_socket(fd, settings_.congestion);
     if (arrival.dialed_here) {
       auto& half = outgoing(peer);
-      half.connect(wire_to(std::move(arrival.connection.socket), peer));
+      half.connect(endpoint_to(std::move(arrival.connection.socket), peer));
       plane_.data_sockets().add(peer, fd);
       if (half.has_rings()) ringed_outgoing_.emplace_back(peer, &half);
     } else {
-      incoming(peer).connect(wire_from(std::move(arrival.connection.socket), peer));
+      incoming(peer).connect(endpoint_from(std::move(arrival.connection.socket), peer));
     }
     watch(fd, peer, arrival.dialed_here);
     if (arrival.dialed_here) {
@@ -213,7 +211,7 @@ bool TcpLinks::shares_memory_with(int peer) const {
   return settings_.segment && plane_.peers().on_this_host(peer);
 }
 
-/// Null where there is none: a sender then lets the socket serve.
+/// Returns null on failure: a sender then uses the socket.
 std::unique_ptr<LinkMemory> TcpLinks::link_memory(int from, int to) const {
   try {
     return std::make_unique<LinkMemory>(settings_.segment, from, to);
@@ -222,14 +220,14 @@ std::unique_ptr<LinkMemory> TcpLinks::link_memory(int from, int to) const {
   }
 }
 
-LinkEndpoint TcpLinks::wire_to(rendezvous::SecureSocket socket, int peer) const {
+LinkEndpoint TcpLinks::endpoint_to(rendezvous::SecureSocket socket, int peer) const {
   if (!shares_memory_with(peer)) return {std::move(socket)};
   return LinkEndpoint::dialed(
       std::move(socket),
       link_memory(settings_.segment->local_rank(), plane_.peers().place_of(peer).local_rank));
 }
 
-LinkEndpoint TcpLinks::wire_from(rendezvous::SecureSocket socket, int peer) const {
+LinkEndpoint TcpLinks::endpoint_from(rendezvous::SecureSocket socket, int peer) const {
   if (!shares_memory_with(peer)) return {std::move(socket)};
   return LinkEndpoint::accepted(
       std::move(socket),
@@ -244,7 +242,7 @@ bool TcpLinks::serve(Half& half, int peer, bool is_outgoing) {
   return moved || half.is_over();
 }
 
-/// No event tells of what happens in rings.
+/// Rings raise no events.
 bool TcpLinks::poll_rings() {
   bool moved = false;
   for (const auto& [peer, half] : ringed_outgoing_) {
@@ -256,33 +254,33 @@ bool TcpLinks::poll_rings() {
   return moved;
 }
 
-/// Peers that put something into a ring meanwhile wake this rank.
+/// Peers that write into a ring meanwhile wake this rank.
 bool TcpLinks::wait_for_events(std::chrono::nanoseconds limit) {
-  if (ringed_outgoing_.empty() && ringed_incoming_.empty()) return look(limit) == Found::data;
-  auto& asleep = settings_.segment->asleep_on_links(settings_.segment->local_rank());
+  if (ringed_outgoing_.empty() && ringed_incoming_.empty())
+    return poll_sockets(limit) == Events::data;
+  auto& asleep = settings_.segment->sleeps_in_epoll(settings_.segment->local_rank());
   asleep.store(1);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  // Again after longest_unseen: what a peer had written before it looked may be seen later. Whoever
-  // is woken before comes here anew: the one who rang has put the flag back.
-  const auto first = std::min<std::chrono::nanoseconds>(limit, first_nap);
-  auto found = poll_rings() ? Found::data : look(first);
-  if (found == Found::nothing && limit > first) {
-    found = poll_rings() ? Found::data : look(limit - first);
+  // Check again after max_store_delay: a peer's earlier writes may become visible late. A rank
+  // woken before that returns here and sets the flag again, since the waker has reset it.
+  const auto first = std::min<std::chrono::nanoseconds>(limit, min_epoll_sleep);
+  auto found = poll_rings() ? Events::data : poll_sockets(first);
+  if (found == Events::timeout && limit > first) {
+    found = poll_rings() ? Events::data : poll_sockets(limit - first);
   }
   asleep.store(0, std::memory_order_relaxed);
-  return found == Found::data;
+  return found == Events::data;
 }
 
-/// Waits for events, at most so long, and sees to them.
-TcpLinks::Found TcpLinks::look(std::chrono::nanoseconds limit) {
+/// Waits for events, up to `limit`, and handles them.
+TcpLinks::Events TcpLinks::poll_sockets(std::chrono::nanoseconds limit) {
   std::array<epoll_event, 32> events;
-  // Rounded up to whole milliseconds; sleeping too long by part of one is no harm, spinning would
-  // be.
+  // Rounded up to milliseconds: sleeping too long is harmless, spinning is not.
   const auto wait = std::chrono::ceil<std::chrono::milliseconds>(limit).count();
   const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
                                  static_cast<int>(std::min<std::int64_t>(wait, 1000)));
-  if (count < 0 && errno != EINTR) throw system_error("waiting for data failed", errno);
-  if (count == 0) return Found::nothing;
+  if (count < 0 && errno != EINTR) throw system_error("epoll_wait() failed", errno);
+  if (count == 0) return Events::timeout;
   bool moved = false;
   for (int i = 0; i < count; ++i) {
     const auto& event = events[static_cast<std::size_t>(i)];
@@ -305,16 +303,16 @@ TcpLinks::Found TcpLinks::look(std::chrono::nanoseconds limit) {
       if (!had_rings && half.has_rings()) ringed_incoming_.emplace_back(peer, &half);
     }
   }
-  return moved ? Found::data : Found::a_doorbell;
+  return moved ? Events::data : Events::no_data;
 }
 
-bool TcpLinks::is_to_drop_links() const {
+bool TcpLinks::has_links_to_drop() const {
   return settings_.faults != nullptr &&
          (settings_.faults->has_link_to_drop() || !links_to_drop_.empty());
 }
 
-/// A fault on purpose. What stands is shut in both directions; what does not stand yet, as soon as
-/// it does.
+/// Injected fault. Shuts down an existing link in both directions, or a future one once it is
+/// connected.
 void TcpLinks::drop_link_if_due() {
   for (int peer = 0; (peer = settings_.faults->take_link_to_drop()) >= 0;) {
     links_to_drop_.insert(peer);
@@ -344,9 +342,9 @@ bool TcpLinks::progress(std::chrono::nanoseconds limit) {
     pause_briefly();
     moved = poll_rings();
   }
-  // A look at the sockets is a system call, which takes longer than a message through a ring.
-  if (!has_rings || ++polls_ % polls_a_look == 0)
-    moved |= look(std::chrono::nanoseconds(0)) == Found::data;
+  // Polling the sockets is a system call, which takes longer than a message through a ring.
+  if (!has_rings || ++polls_ % ring_polls_per_socket_poll == 0)
+    moved |= poll_sockets(std::chrono::nanoseconds(0)) == Events::data;
   if (moved) {
     is_idle_ = false;
     return true;

@@ -8,7 +8,7 @@
 #include "control/message.hpp"
 #include "control/router.hpp"
 #include "targets.hpp"
-#include "unit/transport/wire.hpp"
+#include "unit/transport/half_pair.hpp"
 
 namespace tutti::fuzz {
 namespace {
@@ -131,7 +131,7 @@ void control_link(Input input) {
              link.send(Bytes(bytes.begin(), bytes.end()));
            },
        .closed = [&](int) { ++closed; }});
-  transport::test::Stranger peer(std::move(pair.other));
+  transport::test::RawPeer peer(std::move(pair.other));
   peer.write(input.first(cut));
   reactor.run_once(std::chrono::seconds(0));
   if (link.is_open()) peer.write(input.subspan(cut));

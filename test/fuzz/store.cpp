@@ -7,7 +7,7 @@
 #include "store/store_address.hpp"
 #include "targets.hpp"
 #include "tutti/error.hpp"
-#include "unit/transport/wire.hpp"
+#include "unit/transport/half_pair.hpp"
 
 namespace tutti::fuzz {
 namespace {
@@ -38,7 +38,7 @@ void check_channel(Input input) {
         require(!reason.empty(), "an end has a reason");
         ++closed;
       });
-  transport::test::Stranger peer(std::move(pair.other));
+  transport::test::RawPeer peer(std::move(pair.other));
   peer.write(input.first(cut));
   reactor.run_once(std::chrono::seconds(0));
   if (closed == 0) peer.write(input.subspan(cut));

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "targets.hpp"
-#include "unit/transport/wire.hpp"
+#include "unit/transport/half_pair.hpp"
 
 namespace tutti::fuzz {
 namespace {
@@ -94,19 +94,19 @@ class Segment {
     const auto file = transport::SharedSegment::make_file(2);
     for (int rank = 0; rank < 2; ++rank) {
       Descriptor own(::fcntl(file.get(), F_DUPFD_CLOEXEC, 0));
-      arenas_.push_back(std::make_shared<transport::SharedSegment>(std::move(own), rank, 2));
+      segments_.push_back(std::make_shared<transport::SharedSegment>(std::move(own), rank, 2));
     }
     all_ = map(0);
   }
 
   /// The link from rank 0 to rank 1, as `rank` maps it.
   [[nodiscard]] std::unique_ptr<transport::LinkMemory> map(int rank) const {
-    return std::make_unique<transport::LinkMemory>(arenas_[static_cast<std::size_t>(rank)], 0, 1);
+    return std::make_unique<transport::LinkMemory>(segments_[static_cast<std::size_t>(rank)], 0, 1);
   }
 
   /// As it was at first, whatever the latest input has put there.
   void clear() const {
-    for (const auto& ring : {all_->forth(), all_->back()}) {
+    for (const auto& ring : {all_->data_ring(), all_->reply_ring()}) {
       // A writer goes over the end of what has memory only where the ring has that.
       const auto used = std::min<std::uint64_t>(ring.state->written, ring.bytes.size());
       std::fill_n(ring.bytes.begin(), used, std::byte{0});
@@ -119,7 +119,7 @@ class Segment {
   }
 
  private:
-  std::vector<std::shared_ptr<transport::SharedSegment>> arenas_;
+  std::vector<std::shared_ptr<transport::SharedSegment>> segments_;
   std::unique_ptr<transport::LinkMemory> all_;
 };
 
@@ -132,7 +132,7 @@ class Ends {
     segment.clear();
     senders_ = segment.map(0);
     receivers_ = segment.map(1);
-    forth_ = receivers_->forth().state;
+    data_state_ = receivers_->data_ring().state;
   }
 
   transport::LinkEndpoint sender() {
@@ -146,14 +146,14 @@ class Ends {
     return transport::LinkEndpoint::accepted(std::move(socket), std::move(receivers_));
   }
   /// Says that the sender's ring is so long, which may be a lie.
-  void say_length(std::uint64_t length) const { forth_->length.store(length); }
+  void say_length(std::uint64_t length) const { data_state_->length.store(length); }
 
  private:
   bool by_ring_;
   SocketPair sockets_;
   std::unique_ptr<transport::LinkMemory> senders_;
   std::unique_ptr<transport::LinkMemory> receivers_;
-  transport::RingState* forth_ = nullptr;
+  transport::RingState* data_state_ = nullptr;
 };
 
 void put(transport::LinkEndpoint& wire, Input bytes) {
@@ -251,7 +251,7 @@ void send(Input input, bool by_ring) {
   const auto connect = [&] {
     half.connect(ends.sender());
     peer = ends.receiver();
-    (void)peer.settle();
+    (void)peer.negotiate();
   };
   // Where it can, by a ring, a message leaves at once; its own credit is what stops it.
   const Bytes short_message(60);
@@ -295,7 +295,7 @@ void send(Input input, bool by_ring) {
     require(half.is_over(), "the end of a link is noticed");
   }
   for (const auto& sending : posted) {
-    require(sending.request.taken <= sending.bytes.size(), "no more is sent than there is");
+    require(sending.request.sent <= sending.bytes.size(), "no more is sent than there is");
   }
   send_at_once();
   if ((choice & 32U) != 0) half.abandon("the job is over");

@@ -21,10 +21,10 @@ bool MemoryNetwork::move(std::size_t most) {
     auto& send = *stream.sends.front();
     const auto wanted = stream.receives.posted() - stream.receives.arrived();
     const auto bytes = std::min<std::size_t>(
-        {most, send.from.size() - send.taken, static_cast<std::size_t>(wanted)});
+        {most, send.from.size() - send.sent, static_cast<std::size_t>(wanted)});
     if (bytes == 0) continue;
-    stream.receives.put(send.from.subspan(send.taken, bytes), false);
-    send.taken += bytes;
+    stream.receives.put(send.from.subspan(send.sent, bytes), false);
+    send.sent += bytes;
     if (send.done()) stream.sends.pop_front();
     moved = true;
   }

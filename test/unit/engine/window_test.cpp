@@ -63,7 +63,7 @@ struct OneRank {
 };
 
 void finish(transport::SendRequest& request) {
-  request.taken = request.from.size();
+  request.sent = request.from.size();
 }
 void finish(transport::RecvRequest& request) {
   request.received = request.to.size();

@@ -1,4 +1,4 @@
-// Where the rounds of calls through shared memory lie.
+// Reuse of a collective channel's slots, pages and ring.
 #include <array>
 #include <random>
 #include <vector>
@@ -24,51 +24,51 @@ struct Lying {
 
 }  // namespace
 
-TEST_CASE("a round is never put where another lies that may still be read") {
+TEST_CASE("a round never overwrites one that may still be read") {
   const auto seed = GENERATE(range(1U, 9U));
   CAPTURE(seed);
   std::mt19937 random(seed);
   const auto segment = make_arena();
   CollectiveChannel channel(segment, 0, 0, local_ranks, 0);
-  const auto most = channel.round_bytes() + channel.round_bytes() / 2;
+  const auto limit = channel.round_bytes() + channel.round_bytes() / 2;
   std::vector<Lying> unread;
   std::uint64_t read = 0;
   for (std::uint64_t number = 0; number < 4000; ++number) {
     if (number == 500) channel.grow();
-    // Some rounds lie in slots or pages, or are put by others only.
+    // Some rounds use slots or pages, or are put by other ranks only.
     if (random() % 4 == 0) continue;
     const auto shift = random() % 8;
-    const std::size_t bytes = 1 + random() % (most >> shift);
-    const auto place = channel.next_place(number, bytes);
-    REQUIRE(place.end - place.offset >= bytes);
-    // The others have read no more than the place asks for.
-    read = std::max(read, place.needed);
+    const std::size_t bytes = 1 + random() % (limit >> shift);
+    const auto span = channel.next_span(number, bytes);
+    REQUIRE(span.end - span.offset >= bytes);
+    // The others have read exactly what the span requires.
+    read = std::max(read, span.reads_before);
     std::erase_if(unread, [&](const Lying& lying) { return lying.number < read; });
-    REQUIRE(place.needed <= number);
-    REQUIRE(place.needed >= CollectiveChannel::slot_needs(number));
+    REQUIRE(span.reads_before <= number);
+    REQUIRE(span.reads_before >= CollectiveChannel::reads_before_slot(number));
     for (const auto& lying : unread) {
-      REQUIRE((place.end <= lying.begin || lying.end <= place.offset));
+      REQUIRE((span.end <= lying.begin || lying.end <= span.offset));
     }
-    channel.take(number, place);
-    unread.push_back({number, place.offset, place.end});
+    channel.reserve(number, span);
+    unread.push_back({number, span.offset, span.end});
   }
 }
 
-TEST_CASE("a place is asked for again until it is free, and stays the same") {
+TEST_CASE("a span is asked for again until it is free, and stays the same") {
   const auto segment = make_arena();
   CollectiveChannel channel(segment, 0, 0, local_ranks, 0);
   const auto bytes = channel.round_bytes();
-  channel.take(0, channel.next_place(0, bytes));
-  const auto first = channel.next_place(1, bytes);
-  const auto again = channel.next_place(1, bytes);
-  // Without growth there is memory for one such round.
-  CHECK(first.needed == 1);
-  CHECK(again.needed == first.needed);
+  channel.reserve(0, channel.next_span(0, bytes));
+  const auto first = channel.next_span(1, bytes);
+  const auto again = channel.next_span(1, bytes);
+  // Before it grows, the ring holds one such round.
+  CHECK(first.reads_before == 1);
+  CHECK(again.reads_before == first.reads_before);
   CHECK(again.offset == first.offset);
   CHECK(again.end == first.end);
 }
 
-TEST_CASE("what a member says of where its bytes lie leads to nowhere outside of its ring") {
+TEST_CASE("a published offset outside the member's ring is refused") {
   const auto segment = make_arena();
   CollectiveChannel channel(segment, 0, 0, local_ranks, 0);
   std::uint64_t end = channel.round_bytes();
@@ -88,19 +88,19 @@ TEST_CASE("what a member says of where its bytes lie leads to nowhere outside of
   CHECK_THROWS_AS(channel.in_ring(1, 0, SIZE_MAX), Error);
 }
 
-TEST_CASE("a grown ring holds several of the longest rounds at once") {
+TEST_CASE("a grown ring holds several of the longest rounds") {
   const auto segment = make_arena();
   CollectiveChannel channel(segment, 0, 0, local_ranks, 0);
-  channel.take(0, channel.next_place(0, channel.round_bytes()));
+  channel.reserve(0, channel.next_span(0, channel.round_bytes()));
   channel.grow();
   std::uint64_t number = 1;
-  auto place = channel.next_place(number, channel.round_bytes());
-  while (place.needed == 0) {
-    // There is memory for all of it.
-    channel.self().ring[place.offset] = std::byte{1};
-    channel.self().ring[place.end - 1] = std::byte{1};
-    channel.take(number++, place);
-    place = channel.next_place(number, channel.round_bytes());
+  auto span = channel.next_span(number, channel.round_bytes());
+  while (span.reads_before == 0) {
+    // All of it is allocated.
+    channel.self().ring[span.offset] = std::byte{1};
+    channel.self().ring[span.end - 1] = std::byte{1};
+    channel.reserve(number++, span);
+    span = channel.next_span(number, channel.round_bytes());
   }
   CHECK(number >= 6);
 }

@@ -1,4 +1,4 @@
-// Frame headers, honest and hostile.
+// Encoding and decoding of frame headers, valid and malformed.
 #include "transport/frame.hpp"
 
 #include "support/catch.hpp"
@@ -34,8 +34,8 @@ constexpr std::size_t op_at = 52;
 
 }  // namespace
 
-TEST_CASE("every kind of frame survives the way") {
-  for (const auto kind : {FrameKind::data, FrameKind::eager, FrameKind::want,
+TEST_CASE("every kind of frame survives encoding and decoding") {
+  for (const auto kind : {FrameKind::data, FrameKind::eager, FrameKind::request_to_send,
                           FrameKind::clear_to_send, FrameKind::credit}) {
     const bool carries_data = kind == FrameKind::data || kind == FrameKind::eager;
     const auto frame = sample(kind, carries_data ? 77 : 0);
@@ -58,11 +58,11 @@ TEST_CASE("a header is little-endian on every machine") {
   CHECK(header[31] == std::byte{0x11});
 }
 
-TEST_CASE("only the known values of each enumeration are read") {
+TEST_CASE("only known values of each enumeration are accepted") {
   const auto frame = sample(FrameKind::data, 1);
   for (unsigned value = 0; value < 256; ++value) {
     INFO("value " << value);
-    // The other three kinds have no payload, and this frame has.
+    // The other three kinds have no payload, but this frame has one.
     REQUIRE(with(frame, kind_at, value).has_value() == (value == 1 || value == 2));
     REQUIRE(with(sample(FrameKind::clear_to_send, 0), kind_at, value).has_value() ==
             (value >= 3 && value <= 5));
@@ -77,25 +77,26 @@ TEST_CASE("only the known values of each enumeration are read") {
   }
 }
 
-TEST_CASE("a payload is neither empty nor longer than agreed") {
-  constexpr auto most = static_cast<std::uint32_t>(max_payload_bytes);
+TEST_CASE("an empty or too long payload is refused") {
+  constexpr auto max = static_cast<std::uint32_t>(max_payload_bytes);
   for (const auto kind : {FrameKind::data, FrameKind::eager}) {
     CHECK(!decode(encode(sample(kind, 0))));
     CHECK(decode(encode(sample(kind, 1))));
-    CHECK(decode(encode(sample(kind, most))));
-    CHECK(!decode(encode(sample(kind, most + 1))));
+    CHECK(decode(encode(sample(kind, max))));
+    CHECK(!decode(encode(sample(kind, max + 1))));
     CHECK(!decode(encode(sample(kind, UINT32_MAX))));
   }
 }
 
-TEST_CASE("only data has a payload") {
-  for (const auto kind : {FrameKind::want, FrameKind::clear_to_send, FrameKind::credit}) {
+TEST_CASE("only data frames have a payload") {
+  for (const auto kind :
+       {FrameKind::request_to_send, FrameKind::clear_to_send, FrameKind::credit}) {
     CHECK(decode(encode(sample(kind, 0))));
     CHECK(!decode(encode(sample(kind, 1))));
   }
 }
 
-TEST_CASE("nothing and all ones are no frame") {
+TEST_CASE("headers of zeros or ones are malformed") {
   FrameHeader header{};
   CHECK(!decode(header));
   header.fill(std::byte{0xFF});

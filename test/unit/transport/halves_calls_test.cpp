@@ -1,32 +1,32 @@
-// The two halves of a link: ends, and what each side learns of the other's calls.
+// The two halves of a link: how they end, and what each learns of the other's calls.
 #include <netinet/in.h>
 #include <poll.h>
 
 #include <thread>
 
+#include "half_pair.hpp"
 #include "support/catch.hpp"
-#include "wire.hpp"
 
 namespace tutti::transport::test {
 
-TEST_CASE("what has arrived is read before the peer's end is reported") {
-  Wire wire(1 << 20);
+TEST_CASE("data that has arrived is read before the peer's end is reported") {
+  HalfPair halves(1 << 20);
   Sending sending(collective(1), pattern(100'000));
   Receiving receiving(collective(1), 100'000);
-  wire.out.post(sending.request);
-  wire.out.write();
+  halves.out.post(sending.request);
+  halves.out.write();
   REQUIRE(sending.request.done());
-  wire.out.shut_down();
-  wire.in.post(receiving.request);
-  for (int i = 0; i < 100; ++i) wire.in.read();
+  halves.out.shut_down();
+  halves.in.post(receiving.request);
+  for (int i = 0; i < 100; ++i) halves.in.read();
   CHECK(receiving.request.done());
   CHECK(receiving.bytes == sending.bytes);
-  CHECK(wire.in.failure() == "the peer closed it");
+  CHECK(halves.in.failure() == "the peer closed the connection");
 }
 
-TEST_CASE("both halves name the reason when the peer is gone") {
+TEST_CASE("both halves report why the peer is gone") {
   SocketPair pair;
-  Witness witness;
+  RecordingInspector witness;
   OutgoingHalf out(1, 64, witness);
   out.connect(rendezvous::SecureSocket::plain(std::move(pair.one)));
   CHECK(out.failure().empty());
@@ -41,8 +41,8 @@ TEST_CASE("both halves name the reason when the peer is gone") {
   CHECK(out.unacknowledged() == 0);
 }
 
-TEST_CASE("requests posted before the connection stands are served once it does") {
-  Witness witness;
+TEST_CASE("requests posted before the connection exists are served once it does") {
+  RecordingInspector witness;
   OutgoingHalf out(1, 64, witness);
   IncomingHalf in(0, 64, witness);
   Sending small(collective(1), pattern(10));
@@ -68,86 +68,86 @@ TEST_CASE("requests posted before the connection stands are served once it does"
   CHECK(large_to.bytes == large.bytes);
 }
 
-TEST_CASE("each side is told of the other's call") {
-  Wire wire(64);
+TEST_CASE("each side inspects the other's call") {
+  HalfPair halves(64);
   Sending sending(collective(1, 1000), pattern(1000));
   Receiving receiving(collective(1, 1000), 1000);
-  wire.in.post(receiving.request);
-  wire.pump();
-  REQUIRE(wire.at_sender.told.size() == 1);  // by the grant
-  CHECK(wire.at_sender.told[0].peer == 1);
-  CHECK(wire.at_sender.told[0].call == receiving.call);
-  wire.out.post(sending.request);
-  wire.pump();
-  REQUIRE(wire.at_receiver.told.size() == 1);
-  CHECK(wire.at_receiver.told[0].peer == 0);
-  CHECK(wire.at_receiver.told[0].call == sending.call);
+  halves.in.post(receiving.request);
+  halves.pump();
+  REQUIRE(halves.at_sender.inspected.size() == 1);  // from the clear-to-send
+  CHECK(halves.at_sender.inspected[0].peer == 1);
+  CHECK(halves.at_sender.inspected[0].call == receiving.call);
+  halves.out.post(sending.request);
+  halves.pump();
+  REQUIRE(halves.at_receiver.inspected.size() == 1);
+  CHECK(halves.at_receiver.inspected[0].peer == 0);
+  CHECK(halves.at_receiver.inspected[0].call == sending.call);
   CHECK(receiving.request.done());
 }
 
-TEST_CASE("a receiver leaves the data of another call alone") {
+TEST_CASE("a receiver does not read the data of another call") {
   for (const std::size_t length : {10, 1000}) {
     for (const bool receiver_first : {false, true}) {
-      Wire wire(64);
-      wire.at_receiver.accepts = [](const CallContext& theirs) {
+      HalfPair halves(64);
+      halves.at_receiver.accepts = [](const CallContext& theirs) {
         return theirs.signature.count == 5;
       };
       Sending sending(collective(1, 7), pattern(length));
       Receiving receiving(collective(1, 5), length);
-      if (receiver_first) wire.in.post(receiving.request);
-      wire.out.post(sending.request);
-      wire.pump();
-      if (!receiver_first) wire.in.post(receiving.request);
-      wire.pump();
+      if (receiver_first) halves.in.post(receiving.request);
+      halves.out.post(sending.request);
+      halves.pump();
+      if (!receiver_first) halves.in.post(receiving.request);
+      halves.pump();
       INFO("length " << length << ", receiver first " << receiver_first);
-      REQUIRE(!wire.at_receiver.told.empty());
-      REQUIRE(wire.at_receiver.told[0].call.signature.count == 7);
+      REQUIRE(!halves.at_receiver.inspected.empty());
+      REQUIRE(halves.at_receiver.inspected[0].call.signature.count == 7);
       REQUIRE(receiving.request.received == 0);
       REQUIRE(receiving.bytes == Buffer(length));
-      REQUIRE(wire.in.failure().empty());  // the link itself is sound
+      REQUIRE(halves.in.failure().empty());  // the link itself is intact
     }
   }
 }
 
 TEST_CASE("a sender does not fill the buffer of another call") {
-  Wire wire(64);
-  wire.at_sender.accepts = [](const CallContext& theirs) { return theirs.signature.count == 5; };
+  HalfPair halves(64);
+  halves.at_sender.accepts = [](const CallContext& theirs) { return theirs.signature.count == 5; };
   Sending sending(collective(1, 5), pattern(1000));
   Receiving receiving(collective(1, 7), 1000);
-  SECTION("the grant comes first") {
-    wire.in.post(receiving.request);
-    wire.pump();
-    wire.out.post(sending.request);
+  SECTION("clear-to-send arrives first") {
+    halves.in.post(receiving.request);
+    halves.pump();
+    halves.out.post(sending.request);
   }
-  SECTION("the call comes first") {
-    wire.out.post(sending.request);
-    wire.pump();
-    wire.in.post(receiving.request);
+  SECTION("the call is made first") {
+    halves.out.post(sending.request);
+    halves.pump();
+    halves.in.post(receiving.request);
   }
-  wire.pump();
-  CHECK(!wire.at_sender.told.empty());
+  halves.pump();
+  CHECK(!halves.at_sender.inspected.empty());
   CHECK(!sending.request.done());
-  CHECK(sending.request.taken <= 64);  // at most what went ahead
+  CHECK(sending.request.sent <= 64);  // at most the eager bytes
   CHECK(!receiving.request.done());
 }
 
-TEST_CASE("a message without bytes still tells of its call") {
-  Wire wire(64);
+TEST_CASE("a message without bytes names its call") {
+  HalfPair halves(64);
   const auto call = message(Operation::send, 9);
   Sending sending(call, {});
   sending.request.names_call = true;
-  wire.out.post(sending.request);
-  CHECK(!sending.request.done());  // who sends it must stay until it has left
-  wire.pump();
+  halves.out.post(sending.request);
+  CHECK(!sending.request.done());  // the sender must stay until it has left
+  halves.pump();
   CHECK(sending.request.done());
-  REQUIRE(wire.at_receiver.told.size() == 1);
-  CHECK(wire.at_receiver.told[0].call == call);
-  CHECK(wire.is_sound());
+  REQUIRE(halves.at_receiver.inspected.size() == 1);
+  CHECK(halves.at_receiver.inspected[0].call == call);
+  CHECK(halves.is_sound());
 }
 
-TEST_CASE("what is not acknowledged yet is known") {
+TEST_CASE("unacknowledged bytes are counted") {
   SocketPair pair;
-  Witness witness;
+  RecordingInspector witness;
   OutgoingHalf out(1, 64, witness);
   CHECK(out.unacknowledged() == 0);
   out.connect(rendezvous::SecureSocket::plain(std::move(pair.one)));
@@ -156,12 +156,12 @@ TEST_CASE("what is not acknowledged yet is known") {
   out.post(sending.request);
   out.write();
   CHECK(out.unacknowledged() > 0);  // on a Unix socket: until the peer has read it
-  Stranger(std::move(pair.other)).read(1000);
+  RawPeer(std::move(pair.other)).read(1000);
   CHECK(out.unacknowledged() == 0);
 }
 
-TEST_CASE("what was read together with the last bytes is not left until more comes") {
-  // Two MiB at once, all of it in the kernel, and then silence: the pieces to reduce go through the
+TEST_CASE("data read together with the last bytes is processed at once") {
+  // 2 MiB at once, all of it in the kernel, then silence: the pieces to reduce go through the
   // staging buffer.
   const Descriptor listening(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int big = 8 << 20;
@@ -177,7 +177,7 @@ TEST_CASE("what was read together with the last bytes is not left until more com
   const Descriptor writer(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   ::setsockopt(writer.get(), SOL_SOCKET, SO_SNDBUFFORCE, &big, sizeof big);
   REQUIRE(::connect(writer.get(), plain, length) == 0);
-  Witness witness;
+  RecordingInspector witness;
   IncomingHalf half(0, 16384, witness);
   half.connect(
       rendezvous::SecureSocket::plain(Descriptor(::accept(listening.get(), nullptr, nullptr))));
@@ -197,23 +197,23 @@ TEST_CASE("what was read together with the last bytes is not left until more com
     std::copy(a, a + count, out);
   };
   half.post(request);
-  Buffer wire;
+  Buffer halves;
   for (std::size_t i = 0; i < pieces; ++i) {
     const auto header = encode({.kind = FrameKind::data,
                                 .payload = static_cast<std::uint32_t>(piece),
                                 .position = i * piece,
                                 .call = call});
-    wire.insert(wire.end(), header.begin(), header.end());
-    wire.resize(wire.size() + piece);
+    halves.insert(halves.end(), header.begin(), header.end());
+    halves.resize(halves.size() + piece);
   }
   std::thread([&] {
-    for (std::size_t sent = 0; sent < wire.size();) {
-      const auto done = ::write(writer.get(), wire.data() + sent, wire.size() - sent);
+    for (std::size_t sent = 0; sent < halves.size();) {
+      const auto done = ::write(writer.get(), halves.data() + sent, halves.size() - sent);
       if (done <= 0) return;
       sent += static_cast<std::size_t>(done);
     }
   }).join();
-  // As the engine does: reads only while the socket has something.
+  // As the engine does: reads only while the socket is readable.
   pollfd readable{half.fd(), POLLIN, 0};
   while (!request.done() && ::poll(&readable, 1, 300) == 1) half.read();
   CHECK(request.done());

@@ -1,72 +1,72 @@
-// The two halves of a link with each other, over a socket.
+// The two halves of a link against each other, over a socket.
 #include <cstring>
 
+#include "half_pair.hpp"
 #include "support/catch.hpp"
-#include "wire.hpp"
 
 namespace tutti::transport::test {
 
-TEST_CASE("a small message is sent before its receiver asks") {
-  Wire wire(64);
+TEST_CASE("a small message is sent eagerly") {
+  HalfPair halves(64);
   Sending sending(collective(1), pattern(64));
-  wire.out.post(sending.request);
-  wire.out.write();
+  halves.out.post(sending.request);
+  halves.out.write();
   CHECK(sending.request.done());
-  wire.pump();
+  halves.pump();
   Receiving receiving(collective(1), 64);
-  wire.in.post(receiving.request);
+  halves.in.post(receiving.request);
   CHECK(receiving.request.done());
   CHECK(receiving.bytes == sending.bytes);
-  CHECK(wire.is_sound());
+  CHECK(halves.is_sound());
 }
 
-TEST_CASE("a message may come before or after its request, of any size around the limit") {
+TEST_CASE("a message of any size around the eager limit may arrive before or after its request") {
   for (const std::size_t count : {1, 63, 64, 65, 128, 1000, 300'000, 1'000'000}) {
     for (const bool receiver_first : {false, true}) {
       INFO(count << " bytes, receiver first: " << receiver_first);
-      Wire wire(64);
+      HalfPair halves(64);
       Sending sending(collective(1), pattern(count));
       Receiving receiving(collective(1), count);
       if (receiver_first) {
-        wire.in.post(receiving.request);
-        wire.pump();
+        halves.in.post(receiving.request);
+        halves.pump();
       }
-      wire.out.post(sending.request);
-      wire.pump();
+      halves.out.post(sending.request);
+      halves.pump();
       if (!receiver_first) {
         REQUIRE(!receiving.request.done());
-        wire.in.post(receiving.request);
-        wire.pump();
+        halves.in.post(receiving.request);
+        halves.pump();
       }
       REQUIRE(sending.request.done());
       REQUIRE(receiving.request.done());
       REQUIRE(receiving.bytes == sending.bytes);
-      REQUIRE(wire.is_sound());
+      REQUIRE(halves.is_sound());
     }
   }
 }
 
-TEST_CASE("of a long message only the agreed bytes leave before the grant") {
-  Wire wire(64);
+TEST_CASE("a long message sends only its eager bytes before clear-to-send") {
+  HalfPair halves(64);
   Sending sending(collective(1), pattern(1000));
-  wire.out.post(sending.request);
-  wire.pump();
-  CHECK(sending.request.taken == 64);
+  halves.out.post(sending.request);
+  halves.pump();
+  CHECK(sending.request.sent == 64);
   Receiving receiving(collective(1), 1000);
-  wire.in.post(receiving.request);
-  wire.pump();
+  halves.in.post(receiving.request);
+  halves.pump();
   CHECK(receiving.bytes == sending.bytes);
 }
 
-TEST_CASE("without eager bytes everything waits for its grant") {
-  Wire wire(0);
+TEST_CASE("without eager bytes all data waits for clear-to-send") {
+  HalfPair halves(0);
   Sending sending(collective(1), pattern(10));
-  wire.out.post(sending.request);
-  wire.pump();
-  CHECK(sending.request.taken == 0);
+  halves.out.post(sending.request);
+  halves.pump();
+  CHECK(sending.request.sent == 0);
   Receiving receiving(collective(1), 10);
-  wire.in.post(receiving.request);
-  wire.pump();
+  halves.in.post(receiving.request);
+  halves.pump();
   CHECK(sending.request.done());
   CHECK(receiving.bytes == sending.bytes);
 }
@@ -75,7 +75,7 @@ TEST_CASE("a sender's pieces need not match a receiver's") {
   for (const std::size_t eager : {0, 16, 1000}) {
     for (const std::size_t sent_piece : {1, 7, 50, 200}) {
       for (const std::size_t received_piece : {1, 9, 50, 200}) {
-        Wire wire(eager);
+        HalfPair halves(eager);
         const auto call = collective(1);
         const auto bytes = pattern(200);
         Buffer to(200);
@@ -92,166 +92,166 @@ TEST_CASE("a sender's pieces need not match a receiver's") {
           receives.back().call = &call;
           receives.back().to = std::span(to).subspan(at, std::min(received_piece, 200 - at));
         }
-        // In turn, as an engine with a window would post them.
+        // In turn, as an engine with a window posts them.
         for (std::size_t i = 0; i < std::max(sends.size(), receives.size()); ++i) {
-          if (i < sends.size()) wire.out.post(sends[i]);
-          if (i % 3 == 0) wire.pump();
-          if (i < receives.size()) wire.in.post(receives[i]);
-          if (i % 5 == 0) wire.pump();
+          if (i < sends.size()) halves.out.post(sends[i]);
+          if (i % 3 == 0) halves.pump();
+          if (i < receives.size()) halves.in.post(receives[i]);
+          if (i % 5 == 0) halves.pump();
         }
-        wire.pump();
+        halves.pump();
         INFO("eager " << eager << ", pieces of " << sent_piece << " and " << received_piece);
         REQUIRE(sends.back().done());
         REQUIRE(receives.back().done());
         REQUIRE(to == bytes);
-        REQUIRE(wire.is_sound());
+        REQUIRE(halves.is_sound());
       }
     }
   }
 }
 
-TEST_CASE("messages beyond the link's credit wait, and come once the receiver takes some") {
+TEST_CASE("messages beyond the link's credit wait until the receiver consumes some") {
   constexpr std::size_t eager = 64;
-  Wire wire(eager);
+  HalfPair halves(eager);
   std::deque<Sending> sending;
   for (std::uint64_t i = 0; i < 40; ++i) {
     sending.emplace_back(collective(i), pattern(eager, static_cast<unsigned>(i)));
-    wire.out.post(sending.back().request);
+    halves.out.post(sending.back().request);
   }
-  wire.pump();
+  halves.pump();
   std::size_t ahead = 0;
-  for (const auto& each : sending) ahead += each.request.taken;
+  for (const auto& each : sending) ahead += each.request.sent;
   CHECK(ahead == eager_credit(eager));
   CHECK(!sending.back().request.done());
   for (std::uint64_t i = 0; i < 40; ++i) {
     Receiving receiving(collective(i), eager);
-    wire.in.post(receiving.request);
-    wire.pump();
+    halves.in.post(receiving.request);
+    halves.pump();
     INFO("message " << i);
     REQUIRE(receiving.request.done());
     REQUIRE(receiving.bytes == sending[static_cast<std::size_t>(i)].bytes);
   }
-  CHECK(wire.is_sound());
+  CHECK(halves.is_sound());
 }
 
-TEST_CASE("credit comes back, so that eager messages never run dry") {
-  Wire wire(64);
+TEST_CASE("credit is returned, so that eager messages continue") {
+  HalfPair halves(64);
   for (std::uint64_t i = 0; i < 1000; ++i) {
     const auto length = 1 + i % 64;
     Sending sending(collective(i), pattern(length));
     Receiving receiving(collective(i), length);
-    wire.out.post(sending.request);
-    wire.pump();
+    halves.out.post(sending.request);
+    halves.pump();
     INFO("message " << i);
-    REQUIRE(sending.request.done());  // without waiting for a grant
-    wire.in.post(receiving.request);
+    REQUIRE(sending.request.done());  // without waiting for clear-to-send
+    halves.in.post(receiving.request);
     REQUIRE(receiving.request.done());
-    wire.pump();
-    wire.out.finish(sending.call.key);
-    wire.in.finish(receiving.call.key);
+    halves.pump();
+    halves.out.finish(sending.call.key);
+    halves.in.finish(receiving.call.key);
   }
-  CHECK(wire.is_sound());
+  CHECK(halves.is_sound());
 }
 
-TEST_CASE("credit of bytes that nobody took comes back when their call is over") {
-  Wire wire(64);
+TEST_CASE("credit of unconsumed bytes is returned at the end of their call") {
+  HalfPair halves(64);
   for (std::uint64_t i = 0; i < 100; ++i) {
     Sending sending(collective(i), pattern(64));
-    wire.out.post(sending.request);
-    wire.pump();
+    halves.out.post(sending.request);
+    halves.pump();
     INFO("message " << i);
     REQUIRE(sending.request.done());
-    wire.in.finish(sending.call.key);
-    wire.pump();
-    wire.out.finish(sending.call.key);
+    halves.in.finish(sending.call.key);
+    halves.pump();
+    halves.out.finish(sending.call.key);
   }
-  CHECK(wire.is_sound());
+  CHECK(halves.is_sound());
 }
 
-TEST_CASE("a stream that nobody awaits holds up no other") {
-  Wire wire(64);
+TEST_CASE("a stream without a receiver blocks no other") {
+  HalfPair halves(64);
   Sending unawaited(message(Operation::send, 1), pattern(1'000'000));
   Sending awaited(message(Operation::send, 2), pattern(1'000'000, 5));
-  wire.out.post(unawaited.request);
-  wire.pump();
-  wire.out.post(awaited.request);
+  halves.out.post(unawaited.request);
+  halves.pump();
+  halves.out.post(awaited.request);
   Receiving receiving(message(Operation::recv, 2), 1'000'000);
-  wire.in.post(receiving.request);
-  wire.pump();
+  halves.in.post(receiving.request);
+  halves.pump();
   CHECK(receiving.request.done());
   CHECK(receiving.bytes == awaited.bytes);
   CHECK(!unawaited.request.done());
 
   Receiving late(message(Operation::recv, 1), 1'000'000);
-  wire.in.post(late.request);
-  wire.pump();
+  halves.in.post(late.request);
+  halves.pump();
   CHECK(late.bytes == unawaited.bytes);
-  CHECK(wire.is_sound());
+  CHECK(halves.is_sound());
 }
 
 TEST_CASE("messages with different tags are received in any order") {
   for (const std::size_t length : {10, 5000}) {
-    Wire wire(64);
+    HalfPair halves(64);
     std::deque<Sending> sending;
     for (std::uint32_t tag = 0; tag < 5; ++tag) {
       sending.emplace_back(message(Operation::send, tag), pattern(length, tag));
-      wire.out.post(sending.back().request);
+      halves.out.post(sending.back().request);
     }
-    wire.pump();
+    halves.pump();
     for (const std::uint32_t tag : {3U, 0U, 4U, 2U, 1U}) {
       Receiving receiving(message(Operation::recv, tag), length);
-      wire.in.post(receiving.request);
-      wire.pump();
+      halves.in.post(receiving.request);
+      halves.pump();
       INFO("tag " << tag << ", " << length << " bytes");
       REQUIRE(receiving.request.done());
       REQUIRE(receiving.bytes == sending[tag].bytes);
     }
-    CHECK(wire.is_sound());
+    CHECK(halves.is_sound());
   }
 }
 
 TEST_CASE("two long streams share the link") {
-  Wire wire(64, 4096);
+  HalfPair halves(64, 4096);
   Sending first(message(Operation::send, 1), pattern(4'000'000));
   Sending second(message(Operation::send, 2), pattern(600'000, 3));
   Receiving first_to(message(Operation::recv, 1), first.bytes.size());
   Receiving second_to(message(Operation::recv, 2), second.bytes.size());
-  wire.in.post(first_to.request);
-  wire.in.post(second_to.request);
-  wire.out.read();
-  wire.out.post(first.request);
-  wire.out.post(second.request);
+  halves.in.post(first_to.request);
+  halves.in.post(second_to.request);
+  halves.out.read();
+  halves.out.post(first.request);
+  halves.out.post(second.request);
   while (!second_to.request.done()) {
-    wire.out.write();
-    wire.in.read();
-    wire.in.write();
-    wire.out.read();
+    halves.out.write();
+    halves.in.read();
+    halves.in.write();
+    halves.out.read();
   }
   CHECK(!first_to.request.done());  // the shorter one did not wait for the longer
-  wire.pump();
+  halves.pump();
   CHECK(first_to.bytes == first.bytes);
   CHECK(second_to.bytes == second.bytes);
 }
 
-TEST_CASE("a socket that takes a few bytes at a time changes nothing") {
-  Wire wire(1024, 1);  // the kernel makes it its least
+TEST_CASE("a socket that accepts a few bytes at a time works") {
+  HalfPair halves(1024, 1);  // the kernel raises it to its minimum
   bool was_blocked = false;
   Sending sending(collective(1), pattern(200'000));
   Receiving receiving(collective(1), 200'000);
-  wire.in.post(receiving.request);
-  wire.out.post(sending.request);
+  halves.in.post(receiving.request);
+  halves.out.post(sending.request);
   for (int round = 0; round < 100'000 && !receiving.request.done(); ++round) {
-    wire.out.write();
-    was_blocked |= wire.out.wants_to_write();
-    wire.in.read();
-    wire.in.write();
-    wire.out.read();
+    halves.out.write();
+    was_blocked |= halves.out.wants_to_write();
+    halves.in.read();
+    halves.in.write();
+    halves.out.read();
   }
   CHECK(was_blocked);
   REQUIRE(receiving.request.done());
   CHECK(receiving.bytes == sending.bytes);
-  wire.out.write();
-  CHECK(!wire.out.wants_to_write());
+  halves.out.write();
+  CHECK(!halves.out.wants_to_write());
 }
 
 namespace {
@@ -269,11 +269,11 @@ void add_bytes(std::byte* to, const std::byte* a, const std::byte* b, std::size_
 
 }  // namespace
 
-TEST_CASE("what comes is reduced, eager, cleared, kept or torn") {
+TEST_CASE("data is reduced: eager, by rendezvous, buffered or split") {
   for (const std::size_t elements : {1, 15, 16, 17, 1000, 60'000}) {
     for (const bool receiver_first : {false, true}) {
       for (const int buffer_bytes : {0, 1}) {
-        Wire wire(64, buffer_bytes);
+        HalfPair halves(64, buffer_bytes);
         std::vector<std::uint32_t> own(elements);
         std::vector<std::uint32_t> result(elements);
         Sending sending(collective(1), pattern(4 * elements));
@@ -283,11 +283,11 @@ TEST_CASE("what comes is reduced, eager, cleared, kept or torn") {
         receiving.request.combine_with = std::as_bytes(std::span(own)).data();
         receiving.request.reduce = add_bytes;
         receiving.request.element_bytes = 4;
-        if (receiver_first) wire.in.post(receiving.request);
-        wire.out.post(sending.request);
-        wire.pump();
-        if (!receiver_first) wire.in.post(receiving.request);
-        wire.pump();
+        if (receiver_first) halves.in.post(receiving.request);
+        halves.out.post(sending.request);
+        halves.pump();
+        if (!receiver_first) halves.in.post(receiving.request);
+        halves.pump();
         Buffer expected(4 * elements);
         add_bytes(expected.data(), std::as_bytes(std::span(own)).data(), sending.bytes.data(),
                   elements);
@@ -302,13 +302,13 @@ TEST_CASE("what comes is reduced, eager, cleared, kept or torn") {
 
 TEST_CASE("a request object may be posted again as soon as it is done") {
   for (const std::size_t length : {20, 500}) {
-    Wire wire(64);
+    HalfPair halves(64);
     const auto call = collective(1);
     Buffer from(length);
     Buffer to(length);
     SendRequest send;
     RecvRequest recv;
-    // All rounds are one stream, as the steps of one schedule to one peer are.
+    // All rounds are one stream, as the steps of a schedule to one peer are.
     for (unsigned round = 0; round < 50; ++round) {
       from = pattern(length, round);
       send = {.peer = 1, .call = &call, .from = from};
@@ -316,21 +316,21 @@ TEST_CASE("a request object may be posted again as soon as it is done") {
       recv.peer = 0;
       recv.call = &call;
       recv.to = to;
-      wire.in.post(recv);
-      wire.out.post(send);
+      halves.in.post(recv);
+      halves.out.post(send);
       for (int i = 0; i < 100 && !(send.done() && recv.done()); ++i) {
-        if (!send.done()) wire.out.write();
-        wire.in.read();
-        wire.in.write();
-        wire.out.read();
+        if (!send.done()) halves.out.write();
+        halves.in.read();
+        halves.in.write();
+        halves.out.read();
       }
       INFO("length " << length << ", round " << round);
       REQUIRE(send.done());
       REQUIRE(recv.done());
       REQUIRE(to == pattern(length, round));
     }
-    wire.pump();
-    CHECK(wire.is_sound());
+    halves.pump();
+    CHECK(halves.is_sound());
   }
 }
 

@@ -1,4 +1,4 @@
-// Memory that ranks lend each other.
+// Memory exported to the other ranks of a host.
 #include "transport/heap.hpp"
 
 #include <fcntl.h>
@@ -27,13 +27,13 @@ struct Segment {
 
 }  // namespace
 
-TEST_CASE("what one rank takes another finds by its place") {
+TEST_CASE("a rank's allocation is found by others through its offset") {
   const Segment segment;
   Heap first(segment.file.get(), begin, zone, 0, 2);
   Heap second(segment.file.get(), begin, zone, 1, 2);
   REQUIRE(first.is_reachable());
-  auto* const ours = first.take(100);
-  auto* const theirs = second.take(3 * page);
+  auto* const ours = first.allocate(100);
+  auto* const theirs = second.allocate(3 * page);
   REQUIRE(ours != nullptr);
   REQUIRE(theirs != nullptr);
   std::memset(ours, 7, 100);
@@ -45,55 +45,55 @@ TEST_CASE("what one rank takes another finds by its place") {
         std::byte{9});
 }
 
-TEST_CASE("what another rank has taken can be read and not written") {
+TEST_CASE("memory of another rank is readable and not writable") {
   const Segment segment;
   Heap first(segment.file.get(), begin, zone, 0, 2);
   Heap second(segment.file.get(), begin, zone, 1, 2);
-  auto* const ours = first.take(page);
+  auto* const ours = first.allocate(page);
   REQUIRE(ours != nullptr);
   const auto* const seen = second.address_of(0, *first.offset_of(ours, page), page);
   const Descriptor zeros(::open("/dev/zero", O_RDONLY | O_CLOEXEC));
   CHECK(::read(zeros.get(), ours, 1) == 1);
-  // The kernel says what a store would meet.
+  // The kernel reports what a store would do.
   CHECK(::read(zeros.get(), const_cast<std::byte*>(seen), 1) == -1);
   CHECK(errno == EFAULT);
   ours[0] = std::byte{3};
   CHECK(seen[0] == std::byte{3});
 }
 
-TEST_CASE("memory that is not all in the own zone has no place in it") {
+TEST_CASE("memory not entirely in this rank's zone has no offset") {
   const Segment segment;
   Heap heap(segment.file.get(), begin, zone, 0, 2);
   int other = 0;
   CHECK(!heap.offset_of(reinterpret_cast<std::byte*>(&other), sizeof other));
-  auto* const piece = heap.take(page);
+  auto* const piece = heap.allocate(page);
   CHECK(heap.offset_of(piece, zone));
   CHECK(!heap.offset_of(piece, zone + 1));
   CHECK(!heap.offset_of(piece - 1, 1));
 }
 
-TEST_CASE("pieces are taken until there is no more, and come back in any order") {
+TEST_CASE("pieces are allocated until none is left, and released in any order") {
   const Segment segment;
   Heap heap(segment.file.get(), begin, zone, 0, 2);
-  CHECK(heap.take(zone + 1) == nullptr);
-  auto* const a = heap.take(5 * page);
-  auto* const b = heap.take(5 * page);
-  auto* const c = heap.take(6 * page - 10);
+  CHECK(heap.allocate(zone + 1) == nullptr);
+  auto* const a = heap.allocate(5 * page);
+  auto* const b = heap.allocate(5 * page);
+  auto* const c = heap.allocate(6 * page - 10);
   REQUIRE(a != nullptr);
   REQUIRE(b != nullptr);
   REQUIRE(c != nullptr);
-  CHECK(heap.take(1) == nullptr);
+  CHECK(heap.allocate(1) == nullptr);
   std::memset(b, 1, 5 * page);
-  heap.give_back(a);
-  heap.give_back(c);
-  CHECK(heap.take(7 * page) == nullptr);
-  heap.give_back(b);
-  auto* const all = heap.take(zone);
+  heap.release(a);
+  heap.release(c);
+  CHECK(heap.allocate(7 * page) == nullptr);
+  heap.release(b);
+  auto* const all = heap.allocate(zone);
   REQUIRE(all != nullptr);
   for (std::size_t i = 0; i < zone; ++i) REQUIRE(all[i] == std::byte{0});
 }
 
-TEST_CASE("a peer that speaks of memory outside its zone is refused") {
+TEST_CASE("a published offset outside the peer's zone is refused") {
   const Segment segment;
   Heap heap(segment.file.get(), begin, zone, 0, 2);
   CHECK_THROWS_AS(heap.address_of(1, zone, 1), Error);
@@ -101,11 +101,11 @@ TEST_CASE("a peer that speaks of memory outside its zone is refused") {
   CHECK_THROWS_AS(heap.address_of(1, UINT64_MAX, 2), Error);
 }
 
-TEST_CASE("without zones there is nothing to take or to find") {
+TEST_CASE("without zones nothing can be allocated or found") {
   const Segment segment;
   Heap heap(segment.file.get(), begin, 0, 0, 2);
   CHECK(!heap.is_reachable());
-  CHECK(heap.take(1) == nullptr);
+  CHECK(heap.allocate(1) == nullptr);
   std::byte other{};
   CHECK(!heap.offset_of(&other, 1));
   CHECK_THROWS_AS(heap.address_of(1, 0, 1), Error);

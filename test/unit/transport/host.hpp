@@ -4,13 +4,13 @@
 
 #include <memory>
 
+#include "half_pair.hpp"
 #include "transport/link_endpoint.hpp"
 #include "transport/shared_segment.hpp"
-#include "wire.hpp"
 
 namespace tutti::transport::test {
 
-/// What two ranks of a host have for a link from the first to the second.
+/// Two ranks of a host, for a link from the first to the second.
 struct Host {
   Descriptor file = SharedSegment::make_file(2);
   std::shared_ptr<SharedSegment> first = std::make_shared<SharedSegment>(copy(), 0, 2);

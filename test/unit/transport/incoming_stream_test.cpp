@@ -1,4 +1,4 @@
-// Bytes go, in order, where the posted requests want them.
+// Bytes go, in order, into the posted requests.
 #include "transport/incoming_stream.hpp"
 
 #include <cstring>
@@ -35,7 +35,7 @@ void add_u32(std::byte* to, const std::byte* a, const std::byte* b, std::size_t 
   }
 }
 
-/// A request that adds what comes to `own`.
+/// A request that adds the received elements to `own`.
 struct Adder {
   std::vector<std::uint32_t> own;
   std::vector<std::uint32_t> result;
@@ -67,7 +67,7 @@ std::vector<std::uint32_t> expected_sums(std::size_t count) {
 
 }  // namespace
 
-TEST_CASE("bytes that come after their request go straight into it") {
+TEST_CASE("bytes that arrive after their request go directly into it") {
   IncomingStream stream;
   Buffer to(10);
   auto request = into(to);
@@ -77,25 +77,25 @@ TEST_CASE("bytes that come after their request go straight into it") {
   CHECK(request.done());
   CHECK(to == numbers(10));
   CHECK(stream.arrived() == 10);
-  CHECK(stream.kept() == 0);
+  CHECK(stream.buffered() == 0);
 }
 
-TEST_CASE("bytes that come before their request are kept for it") {
+TEST_CASE("bytes that arrive before their request are buffered") {
   IncomingStream stream;
   CHECK(stream.put(numbers(10), true) == 0);
-  CHECK(stream.kept() == 10);
+  CHECK(stream.buffered() == 10);
   CHECK(stream.arrived() == 10);
   Buffer to(10);
   auto request = into(to);
   stream.post(request);
   CHECK(!request.done());
-  CHECK(stream.take_kept() == 10);
+  CHECK(stream.take_buffered() == 10);
   CHECK(request.done());
   CHECK(to == numbers(10));
-  CHECK(stream.kept() == 0);
+  CHECK(stream.buffered() == 0);
 }
 
-TEST_CASE("two requests are filled rightly however the bytes are cut") {
+TEST_CASE("two requests are filled correctly for every split of the bytes") {
   const auto bytes = numbers(20);
   for (std::size_t boundary = 1; boundary < 20; ++boundary) {
     for (std::size_t cut = 0; cut <= 20; ++cut) {
@@ -110,7 +110,7 @@ TEST_CASE("two requests are filled rightly however the bytes are cut") {
         std::size_t taken = stream.put(std::span(bytes).first(cut), true);
         taken += stream.put(std::span(bytes).subspan(cut), true);
         if (late) stream.post(two);
-        taken += stream.take_kept();
+        taken += stream.take_buffered();
         INFO("boundary " << boundary << ", cut " << cut << ", late " << late);
         REQUIRE(taken == 20);
         REQUIRE(one.done());
@@ -122,20 +122,20 @@ TEST_CASE("two requests are filled rightly however the bytes are cut") {
   }
 }
 
-TEST_CASE("new bytes stay behind kept ones") {
+TEST_CASE("new bytes stay behind buffered ones") {
   IncomingStream stream;
   const auto bytes = numbers(9);
   stream.put(std::span(bytes).first(3), true);
   Buffer to(9);
   auto request = into(to);
   stream.post(request);
-  // Nobody has taken the kept ones yet.
+  // The buffered bytes are not consumed yet.
   CHECK(stream.put(std::span(bytes).subspan(3), true) == 0);
-  CHECK(stream.take_kept() == 9);
+  CHECK(stream.take_buffered() == 9);
   CHECK(to == bytes);
 }
 
-TEST_CASE("kept bytes are taken in parts by requests that come one by one") {
+TEST_CASE("requests posted one by one consume buffered bytes in parts") {
   IncomingStream stream;
   stream.put(numbers(9), true);
   std::size_t at = 0;
@@ -143,26 +143,26 @@ TEST_CASE("kept bytes are taken in parts by requests that come one by one") {
     Buffer to(length);
     auto request = into(to);
     stream.post(request);
-    CHECK(stream.take_kept() == length);
+    CHECK(stream.take_buffered() == length);
     const auto all = numbers(9);
     CHECK(to == Buffer(all.begin() + static_cast<std::ptrdiff_t>(at),
                        all.begin() + static_cast<std::ptrdiff_t>(at + length)));
     at += length;
   }
-  CHECK(stream.kept() == 0);
+  CHECK(stream.buffered() == 0);
 }
 
-TEST_CASE("bytes that may not be kept are counted as arrived only") {
+TEST_CASE("bytes that may not be buffered are only counted as arrived") {
   IncomingStream stream;
   Buffer to(4);
   auto request = into(to);
   stream.post(request);
   CHECK(stream.put(numbers(10), false) == 4);
-  CHECK(stream.kept() == 0);
+  CHECK(stream.buffered() == 0);
   CHECK(stream.arrived() == 10);
 }
 
-TEST_CASE("a reduction is right for every pair of cuts, also within elements") {
+TEST_CASE("a reduction is correct for every pair of splits, also within elements") {
   constexpr std::size_t count = 6;
   const auto bytes = u32_bytes(count);
   for (std::size_t first = 0; first <= bytes.size(); ++first) {
@@ -181,7 +181,7 @@ TEST_CASE("a reduction is right for every pair of cuts, also within elements") {
   }
 }
 
-TEST_CASE("a reduction is right byte by byte, and from kept bytes") {
+TEST_CASE("a reduction is correct byte by byte and from buffered bytes") {
   constexpr std::size_t count = 5;
   const auto bytes = u32_bytes(count);
   SECTION("byte by byte") {
@@ -192,14 +192,14 @@ TEST_CASE("a reduction is right byte by byte, and from kept bytes") {
     CHECK(adder.request.done());
     CHECK(adder.result == expected_sums(count));
   }
-  SECTION("half kept, half fresh") {
-    for (std::size_t kept = 0; kept <= bytes.size(); ++kept) {
+  SECTION("half buffered, half new") {
+    for (std::size_t buffered = 0; buffered <= bytes.size(); ++buffered) {
       IncomingStream stream;
       Adder adder(count);
-      stream.put(std::span(bytes).first(kept), true);
+      stream.put(std::span(bytes).first(buffered), true);
       stream.post(adder.request);
-      stream.take_kept();
-      stream.put(std::span(bytes).subspan(kept), true);
+      stream.take_buffered();
+      stream.put(std::span(bytes).subspan(buffered), true);
       REQUIRE(adder.request.done());
       REQUIRE(adder.result == expected_sums(count));
     }
@@ -220,7 +220,7 @@ TEST_CASE("a reduction may end where the next request begins") {
   CHECK(rest == Buffer(bytes.begin() + 8, bytes.end()));
 }
 
-TEST_CASE("there is direct room only in the front request, and not where bytes are reduced") {
+TEST_CASE("only the front request offers direct space, unless it reduces") {
   IncomingStream stream;
   CHECK(stream.direct_space().empty());
   Buffer first(6);
@@ -245,7 +245,7 @@ TEST_CASE("there is direct room only in the front request, and not where bytes a
   CHECK(stream.direct_space().empty());
 }
 
-TEST_CASE("an empty request is done and waits for nothing") {
+TEST_CASE("an empty request is done immediately") {
   IncomingStream stream;
   Buffer nothing;
   auto empty = into(nothing);
@@ -258,7 +258,7 @@ TEST_CASE("an empty request is done and waits for nothing") {
   CHECK(request.done());
 }
 
-TEST_CASE("a request's memory may serve the next one as soon as it is done") {
+TEST_CASE("a request's memory can be reused as soon as it is done") {
   IncomingStream stream;
   Buffer to(4);
   RecvRequest request = into(to);

@@ -17,17 +17,17 @@ std::array<iovec, 1> part(Bytes& bytes) {
 
 }  // namespace
 
-TEST_CASE("a link of ranks that share memory goes through it, both ways") {
+TEST_CASE("a link of ranks that share memory uses its rings, both ways") {
   Host host;
   auto to = host.dial();
   auto from = host.accept();
-  REQUIRE(to.is_settled());
-  CHECK(!from.is_settled());
+  REQUIRE(to.is_negotiated());
+  CHECK(!from.is_negotiated());
   std::array<std::byte, 5> bytes{std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}};
   CHECK(from.write(part(bytes)) == -1);
   CHECK(errno == EAGAIN);
-  REQUIRE(from.settle());
-  REQUIRE(from.is_settled());
+  REQUIRE(from.negotiate());
+  REQUIRE(from.is_negotiated());
   REQUIRE(from.has_rings());
 
   std::array<std::byte, 8> got{};
@@ -42,12 +42,12 @@ TEST_CASE("a link of ranks that share memory goes through it, both ways") {
   CHECK(!to.has_input());
 }
 
-TEST_CASE("a dialer without memory says so, and the socket serves") {
+TEST_CASE("if the dialer has no memory, the link uses the socket") {
   Host host;
   auto to = host.dial(false);
   auto from = host.accept();
-  REQUIRE(from.settle());
-  REQUIRE(from.is_settled());
+  REQUIRE(from.negotiate());
+  REQUIRE(from.is_negotiated());
   CHECK(!from.has_rings());
   CHECK(!to.has_rings());
   std::array<std::byte, 3> bytes{std::byte{7}, std::byte{8}, std::byte{9}};
@@ -57,26 +57,26 @@ TEST_CASE("a dialer without memory says so, and the socket serves") {
   CHECK(got[1] == bytes[1]);
 }
 
-TEST_CASE("a first byte that is none, and a peer that goes before it, end a link") {
+TEST_CASE("an invalid first byte, or a peer that closes before it, ends a link") {
   for (const bool says_something : {true, false}) {
     Host host;
     auto from = host.accept();
     {
-      Stranger stranger(std::move(host.sockets.one));
+      RawPeer stranger(std::move(host.sockets.one));
       const std::array<std::byte, 1> wrong{std::byte{'x'}};
       if (says_something) stranger.write(wrong);
       if (!says_something) stranger.close();
-      CHECK(!from.settle());
+      CHECK(!from.negotiate());
       CHECK(errno == (says_something ? EPROTO : ECONNRESET));
     }
   }
 }
 
-TEST_CASE("only a peer that sleeps is woken by its socket, and once") {
+TEST_CASE("only a sleeping peer is woken by its socket, and once") {
   Host host;
   auto to = host.dial();
   auto from = host.accept();
-  REQUIRE(from.settle());
+  REQUIRE(from.negotiate());
   std::array<std::byte, 64> room{};
   std::array<std::byte, 1> byte{};
   const auto rings = [&] {
@@ -85,23 +85,23 @@ TEST_CASE("only a peer that sleeps is woken by its socket, and once") {
   };
   CHECK(to.write(part(byte)) == 1);
   CHECK(rings() == 0);
-  host.second->asleep_on_links(1).store(1);
+  host.second->sleeps_in_epoll(1).store(1);
   CHECK(to.write(part(byte)) == 1);
   CHECK(to.write(part(byte)) == 1);
   CHECK(rings() == 1);
-  CHECK(host.second->asleep_on_links(1).load() == 0);
+  CHECK(host.second->sleeps_in_epoll(1).load() == 0);
   // The writer sleeps, too, when the ring is full.
-  host.first->asleep_on_links(0).store(1);
+  host.first->sleeps_in_epoll(0).store(1);
   CHECK(from.read(part(room)) == 3);
   CHECK(::recv(to.fd(), room.data(), room.size(), MSG_DONTWAIT) == 1);
 }
 
-TEST_CASE("what was in the ring when its writer went is read before the end") {
+TEST_CASE("data in the ring is read before the writer's end is reported") {
   Host host;
   auto from = host.accept();
   {
     auto to = host.dial();
-    REQUIRE(from.settle());
+    REQUIRE(from.negotiate());
     std::array<std::byte, 5> bytes{};
     REQUIRE(to.write(part(bytes)) == 5);
   }

@@ -1,4 +1,4 @@
-// The links that tests run schedules over.
+// The in-memory links that tests run schedules over.
 #include "support/memory_links.hpp"
 
 #include "support/catch.hpp"
@@ -33,7 +33,7 @@ TEST_CASE("nothing moves before both sides have posted") {
   Pair pair(100);
   pair.sender.post(pair.send);
   CHECK(!pair.sender.progress({}));
-  CHECK(pair.send.taken == 0);
+  CHECK(pair.send.sent == 0);
   pair.receiver.post(pair.recv);
   CHECK(pair.receiver.progress({}));
   CHECK(pair.send.done());
@@ -42,26 +42,26 @@ TEST_CASE("nothing moves before both sides have posted") {
   CHECK(!pair.sender.progress({}));
 }
 
-TEST_CASE("a piece at a time moves") {
+TEST_CASE("one piece moves at a time") {
   Pair pair(3);
   pair.receiver.post(pair.recv);
   pair.sender.post(pair.send);
   for (std::size_t moved = 3; moved < 20; moved += 3) {
     CHECK(pair.sender.progress({}));
-    CHECK(pair.send.taken == moved);
+    CHECK(pair.send.sent == moved);
     CHECK(pair.recv.received == moved);
   }
   CHECK(pair.sender.progress({}));
   CHECK(pair.to == pair.from);
 }
 
-TEST_CASE("no more moves than the receiver has room for") {
+TEST_CASE("no more moves than the receiver has space for") {
   Pair pair(100);
   pair.recv.to = std::span(pair.to).first(8);
   pair.receiver.post(pair.recv);
   pair.sender.post(pair.send);
   pair.sender.progress({});
-  CHECK(pair.send.taken == 8);
+  CHECK(pair.send.sent == 8);
   CHECK(pair.recv.done());
   RecvRequest rest;
   rest.peer = 0;
@@ -73,7 +73,7 @@ TEST_CASE("no more moves than the receiver has room for") {
   CHECK(pair.to == pair.from);
 }
 
-TEST_CASE("streams of another key, and the way back, are other streams") {
+TEST_CASE("another key or the reverse direction is another stream") {
   Pair pair(100);
   pair.sender.post(pair.send);
   CallContext other{.key = {.sequence = 2}};

@@ -1,4 +1,4 @@
-// What becomes of channels and links where the system refuses memory that they come to need later.
+// Channels and links when later allocations fail.
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
@@ -15,8 +15,8 @@
 namespace tutti::transport::test {
 namespace {
 
-/// Runs `body` in a thread whose fallocate() fails as where there is no memory; false where the
-/// system does not let a thread do that to itself.
+/// Runs `body` in a thread whose fallocate() fails with ENOSPC. Returns false if the system does
+/// not allow such a filter.
 template <class Body>
 bool without_memory(Body body) {
   bool works = false;
@@ -36,10 +36,10 @@ bool without_memory(Body body) {
   return works;
 }
 
-struct Told {
+struct Inspected {
   std::vector<std::string> texts;
 
-  explicit Told(SharedSegment& segment) {
+  explicit Inspected(SharedSegment& segment) {
     segment.set_warning_sink([this](const std::string& text) { texts.push_back(text); });
   }
 };
@@ -52,9 +52,9 @@ std::size_t memory_of(const Descriptor& file) {
 
 }  // namespace
 
-TEST_CASE("without memory for other communicators' channels none is free, which is told once") {
+TEST_CASE("if other channels can't be allocated, none is free and one warning is given") {
   Host host;
-  Told told(*host.first);
+  Inspected inspected(*host.first);
   const auto before = memory_of(host.file);
   if (!without_memory([&] {
         CHECK(host.first->free_channels() == 0);
@@ -62,57 +62,58 @@ TEST_CASE("without memory for other communicators' channels none is free, which 
       })) {
     return;
   }
-  REQUIRE(told.texts.size() == 1);
-  CHECK(told.texts[0].find("shared bytes: No space left on device") != std::string::npos);
+  REQUIRE(inspected.texts.size() == 1);
+  CHECK(inspected.texts[0].find("bytes of shared memory: No space left on device") !=
+        std::string::npos);
   CHECK(memory_of(host.file) == before);
-  CHECK(host.first->free_channels() == 0);  // decided for good: the other ranks go by it
+  CHECK(host.first->free_channels() == 0);  // decided for good: the other ranks rely on it
   CHECK(host.second->free_channels() != 0);
 }
 
-TEST_CASE("a channel whose ring is refused memory goes on with what it has") {
+TEST_CASE("a channel whose ring can't grow continues with what it has") {
   Host host;
-  Told told(*host.first);
+  Inspected inspected(*host.first);
   const std::vector<int> ranks{0, 1};
   CollectiveChannel channel(host.first, 0, 0, ranks, 0);
-  const auto before = channel.next_place(0, channel.round_bytes());
+  const auto before = channel.next_span(0, channel.round_bytes());
   if (!without_memory([&] {
         channel.grow();
         channel.grow();
       })) {
     return;
   }
-  REQUIRE(told.texts.size() == 1);
-  CHECK(told.texts[0].find("long collective calls take longer") != std::string::npos);
-  channel.take(0, before);
-  // The second round needs the first one's place.
-  CHECK(channel.next_place(1, channel.round_bytes()).needed == 1);
+  REQUIRE(inspected.texts.size() == 1);
+  CHECK(inspected.texts[0].find("long collective calls are slower") != std::string::npos);
+  channel.reserve(0, before);
+  // The second round needs the first one's memory.
+  CHECK(channel.next_span(1, channel.round_bytes()).reads_before == 1);
 }
 
-TEST_CASE("a link that is refused more memory goes round what it has, with right data") {
+TEST_CASE("a link whose ring can't grow wraps around in what it has, with correct data") {
   Host host;
-  Told told(*host.first);
-  Wire wire(std::size_t{64} << 10, host.dial(), host.accept());
-  wire.pump();
+  Inspected inspected(*host.first);
+  HalfPair halves(std::size_t{64} << 10, host.dial(), host.accept());
+  halves.pump();
   const auto before = memory_of(host.file);
   if (!without_memory([&] {
         std::uint64_t sequence = 0;
         for (const std::size_t size : {100, 20'000, 40'000, 300'000, 5'000, 3'000'000}) {
           Sending sending(collective(++sequence), pattern(size));
           Receiving receiving(collective(sequence), size);
-          wire.out.post(sending.request);
-          wire.in.post(receiving.request);
-          wire.pump();
+          halves.out.post(sending.request);
+          halves.in.post(receiving.request);
+          halves.pump();
           INFO("message of " << size << " bytes");
           REQUIRE(receiving.request.done());
           REQUIRE(receiving.bytes == sending.bytes);
-          wire.out.finish(sending.call.key);
-          wire.in.finish(receiving.call.key);
+          halves.out.finish(sending.call.key);
+          halves.in.finish(receiving.call.key);
         }
       })) {
     return;
   }
-  REQUIRE(told.texts.size() == 1);
-  CHECK(told.texts[0].find("long messages inside this host take more time") != std::string::npos);
+  REQUIRE(inspected.texts.size() == 1);
+  CHECK(inspected.texts[0].find("long messages inside this host are slower") != std::string::npos);
   CHECK(memory_of(host.file) == before);
 }
 

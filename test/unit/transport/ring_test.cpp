@@ -1,4 +1,4 @@
-// Streams of bytes through memory.
+// Streams of bytes through a ring buffer.
 #include "transport/ring.hpp"
 
 #include <array>
@@ -35,7 +35,7 @@ std::span<const std::byte> hundred_of(const std::vector<std::byte>& bytes) {
   return std::span(bytes).first(100);
 }
 
-/// By one thread to another.
+/// From one thread to another.
 void pass_through(Ring& ring) {
   const auto bytes = pattern(std::size_t{1} << 20, 4);
   std::thread writer([&] {
@@ -67,7 +67,7 @@ void pass_through(Ring& ring) {
 
 }  // namespace
 
-TEST_CASE("a ring takes what fits, and gives it back in order") {
+TEST_CASE("a ring accepts what fits and returns it in order") {
   Ring ring;
   CHECK(ring.reader.available() == 0);
   CHECK(ring.reader.peek().empty());
@@ -86,11 +86,11 @@ TEST_CASE("a ring takes what fits, and gives it back in order") {
   CHECK(ring.writer.has_space());
 }
 
-TEST_CASE("across the end of its memory a ring shows two pieces") {
+TEST_CASE("a ring that wraps around shows two pieces") {
   Ring ring;
   const auto bytes = pattern(ring_bytes, 2);
-  const std::array<iovec, 1> most{part_of(std::span(bytes).first(ring_bytes - 6))};
-  REQUIRE(ring.writer.write(most) == ring_bytes - 6);
+  const std::array<iovec, 1> max{part_of(std::span(bytes).first(ring_bytes - 6))};
+  REQUIRE(ring.writer.write(max) == ring_bytes - 6);
   ring.reader.consume(ring_bytes - 6);
   const std::array<iovec, 1> ten{part_of(std::span(bytes).first(10))};
   REQUIRE(ring.writer.write(ten) == 10);
@@ -101,7 +101,7 @@ TEST_CASE("across the end of its memory a ring shows two pieces") {
   CHECK(ring.reader.peek()[0] == bytes[6]);
 }
 
-TEST_CASE("counters that lie lead nowhere outside the ring") {
+TEST_CASE("forged positions cannot reach outside the ring") {
   Ring ring;
   ring.state.written.store(UINT64_MAX - 5);
   CHECK(ring.reader.available() == ring_bytes);
@@ -109,11 +109,11 @@ TEST_CASE("counters that lie lead nowhere outside the ring") {
   ring.state.read.store(UINT64_MAX / 2);
   const auto bytes = pattern(3 * ring_bytes, 3);
   const std::array<iovec, 1> part{part_of(bytes)};
-  // Where the reader claims to be ahead, the writer may write on, but only into the ring.
+  // If the reader claims to be ahead, the writer may continue, but only inside the ring.
   CHECK(ring.writer.write(part) <= bytes.size());
 }
 
-TEST_CASE("both sides go on at the next line") {
+TEST_CASE("both sides continue at the next cache line") {
   Ring ring;
   const auto bytes = pattern(100, 7);
   const std::array<iovec, 1> part{part_of(bytes)};
@@ -123,7 +123,7 @@ TEST_CASE("both sides go on at the next line") {
   REQUIRE(ring.reader.available() == 100);
   ring.reader.consume(100);
   ring.reader.align();
-  CHECK(ring.reader.available() == 0);  // the writer has not come as far
+  CHECK(ring.reader.available() == 0);  // the writer is behind
   ring.writer.align();
   REQUIRE(ring.writer.write(part) == 100);
   REQUIRE(ring.reader.available() == 100);
@@ -131,11 +131,11 @@ TEST_CASE("both sides go on at the next line") {
   CHECK(ring.reader.starts_with(bytes));
 }
 
-TEST_CASE("what comes next is known, across the end of the memory, too") {
+TEST_CASE("the next bytes can be compared, also across the wrap-around") {
   Ring ring;
   const auto bytes = pattern(ring_bytes, 8);
-  const std::array<iovec, 1> most{part_of(std::span(bytes).first(ring_bytes - 6))};
-  REQUIRE(ring.writer.write(most) == ring_bytes - 6);
+  const std::array<iovec, 1> max{part_of(std::span(bytes).first(ring_bytes - 6))};
+  REQUIRE(ring.writer.write(max) == ring_bytes - 6);
   ring.reader.consume(ring_bytes - 6);
   const std::array<iovec, 1> ten{part_of(std::span(bytes).first(10))};
   REQUIRE(ring.writer.write(ten) == 10);
@@ -147,12 +147,12 @@ TEST_CASE("what comes next is known, across the end of the memory, too") {
   }
 }
 
-TEST_CASE("a ring takes its memory as it is come to, and makes do with what there is") {
+TEST_CASE("a ring allocates memory when it is reached, and continues without more") {
   std::vector<std::size_t> asked;
-  std::size_t most = ring_bytes;
+  std::size_t max = ring_bytes;
   const auto take = [&](std::size_t bytes) {
     asked.push_back(bytes);
-    return bytes <= most;
+    return bytes <= max;
   };
   const auto bytes = pattern(ring_bytes, 9);
   const std::array<iovec, 1> hundred{part_of(std::span(bytes).first(100))};
@@ -169,7 +169,7 @@ TEST_CASE("a ring takes its memory as it is come to, and makes do with what ther
     CHECK(ring.state.length.load() == 0);
   }
   SECTION("there is part of it") {
-    most = 1024;
+    max = 1024;
     Ring ring;
     ring.writer = RingWriter(ring.state, ring.memory, 512, take);
     const std::array<iovec, 1> rest{part_of(bytes)};
@@ -188,7 +188,7 @@ TEST_CASE("a ring takes its memory as it is come to, and makes do with what ther
   }
 }
 
-TEST_CASE("a length that lies leads nowhere outside the ring") {
+TEST_CASE("a forged length cannot reach outside the ring") {
   Ring ring;
   ring.state.written.store(3000);
   for (const std::uint64_t lie : {std::uint64_t{1}, std::uint64_t{3}, std::uint64_t{64}, UINT64_MAX,
@@ -204,12 +204,12 @@ TEST_CASE("a length that lies leads nowhere outside the ring") {
 }
 
 TEST_CASE("two threads pass bytes through a ring in pieces of any size") {
-  for (const std::size_t most : {std::size_t{0}, std::size_t{256}, std::size_t{1024}, ring_bytes}) {
-    CAPTURE(most);
+  for (const std::size_t max : {std::size_t{0}, std::size_t{256}, std::size_t{1024}, ring_bytes}) {
+    CAPTURE(max);
     Ring ring;
-    if (most != 0) {
+    if (max != 0) {
       ring.writer =
-          RingWriter(ring.state, ring.memory, 256, [most](std::size_t b) { return b <= most; });
+          RingWriter(ring.state, ring.memory, 256, [max](std::size_t b) { return b <= max; });
     }
     pass_through(ring);
   }

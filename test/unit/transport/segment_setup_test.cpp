@@ -1,4 +1,4 @@
-// How the ranks of a host come to share memory, where some of them are slow.
+// Set-up of the shared segment when some ranks are slow.
 #include "transport/segment_setup.hpp"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ rendezvous::Peers peers_of(int rank, int size) {
   return {rank, std::vector(static_cast<std::size_t>(size), info), {}};
 }
 
-/// The ranks of one host, each in a thread; the first listens when this is made.
+/// The ranks of one host, each in a thread; the leader listens once this is constructed.
 struct Ranks {
   NoteKey key;
   std::vector<rendezvous::Peers> peers;
@@ -52,7 +52,7 @@ struct Ranks {
 
 }  // namespace
 
-TEST_CASE("a rank that comes late, or speaks late, shares memory all the same") {
+TEST_CASE("a rank that connects or sends late still shares memory") {
   Ranks ranks(2, 71);
   ranks.start(0, 8s);
   SECTION("half of the time is over when it comes") {
@@ -72,11 +72,11 @@ TEST_CASE("a rank that comes late, or speaks late, shares memory all the same") 
     send_note(connection, Note::yes());
     ranks.join();
   }
-  CHECK(ranks.outcomes[0].trouble == "");
+  CHECK(ranks.outcomes[0].failure == "");
   CHECK(ranks.outcomes[0].segment);
 }
 
-TEST_CASE("many who connect and say nothing keep no rank out") {
+TEST_CASE("many unauthenticated connections keep no rank out") {
   Ranks ranks(3, 72);
   ranks.start(0, 20s);
   std::vector<Descriptor> strangers;
@@ -87,22 +87,22 @@ TEST_CASE("many who connect and say nothing keep no rank out") {
   ranks.start(2, 20s);
   ranks.join();
   for (const auto& outcome : ranks.outcomes) {
-    CHECK(outcome.trouble == "");
+    CHECK(outcome.failure == "");
     CHECK(outcome.segment);
   }
 }
 
-TEST_CASE("a rank that never comes is named, and the others go on without shared memory") {
+TEST_CASE("a missing rank is reported, and the others continue without shared memory") {
   Ranks ranks(3, 73);
   ranks.start(0, 800ms);
   ranks.start(1, 5s);
   ranks.join();
-  CHECK(ranks.outcomes[0].trouble.find("rank 2") != std::string::npos);
+  CHECK(ranks.outcomes[0].failure.find("rank 2") != std::string::npos);
   CHECK_FALSE(ranks.outcomes[0].segment);
   CHECK_FALSE(ranks.outcomes[1].segment);
 }
 
-TEST_CASE("a forked child holds none of the sockets by which memory comes to be shared") {
+TEST_CASE("a forked child inherits none of the set-up sockets") {
   const NoteKey key{tutti::test::known_secret(79)};
   auto listening = listen_for_notes(key, 0);
   const auto follower = connect_for_notes(key, 0);

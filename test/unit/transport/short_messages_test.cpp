@@ -1,4 +1,4 @@
-// Messages that go through a ring without a request, beside those that have one.
+// Messages through a ring without a request, mixed with messages that have one.
 #include <sys/stat.h>
 
 #include <deque>
@@ -16,16 +16,16 @@ constexpr std::size_t eager_bytes = std::size_t{64} << 10;
 /// A link that has rings.
 struct Link {
   Host host;
-  Wire wire;
-  OutgoingHalf& out = wire.out;
-  IncomingHalf& in = wire.in;
-  Witness& at_receiver = wire.at_receiver;
+  HalfPair halves;
+  OutgoingHalf& out = halves.out;
+  IncomingHalf& in = halves.in;
+  RecordingInspector& at_receiver = halves.at_receiver;
 
   explicit Link(bool with_memory = true)
-      : wire(eager_bytes, host.dial(with_memory), host.accept()) {
+      : halves(eager_bytes, host.dial(with_memory), host.accept()) {
     in.read();
   }
-  void pump() { wire.pump(); }
+  void pump() { halves.pump(); }
 };
 
 CallContext sent(std::uint64_t sequence, std::size_t count, std::uint32_t tag = 0) {
@@ -47,7 +47,7 @@ TEST_CASE("a short message needs no request on either side") {
   CHECK(link.in.try_receive(sent(2, 4), got) == Receipt::awaited);
 }
 
-TEST_CASE("messages with and without requests, on either side, in any mixture") {
+TEST_CASE("messages with and without requests mix on either side") {
   Link link;
   std::mt19937 random(11);
   int at_once = 0;
@@ -77,19 +77,19 @@ TEST_CASE("messages with and without requests, on either side, in any mixture") 
   CHECK(at_once > 1000);
 }
 
-TEST_CASE("messages that are many ahead of their receiver, with and without requests") {
+TEST_CASE("messages far ahead of their receiver, with and without requests") {
   Link link;
   std::mt19937 random(12);
   std::uint64_t sequence = 0;
   for (int burst = 0; burst < 200; ++burst) {
-    // More than the link's credit at times: then requests wait for clears.
+    // Sometimes more than the link's credit: then requests wait for clear-to-send.
     std::deque<Sending> sendings;
     for (auto count = 1 + random() % 150; count > 0; --count) {
       const std::size_t size = 1 + random() % (random() % 4 == 0 ? 20'000 : 300);
       auto& sending = sendings.emplace_back(sent(++sequence, size), pattern(size));
       const bool has_left = random() % 2 == 0 && link.out.try_send(sending.call, sending.bytes);
       if (has_left) {
-        sending.request.taken = size;
+        sending.request.sent = size;
       } else {
         link.out.post(sending.request);
         link.out.write();
@@ -117,7 +117,7 @@ TEST_CASE("messages that are many ahead of their receiver, with and without requ
   CHECK(link.out.try_send(sent(++sequence, 4), pattern(4)));
 }
 
-TEST_CASE("a link takes memory as it comes to it, and its sender's only") {
+TEST_CASE("a link allocates memory when it is reached, on its sender's side only") {
   Link link;
   const auto bytes = pattern(4096);
   Buffer got(4096);
@@ -144,7 +144,7 @@ TEST_CASE("a link takes memory as it comes to it, and its sender's only") {
   CHECK(taken() == before + (std::size_t{2} << 20) - (std::size_t{32} << 10));
 }
 
-TEST_CASE("what is not the next message, or not the one expected, is left for a request") {
+TEST_CASE("a message that is not next, or not the expected one, is left for a request") {
   Link link;
   const auto bytes = pattern(4);
   Buffer got(4);
@@ -155,7 +155,7 @@ TEST_CASE("what is not the next message, or not the one expected, is left for a 
     link.in.post(other.request);
     link.pump();
     CHECK(!other.request.done());
-    // The first message has been put aside: it needs a request.
+    // The first message has been buffered: it needs a request.
     CHECK(link.in.try_receive(sent(1, 4, 7), got) == Receipt::refused);
     Receiving first(sent(1, 4, 7), 4);
     link.in.post(first.request);
@@ -172,13 +172,13 @@ TEST_CASE("what is not the next message, or not the one expected, is left for a 
     link.in.post(receiving.request);
     link.pump();
     CHECK(!receiving.request.done());
-    CHECK(!link.at_receiver.told.empty());
+    CHECK(!link.at_receiver.inspected.empty());
   }
 }
 
-TEST_CASE("short messages use up the link's credit, and bring it back") {
+TEST_CASE("short messages consume and return the link's credit") {
   Link link;
-  // Until the ring has memory for all that credit allows.
+  // Until the ring is allocated for all that the credit allows.
   Sending large(collective(1), pattern(std::size_t{3} << 20));
   Receiving receiving(collective(1), large.bytes.size());
   link.in.post(receiving.request);
@@ -192,16 +192,16 @@ TEST_CASE("short messages use up the link's credit, and bring it back") {
   Buffer got(8000);
   std::uint64_t left = 0;
   while (link.out.try_send(sent(left + 1, 8000), bytes)) ++left;
-  // Up to a quarter is on its way back: see return_credit().
-  constexpr auto most = eager_credit(eager_bytes) / 8000;
-  CHECK((left > most - most / 4 && left <= most));
+  // Up to a quarter is being returned: see return_credit().
+  constexpr auto max = eager_credit(eager_bytes) / 8000;
+  CHECK((left > max - max / 4 && left <= max));
   for (std::uint64_t i = 1; i <= left; ++i) {
     REQUIRE(link.in.try_receive(sent(i, 8000), got) == Receipt::taken);
   }
   CHECK(link.out.try_send(sent(left + 1, 8000), bytes));
 }
 
-TEST_CASE("a message leaves at once only where nothing is before it") {
+TEST_CASE("a message leaves immediately only if nothing precedes it") {
   Link link;
   Sending large(collective(1), pattern(1'000'000));
   link.out.post(large.request);
@@ -216,16 +216,16 @@ TEST_CASE("a message leaves at once only where nothing is before it") {
   CHECK(receiving.bytes == large.bytes);
 }
 
-TEST_CASE("nothing leaves at once that is empty, or long, or goes by a socket") {
+TEST_CASE("an empty or long message, or one by a socket, needs a request") {
   Link link;
   CHECK(!link.out.try_send(sent(1, 0), {}));
   CHECK(!link.out.try_send(sent(1, 10'000), pattern(10'000)));
   Buffer long_one(10'000);
   CHECK(link.in.try_receive(sent(1, 10'000), long_one) == Receipt::refused);
-  Link by_socket(false);
-  CHECK(!by_socket.out.try_send(sent(1, 4), pattern(4)));
+  Link choose_socket(false);
+  CHECK(!choose_socket.out.try_send(sent(1, 4), pattern(4)));
   Buffer got(4);
-  CHECK(by_socket.in.try_receive(sent(1, 4), got) == Receipt::refused);
+  CHECK(choose_socket.in.try_receive(sent(1, 4), got) == Receipt::refused);
 }
 
 }  // namespace tutti::transport::test

@@ -19,7 +19,7 @@ StreamKey key(std::uint64_t sequence) {
 
 }  // namespace
 
-TEST_CASE("a stream is new until it is opened, and again once it was closed") {
+TEST_CASE("a stream is new when opened first and after it was closed") {
   StreamTable<Stream> table;
   CHECK(table.open(key(1)).second);
   CHECK(!table.open(key(1)).second);
@@ -36,7 +36,7 @@ TEST_CASE("a stream is new until it is opened, and again once it was closed") {
   CHECK(table.size() == 2);
 }
 
-TEST_CASE("streams are in the order of their keys, whichever memory they have") {
+TEST_CASE("streams are ordered by key, also in reused memory") {
   StreamTable<Stream> table;
   for (const std::uint64_t sequence : {5U, 3U, 4U}) table.open(key(sequence));
   table.close(table.find(key(3)));

@@ -11,20 +11,24 @@
 namespace tutti::transport {
 
 enum class FrameKind : std::uint8_t {
-  data = 1,  ///< sender → receiver: `payload` bytes of the stream from `position`, within what was
-             ///< cleared
-  eager,  ///< the same, ahead of a clear_to_send: charged to the link's credit until it is consumed
-  want,   ///< sender → receiver: the stream waits for a clear_to_send; or, with nothing to send,
-          ///< only names its call
-  clear_to_send,  ///< receiver → sender: the stream may be sent up to `position`
-  credit,         ///< receiver → sender: `position` more bytes may be sent ahead
+  /// Sender → receiver: `payload` bytes of the stream from `position`, within clear_to_send.
+  data = 1,
+  /// The same without clear_to_send; charged to the link's credit until consumed.
+  eager,
+  /// Sender → receiver: the stream waits for clear_to_send. Without bytes to send, only names the
+  /// call.
+  request_to_send,
+  /// Receiver → sender: the stream may be sent up to `position`.
+  clear_to_send,
+  /// Receiver → sender: `position` more eager bytes may be sent.
+  credit,
 };
 
 inline constexpr std::size_t frame_header_bytes = 56;
-/// A longer piece is cut, so that streams share a link fairly.
+/// Longer payloads are split, so that streams share a link fairly.
 inline constexpr std::size_t max_payload_bytes = std::size_t{256} << 10;
-/// Streams without a request pile up at both ends: clears come before their calls, and so do calls
-/// of a peer that is ahead. More of them is no honest peer.
+/// Limit of open streams. Streams without a request accumulate at both ends, by early clear-to-send
+/// frames and by the calls of a peer that is ahead; a peer that exceeds the limit is faulty.
 inline constexpr std::size_t max_streams = std::size_t{1} << 16;
 
 struct Frame {
@@ -37,8 +41,8 @@ struct Frame {
 using FrameHeader = std::array<std::byte, frame_header_bytes>;
 
 [[nodiscard]] FrameHeader encode(const Frame& frame);
-/// Empty where the bytes are no frame; a payload is never longer than max_payload_bytes, and only
-/// data has one.
+/// Returns nothing for a malformed frame. A payload is at most max_payload_bytes, and only data
+/// frames have one.
 [[nodiscard]] std::optional<Frame> decode(std::span<const std::byte, frame_header_bytes> header);
 
 }  // namespace tutti::transport

@@ -10,56 +10,56 @@
 
 namespace tutti::transport {
 
-/// Memory of the program's own that its rank lends to calls: a zone of the host's segment for each
-/// rank, out of which that rank takes and gives back pieces. A zone is address space, reserved by
-/// all ranks; only pieces in use are memory, and only they can be touched.
+/// Exported memory of allocate(): each rank has a zone of the host's shared segment and allocates
+/// from it; the other ranks of the host map it read-only. A zone reserves address space; only
+/// allocated pieces use memory, and only they are accessible.
 class Heap {
  public:
-  /// The zones begin at `begin` of the file, one after the other; with `zone_bytes` of 0, or where
-  /// this process has no or limited address space, there are none.
+  /// The zones follow one another from `begin` in the file. There are none if `zone_bytes` is 0 or
+  /// the process has limited address space.
   Heap(int file, std::size_t begin, std::size_t zone_bytes, int local_rank, int ranks);
   Heap(const Heap&) = delete;
   Heap& operator=(const Heap&) = delete;
   ~Heap();
 
-  /// Whether this process can reach the zones.
+  /// True if this process can map the zones.
   [[nodiscard]] bool is_reachable() const { return base_ != nullptr; }
 
-  /// Zeroed memory, on a page; null where there is none.
-  [[nodiscard]] std::byte* take(std::size_t bytes);
-  void give_back(std::byte* piece);
+  /// Returns zeroed, page-aligned memory, or null.
+  [[nodiscard]] std::byte* allocate(std::size_t bytes);
+  void release(std::byte* piece);
 
-  /// How peers are told of memory, where all of it is in the own zone.
+  /// The offset that peers use for this memory, if all of it is in this rank's zone.
   [[nodiscard]] std::optional<std::uint64_t> offset_of(const std::byte* memory,
                                                        std::size_t bytes) const;
-  /// Where this process has what a peer told of, to be read. Throws Error{system} where that is no
-  /// such memory.
+  /// Maps a peer's exported memory for reading and returns its address. Throws Error{system} if the
+  /// range is outside the peer's zone.
   [[nodiscard]] const std::byte* address_of(int local_rank, std::uint64_t offset,
                                             std::size_t bytes);
 
  private:
-  /// It only grows, so a look at both ends needs no lock.
+  /// It only grows, so readers of both ends need no lock.
   struct Range {
     std::atomic<std::size_t> begin{SIZE_MAX};
     std::atomic<std::size_t> end{0};
   };
 
-  [[nodiscard]] std::size_t in_file(std::size_t offset) const;
-  [[nodiscard]] bool punch(std::size_t offset, std::size_t bytes) const;
-  [[nodiscard]] bool is_open(int local_rank, std::size_t offset, std::size_t bytes) const;
-  [[nodiscard]] bool open(int local_rank, std::size_t offset, std::size_t bytes);
+  [[nodiscard]] std::size_t file_offset(std::size_t offset) const;
+  [[nodiscard]] bool discard(std::size_t offset, std::size_t bytes) const;
+  [[nodiscard]] bool is_accessible(int local_rank, std::size_t offset, std::size_t bytes) const;
+  [[nodiscard]] bool make_accessible(int local_rank, std::size_t offset, std::size_t bytes);
 
   int file_;
-  int owner_;  ///< process
+  int owner_;  ///< process id
   std::size_t begin_;
   std::size_t zone_bytes_;
   int local_rank_;
   int ranks_;
   std::byte* base_ = nullptr;
   std::mutex mutex_;
-  std::vector<Range> opened_;                 ///< of each rank's zone, what can be touched
-  std::map<std::size_t, std::size_t> free_;   ///< offset → bytes
-  std::map<std::size_t, std::size_t> taken_;  ///< the same
+  std::vector<Range> accessible_;                 ///< the accessible range of each rank's zone
+  std::map<std::size_t, std::size_t> free_;       ///< offset → bytes
+  std::map<std::size_t, std::size_t> allocated_;  ///< offset → bytes
 };
 
 }  // namespace tutti::transport

@@ -9,38 +9,37 @@
 
 namespace tutti::transport {
 
-/// The receiving end of one stream: puts bytes, in the order they come, where the posted requests
-/// want them, and keeps those that came ahead of their request.
+/// The receiving end of one stream: copies bytes, in order of arrival, into the posted requests,
+/// and buffers unexpected ones, which arrived before their request.
 class IncomingStream {
  public:
   void post(RecvRequest& request);
 
-  /// CollectiveChannel in the front request's own memory, where bytes may be put without a detour;
-  /// empty if there is none or if they have to be reduced. Report what was put there by
-  /// put_directly().
+  /// Free space in the front request's memory for a read without a copy. Empty without a request,
+  /// or if the bytes must be reduced. Report the bytes read by put_directly().
   [[nodiscard]] std::span<std::byte> direct_space() const;
   void put_directly(std::size_t bytes);
-  /// The same by a copy, or by the front request's reduction. Returns the bytes that requests have
-  /// taken; what remains is kept for later ones if `may_keep`.
-  std::size_t put(std::span<const std::byte> bytes, bool may_keep);
+  /// Copies or reduces bytes into the requests. Returns the number that requests have consumed; the
+  /// rest is buffered if `may_buffer`.
+  std::size_t put(std::span<const std::byte> bytes, bool may_buffer);
 
   [[nodiscard]] std::uint64_t posted() const { return posted_; }
   [[nodiscard]] std::uint64_t arrived() const { return arrived_; }
-  /// Bytes kept and not yet taken.
-  [[nodiscard]] std::size_t kept() const { return kept_.size() - kept_taken_; }
-  /// Takes the kept bytes into requests; returns how many.
-  std::size_t take_kept();
+  /// Bytes buffered and not yet consumed.
+  [[nodiscard]] std::size_t buffered() const { return buffered_.size() - buffered_consumed_; }
+  /// Moves buffered bytes into requests; returns how many.
+  std::size_t take_buffered();
 
  private:
-  /// Gives the front request as much of `bytes` as it wants, and forgets it once it is done: its
-  /// owner may use its memory for another at once. Returns how much; 0 without a request.
-  std::size_t feed_front(std::span<const std::byte> bytes);
+  /// Fills the front request from `bytes` and removes it once done: its owner may reuse its memory.
+  /// Returns the number of bytes consumed; 0 without a request.
+  std::size_t fill_front(std::span<const std::byte> bytes);
 
   RequestQueue<RecvRequest> requests_;  ///< none of them is done
   std::uint64_t posted_ = 0;
   std::uint64_t arrived_ = 0;
-  std::vector<std::byte> kept_;
-  std::size_t kept_taken_ = 0;
+  std::vector<std::byte> buffered_;
+  std::size_t buffered_consumed_ = 0;
 };
 
 }  // namespace tutti::transport

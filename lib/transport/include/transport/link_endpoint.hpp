@@ -13,18 +13,18 @@
 
 namespace tutti::transport {
 
-/// What one end of a link reads and writes: a socket or, between ranks that share memory, two rings
-/// in it. The socket stays beside the rings: by a byte on it a peer that sleeps is woken, and by
-/// its end a peer's.
+/// One end of a link: a socket or, between ranks that share memory, two ring buffers. The socket
+/// stays open beside the rings: a byte on it is the doorbell of a sleeping peer, and its end
+/// signals the peer's.
 ///
-/// Whoever dials decides, and says so in the first byte on the socket; only where both have come to
-/// share memory is there such a byte.
+/// Between ranks that share memory the dialer chooses and sends its choice as the first byte on the
+/// socket.
 class LinkEndpoint {
  public:
   LinkEndpoint() = default;
   LinkEndpoint(rendezvous::SecureSocket socket)
-      : socket_(std::move(socket)) {}  // NOLINT: bytes by the socket
-  /// Between ranks that share memory. Of the one who dials `memory` may be null: there was none.
+      : socket_(std::move(socket)) {}  // NOLINT: implicit, for links by socket
+  /// For ranks that share memory. The dialer's `memory` is null if it could not be allocated.
   [[nodiscard]] static LinkEndpoint dialed(rendezvous::SecureSocket socket,
                                            std::unique_ptr<LinkMemory> memory);
   [[nodiscard]] static LinkEndpoint accepted(rendezvous::SecureSocket socket,
@@ -33,7 +33,8 @@ class LinkEndpoint {
   [[nodiscard]] explicit operator bool() const { return static_cast<bool>(socket_); }
   [[nodiscard]] int fd() const { return socket_.get(); }
 
-  /// As recvmsg() and sendmsg(), without ever blocking. `streaming`: into a ring, past the caches.
+  /// Like recvmsg() and sendmsg(), never blocking. `streaming`: uses non-temporal stores into a
+  /// ring.
   ssize_t write(std::span<const iovec> parts, bool streaming = false);
   ssize_t read(std::span<const iovec> parts, bool ahead = true);
   [[nodiscard]] bool has_buffered_data() const {
@@ -41,12 +42,13 @@ class LinkEndpoint {
   }
   [[nodiscard]] std::string explain(int number) const { return socket_.explain(number); }
 
-  /// By which of both it goes is known. Until then nothing can be read or written.
-  [[nodiscard]] bool is_settled() const { return settled_; }
-  /// Takes the first byte if it has come. False where it was a wrong one, or the peer is gone.
-  [[nodiscard]] bool settle();
+  /// True once the choice between socket and rings is known. Before that nothing can be read or
+  /// written.
+  [[nodiscard]] bool is_negotiated() const { return negotiated_; }
+  /// Reads the first byte if it has arrived. Returns false if it is invalid or the peer has closed.
+  [[nodiscard]] bool negotiate();
 
-  /// Between frames of what the dialer sends: in a ring each begins on a line of its own.
+  /// Called between frames of the dialer: in a ring each frame begins on a cache line.
   void begin_frame_out() {
     if (has_rings_) out_->align();
   }
@@ -59,12 +61,12 @@ class LinkEndpoint {
   [[nodiscard]] bool has_input() const { return in_->available() > 0; }
   [[nodiscard]] bool has_space(std::size_t bytes = 1) { return out_->has_space(bytes); }
   [[nodiscard]] RingReader& input() { return *in_; }
-  /// Takes the wake-up bytes that have come, and sees the end of the peer. What it had put into the
-  /// ring before can still be read.
+  /// Reads the wake-up bytes and detects the end of the peer. Data in the ring can still be read
+  /// afterwards.
   void drain_doorbell();
-  /// True once the peer has closed its end or is gone.
+  /// True once the peer has closed its end.
   [[nodiscard]] bool is_closed() const { return closed_; }
-  /// What was written or taken, a peer that sleeps is to see.
+  /// Wakes the peer, if it sleeps, after a read or write of a ring.
   void wake_peer();
 
  private:
@@ -75,7 +77,7 @@ class LinkEndpoint {
   std::optional<RingReader> in_;
   std::optional<RingWriter> out_;
   bool dialed_ = false;
-  bool settled_ = true;
+  bool negotiated_ = true;
   bool has_rings_ = false;
   bool closed_ = false;
 };

@@ -11,8 +11,8 @@
 
 namespace tutti::transport {
 
-/// The two rings of the link from one rank of a host to another, as this process maps them: `forth`
-/// for what is sent, `back` for the receiver's answers.
+/// The two rings of the link from one rank of a host to another: the data ring, and the reply ring
+/// for clear-to-send and credit frames.
 class LinkMemory {
  public:
   struct Ring {
@@ -20,30 +20,29 @@ class LinkMemory {
     std::span<std::byte> bytes;
   };
 
-  /// `from` and `to` are places on this host, one of them the own one. The sender takes the memory,
-  /// and no other rank touches it before that. Throws Error{system} where there is none.
+  /// `from` and `to` are local ranks, one of them this rank. The sender allocates the memory before
+  /// the receiver touches it. Throws Error{system} without memory.
   LinkMemory(std::shared_ptr<SharedSegment> segment, int from, int to);
   LinkMemory(const LinkMemory&) = delete;
   LinkMemory& operator=(const LinkMemory&) = delete;
   ~LinkMemory();
 
-  /// Of all links between so many ranks.
+  /// Bytes for the links between all pairs of `ranks` ranks.
   [[nodiscard]] static std::size_t bytes_for(int ranks);
 
-  /// Of `forth` only so much has memory at first: jobs say a goodbye over links that they need for
-  /// nothing else.
-  static constexpr std::size_t first_bytes = std::size_t{32} << 10;
-  /// By the sender: memory for so many bytes in all, half of which have it. False where there is
-  /// none, which is told.
-  [[nodiscard]] bool take_forth(std::size_t bytes) const;
+  /// Initial allocation of the data ring: many links carry only the goodbye at the end of a job.
+  static constexpr std::size_t initial_bytes = std::size_t{32} << 10;
+  /// Called by the sender when half of `bytes` is allocated: allocates the other half. On failure
+  /// warns once and returns false.
+  [[nodiscard]] bool grow_data_ring(std::size_t bytes) const;
 
-  [[nodiscard]] Ring forth() const;
-  [[nodiscard]] Ring back() const;
+  [[nodiscard]] Ring data_ring() const;
+  [[nodiscard]] Ring reply_ring() const;
   [[nodiscard]] std::atomic<std::uint32_t>& sender_asleep() const {
-    return segment_->asleep_on_links(from_);
+    return segment_->sleeps_in_epoll(from_);
   }
   [[nodiscard]] std::atomic<std::uint32_t>& receiver_asleep() const {
-    return segment_->asleep_on_links(to_);
+    return segment_->sleeps_in_epoll(to_);
   }
 
  private:

@@ -14,14 +14,14 @@
 
 namespace tutti::transport {
 
-/// The sending half of a link: this rank dialed it, data frames leave by it, clears and credit come
-/// back by it.
+/// The sending half of a link. This rank connected it: data frames leave on it, clear-to-send and
+/// credit frames return on it.
 class OutgoingHalf {
  public:
   OutgoingHalf(int peer, std::size_t eager_bytes, CallInspector& inspector);
 
   void connect(LinkEndpoint endpoint);
-  /// A fault on purpose: at most so many bytes a write; 0: no limit.
+  /// Injected fault: at most `bytes` per write; 0: no limit.
   void limit_writes(std::size_t bytes) { max_written_ = bytes; }
   void fail(std::string reason);
   [[nodiscard]] bool connected() const { return static_cast<bool>(endpoint_); }
@@ -29,31 +29,31 @@ class OutgoingHalf {
   [[nodiscard]] const std::string& failure() const { return failure_; }
 
   void post(SendRequest& request);
-  /// Sends a short message into a ring, where nothing else of this half is on its way and the
-  /// receiver need not be asked. Else false, and nothing has left.
+  /// Sends a short message into a ring if nothing else of this half is in progress and the credit
+  /// suffices. Otherwise sends nothing and returns false.
   bool try_send(const CallContext& call, std::span<const std::byte> bytes);
   void finish(const StreamKey& key);
-  /// Forgets all requests, whose memory may be gone; nothing is moved any more.
+  /// Drops all requests, whose memory may be gone, and moves no more data.
   void abandon(const std::string& reason);
   [[nodiscard]] bool is_over() const { return !failure_.empty(); }
 
   /// Both return true if anything moved.
   bool write();
   bool read();
-  /// True if write() stopped because the kernel takes no more.
+  /// True if write() stopped because the kernel's buffer is full.
   [[nodiscard]] bool wants_to_write() const { return blocked_ && !endpoint_.has_rings(); }
-  /// Something is ready on the socket.
+  /// Handles an event of the socket.
   void on_socket_event() {
     if (endpoint_.has_rings()) endpoint_.drain_doorbell();
   }
   [[nodiscard]] bool has_rings() const { return endpoint_.has_rings(); }
-  /// With rings, which no event tells of: read() or write() would move something.
+  /// True if read() or write() would move something through the rings, which raise no event.
   [[nodiscard]] bool has_ring_work() {
     return !is_over() && (endpoint_.has_input() || (blocked_ && endpoint_.has_space()));
   }
   /// Bytes that the peer's kernel has not acknowledged yet.
   [[nodiscard]] std::size_t unacknowledged() const;
-  /// No more data will follow: the peer reads an orderly end after all of it.
+  /// Ends the stream of data: the peer reads an orderly end after all of it.
   void shut_down() const;
 
  private:
@@ -62,13 +62,13 @@ class OutgoingHalf {
     RequestQueue<SendRequest> requests;  ///< none of them is done
     std::uint64_t sent = 0;
     std::uint64_t cleared = 0;
-    bool asked = false;
+    bool requested = false;
     bool inspected = false;
   };
   struct Current {
     FrameHeader header{};
     std::size_t header_sent = 0;
-    Stream* stream = nullptr;  ///< null: a frame without payload, else the front request's stream
+    Stream* stream = nullptr;  ///< null: a frame without payload; else the front request's stream
     std::size_t payload_left = 0;
   };
 
@@ -91,10 +91,10 @@ class OutgoingHalf {
   std::optional<Current> current_;
   std::uint64_t credit_;
   bool blocked_ = false;
-  // Of messages through a ring, but short ones: how the one that is on its way is copied, since
-  // when, and how long the copying alone has taken.
+  // For longer messages through a ring: how the current one is copied, since when, and the time
+  // spent copying.
   std::unique_ptr<CopyChoice> copies_;
-  const SendRequest* copied_ = nullptr;
+  const SendRequest* measured_ = nullptr;
   Streaming streaming_ = Streaming::none;
   std::chrono::steady_clock::time_point begun_{};
   std::chrono::steady_clock::duration copying_{};
@@ -103,10 +103,10 @@ class OutgoingHalf {
   std::size_t incoming_bytes_ = 0;
 };
 
-/// Of longer messages it is measured how they are best copied.
+/// Longer messages are measured to choose their copy.
 inline constexpr std::size_t max_bytes_at_once = CopyChoice::min_bytes - 1;
 
-/// Bytes that may be on their way ahead of clears on one link, all streams together.
+/// Eager bytes in flight on one link without clear-to-send, all streams together.
 [[nodiscard]] constexpr std::size_t eager_credit(std::size_t eager_bytes) {
   return 16 * eager_bytes;
 }

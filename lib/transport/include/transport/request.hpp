@@ -8,7 +8,7 @@
 
 #include "base/call_signature.hpp"
 
-/// What the engine asks of the links, and how both name a call.
+/// Requests of the engine to the links, and the names of calls in both.
 namespace tutti::transport {
 
 enum class StreamKind : std::uint8_t {
@@ -16,7 +16,7 @@ enum class StreamKind : std::uint8_t {
   message,     ///< one send
 };
 
-/// Names one stream of bytes between two ranks; both sides count alike.
+/// Identifies one stream of bytes between two ranks; both sides count alike.
 struct StreamKey {
   std::uint32_t communicator = 0;
   StreamKind kind = StreamKind::collective;
@@ -27,7 +27,7 @@ struct StreamKey {
   friend auto operator<=>(const StreamKey&, const StreamKey&) = default;
 };
 
-/// The call that a stream belongs to, as its rank sees it; travels in each frame, so that the two
+/// The call that a stream belongs to, as its rank sees it. Every frame carries it, so that the two
 /// ends can be compared.
 struct CallContext {
   StreamKey key;
@@ -41,33 +41,33 @@ struct CallContext {
 using ReduceFunction = void (*)(std::byte* to, const std::byte* a, const std::byte* b,
                                 std::size_t elements);
 
-/// Lives, with its memory, until it is done or the links are closed.
+/// A request and its memory must stay valid until it is done or the links are closed.
 struct SendRequest {
   int peer = -1;
   const CallContext* call = nullptr;
   std::span<const std::byte> from;
-  std::size_t taken = 0;        ///< bytes that need no more looking after
-  bool names_call = false;      ///< an empty message has gone when a frame with its call has
+  std::size_t sent = 0;         ///< bytes copied to the kernel or a ring
+  bool names_call = false;      ///< a message without bytes is sent when a frame with its call is
   SendRequest* next = nullptr;  ///< in a RequestQueue
 
-  [[nodiscard]] bool done() const { return taken == from.size() && !names_call; }
+  [[nodiscard]] bool done() const { return sent == from.size() && !names_call; }
 };
 
 struct RecvRequest {
   int peer = -1;
   const CallContext* call = nullptr;
   std::span<std::byte> to;
-  // Where `reduce` is set: to = combine_with ⊕ what comes, in elements of this size.
+  // If `reduce` is set: to = combine_with ⊕ received, in elements of this size.
   const std::byte* combine_with = nullptr;
   ReduceFunction reduce = nullptr;
   std::size_t element_bytes = 1;
   std::size_t received = 0;
-  // An empty message is there when a frame has named the sender's call.
+  // A message without bytes is received when a frame has named the sender's call.
   bool awaits_call = false;
 
   RecvRequest* next = nullptr;  ///< in a RequestQueue
 
-  // A frame may end within an element; its start waits here for the rest.
+  // Start of an element that is split between frames.
   std::array<std::byte, 8> carry{};
   std::size_t carried = 0;
 

@@ -2,8 +2,8 @@
 
 namespace tutti::transport {
 
-/// Posted requests in their order, linked by their own `next`: messages of a few bytes leave no
-/// time for an allocation. A request is in one queue at most.
+/// Posted requests in order, linked by their own `next`: short messages leave no time for an
+/// allocation. A request is in at most one queue.
 template <class Request>
 class RequestQueue {
  public:
@@ -19,7 +19,7 @@ class RequestQueue {
 
  private:
   Request* first_ = nullptr;
-  Request* last_ = nullptr;  ///< only where there is a first
+  Request* last_ = nullptr;  ///< valid only if there is a first
 };
 
 }  // namespace tutti::transport

@@ -14,39 +14,38 @@
 
 namespace tutti::transport {
 
-/// How the ranks of one host come to share memory. The first of them makes the segment and hands it
-/// to the others by descriptor, over a socket whose name only members of the job can know, to those
-/// who prove that they are members. It also decides, so that all ranks of a host share memory or
+/// Sets up the shared segment of a host's ranks. The leader (the first rank of the host) creates
+/// the segment and passes its descriptor over a socket whose name is derived from the job's secret,
+/// to ranks that prove membership. The leader decides, so that all ranks of a host share memory or
 /// none does.
 class SegmentSetup {
  public:
-  /// What comes of it: no segment where this rank is alone on its host.
+  /// `segment` is null for a rank that is alone on its host.
   struct Outcome {
     std::shared_ptr<SharedSegment> segment;
-    std::string trouble;  ///< why not; on the deciding rank only
+    std::string failure;  ///< why there is none; on the leader only
   };
-  /// True where there is no more use in waiting.
+  /// Returns true to stop waiting.
   using Cancelled = std::function<bool()>;
 
-  /// Opens the socket. In epoch 0 all ranks of the host must have come past here before any calls
-  /// finish(). Later, after a loss, they come when they come. finish() waits for them for most of
-  /// its deadline. `refuses`: this rank is to do without, on purpose.
+  /// Opens the socket. In epoch 0 all ranks of the host must have constructed theirs before any
+  /// calls finish(). After a loss they may arrive at any time; finish() waits for them for most of
+  /// its deadline. `refuses`: injected fault, this rank refuses shared memory.
   SegmentSetup(const rendezvous::Peers& peers, NoteKey key, bool refuses);
   SegmentSetup(const SegmentSetup&) = delete;
   SegmentSetup& operator=(const SegmentSetup&) = delete;
 
-  /// Collective over this host's ranks. Throws Error{timeout} where the first of them does not
-  /// answer.
+  /// Collective over this host's ranks. Throws Error{timeout} if the leader does not answer.
   [[nodiscard]] Outcome finish(const rendezvous::Peers& peers, Deadline deadline,
                                const Cancelled& cancelled);
 
  private:
-  [[nodiscard]] bool leads() const { return self_ == local_.front(); }
+  [[nodiscard]] bool is_leader() const { return self_ == local_.front(); }
   [[nodiscard]] bool is_after_loss() const { return key_.epoch > 0; }
   Outcome lead(const rendezvous::Peers& peers, Deadline limit, const Cancelled& cancelled);
   Outcome follow(const rendezvous::Peers& peers, Deadline deadline, const Cancelled& cancelled);
   std::string gather(const rendezvous::Peers& peers, Deadline limit, const Cancelled& cancelled);
-  void wait_for_any(const std::list<Descriptor>& silent) const;
+  void wait_for_any(const std::list<Descriptor>& unauthenticated) const;
   [[nodiscard]] std::shared_ptr<SharedSegment> map(Descriptor file) const;
 
   Descriptor reach_leader(Deadline limit, const Cancelled& cancelled) const;
@@ -55,9 +54,9 @@ class SegmentSetup {
   bool refuses_;
   int self_;
   std::vector<int> local_;
-  std::string trouble_;
+  std::string failure_;
   Descriptor socket_;
-  std::vector<Descriptor> followers_;  ///< in the order of local_, without the first
+  std::vector<Descriptor> followers_;  ///< in the order of local_, without the leader
 };
 
 }  // namespace tutti::transport

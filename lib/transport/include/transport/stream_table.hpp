@@ -8,7 +8,7 @@
 namespace tutti::transport {
 
 /// The streams of one half of a link, by key. Each message has a stream of its own, so the memory
-/// of the latest that has ended is kept for the next.
+/// of the last closed one is kept for reuse.
 template <class Stream>
 class StreamTable {
  public:
@@ -19,7 +19,7 @@ class StreamTable {
   [[nodiscard]] Iterator begin() { return streams_.begin(); }
   [[nodiscard]] Iterator end() { return streams_.end(); }
   [[nodiscard]] Iterator find(const StreamKey& key) { return streams_.find(key); }
-  /// The first one with a greater key.
+  /// The first stream with a greater key.
   [[nodiscard]] Iterator after(const StreamKey& key) { return streams_.upper_bound(key); }
 
   /// The stream of this key, and whether it is new.

@@ -15,23 +15,23 @@
 
 namespace tutti::transport {
 
-/// Links over TCP, made when they are first used. A link has two one-way halves, each dialed by its
-/// sender, so that two ranks which begin to talk at the same time need not agree whose connection
-/// counts.
+/// Links over TCP or, inside a host, over shared rings; connected on first use. A link has two
+/// one-way halves, each dialed by its sender, so that two ranks that connect simultaneously need
+/// not agree on one connection.
 class TcpLinks final : public Links {
  public:
   struct Settings {
     std::size_t eager_bytes = 0;
     std::string congestion;            ///< TCP congestion control; empty: the system's
     InjectedFaults* faults = nullptr;  ///< null: none
-    /// What this host's ranks share, or null: then links inside it are sockets, too.
+    /// The host's shared segment; null: links inside the host use sockets.
     std::shared_ptr<SharedSegment> segment;
-    bool shares_cores = false;  ///< more ranks than cores here: whoever spins steals a peer's time
+    bool shares_cores = false;  ///< more ranks than cores: spinning takes time from a peer
     std::chrono::nanoseconds connect_timeout{};
   };
 
   TcpLinks(control::Plane& plane, CallInspector& inspector, Settings settings);
-  /// Waits up to half a second until the peers' hosts have what was sent.
+  /// Waits up to 500 ms for the peers' hosts to acknowledge all data.
   ~TcpLinks() override;
 
   void post(SendRequest& request) override;
@@ -43,7 +43,7 @@ class TcpLinks final : public Links {
   void finish_received(const StreamKey& key, int from) override;
   void abandon() override;
   void allow_spinning(bool allowed) override { may_spin_ = allowed; }
-  void spin_no_more() override {
+  void skip_spinning() override {
     is_idle_ = true;
     idle_since_ = {};
   }
@@ -55,21 +55,21 @@ class TcpLinks final : public Links {
   IncomingHalf& incoming(int peer);
   void take_connections();
   void drop_link_if_due();
-  [[nodiscard]] bool is_to_drop_links() const;
+  [[nodiscard]] bool has_links_to_drop() const;
   void watch(int fd, int peer, bool is_outgoing);
   template <class Half>
   void update_watch(Half& half, int peer, bool is_outgoing);
   [[nodiscard]] std::unique_ptr<LinkMemory> link_memory(int from, int to) const;
-  LinkEndpoint wire_to(rendezvous::SecureSocket socket, int peer) const;
-  LinkEndpoint wire_from(rendezvous::SecureSocket socket, int peer) const;
+  LinkEndpoint endpoint_to(rendezvous::SecureSocket socket, int peer) const;
+  LinkEndpoint endpoint_from(rendezvous::SecureSocket socket, int peer) const;
   [[nodiscard]] bool shares_memory_with(int peer) const;
   template <class Half>
   bool serve(Half& half, int peer, bool is_outgoing);
   bool poll_rings();
   bool wait_for_events(std::chrono::nanoseconds limit);
-  /// What a wait for events came to: its end, events that moved nothing, or some that did.
-  enum class Found : std::uint8_t { nothing, a_doorbell, data };
-  Found look(std::chrono::nanoseconds limit);
+  /// Result of a wait for events: timeout, events without data, or data.
+  enum class Events : std::uint8_t { timeout, no_data, data };
+  Events poll_sockets(std::chrono::nanoseconds limit);
 
   control::Plane& plane_;
   CallInspector& inspector_;
@@ -78,7 +78,7 @@ class TcpLinks final : public Links {
   std::map<int, OutgoingHalf> outgoing_;
   std::map<int, IncomingHalf> incoming_;
   std::map<std::pair<int, bool>, std::uint32_t> watched_;  ///< (peer, is_outgoing) → epoll events
-  // Those that have rings, by peer.
+  // Halves that have rings, by peer.
   std::vector<std::pair<int, OutgoingHalf*>> ringed_outgoing_;
   std::vector<std::pair<int, IncomingHalf*>> ringed_incoming_;
   std::uint32_t polls_ = 0;

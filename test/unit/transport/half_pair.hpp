@@ -12,7 +12,7 @@
 #include "transport/incoming_half.hpp"
 #include "transport/outgoing_half.hpp"
 
-/// What the tests of the two halves of a link share.
+/// Shared by the tests of the two halves of a link.
 namespace tutti::transport::test {
 
 using Buffer = std::vector<std::byte>;
@@ -43,25 +43,25 @@ struct SocketPair {
     }
   }
 
-  /// What `one` sends has to be read soon, or it takes no more.
+  /// Shrinks the send buffer of `one`, so that its data must be read soon.
   void limit_sending() const {
-    const int least = 1;  // the kernel makes it its least
-    ::setsockopt(one.get(), SOL_SOCKET, SO_SNDBUF, &least, sizeof least);
+    const int min = 1;  // the kernel raises it to its minimum
+    ::setsockopt(one.get(), SOL_SOCKET, SO_SNDBUF, &min, sizeof min);
   }
 };
 
-/// Remembers what it is told; says what the test wants.
-class Witness final : public CallInspector {
+/// Records the calls that it inspects, and answers as the test wants.
+class RecordingInspector final : public CallInspector {
  public:
-  struct Told {
+  struct Inspected {
     int peer;
     CallContext call;
   };
   std::function<bool(const CallContext&)> accepts = [](const CallContext&) { return true; };
-  std::vector<Told> told;
+  std::vector<Inspected> inspected;
 
   bool on_peer_call(int peer, const CallContext& theirs) override {
-    told.push_back({peer, theirs});
+    inspected.push_back({peer, theirs});
     return accepts(theirs);
   }
 };
@@ -77,7 +77,7 @@ inline CallContext message(Operation operation, std::uint32_t tag, std::uint64_t
           .signature = {operation, Type::u8, Operator::sum, 0, 0}};
 }
 
-/// A buffer on its way, with the call that it belongs to.
+/// A send in progress, with its call.
 struct Sending {
   CallContext call;
   Buffer bytes;
@@ -104,22 +104,21 @@ struct Receiving {
   Receiving& operator=(const Receiving&) = delete;
 };
 
-/// Both halves of a link from rank 0 to rank 1, in one thread: over a real socket, if not said
-/// otherwise.
-struct Wire {
+/// Both halves of a link from rank 0 to rank 1, in one thread; by default over a real socket.
+struct HalfPair {
   std::size_t eager_bytes;
-  Witness at_sender;
-  Witness at_receiver;
+  RecordingInspector at_sender;
+  RecordingInspector at_receiver;
   OutgoingHalf out{1, eager_bytes, at_sender};
   IncomingHalf in{0, eager_bytes, at_receiver};
 
-  explicit Wire(std::size_t eager, int buffer_bytes = 0) : eager_bytes(eager) {
+  explicit HalfPair(std::size_t eager, int buffer_bytes = 0) : eager_bytes(eager) {
     SocketPair pair(buffer_bytes);
     out.connect(rendezvous::SecureSocket::plain(std::move(pair.one)));
     in.connect(rendezvous::SecureSocket::plain(std::move(pair.other)));
   }
 
-  Wire(std::size_t eager, LinkEndpoint senders, LinkEndpoint receivers) : eager_bytes(eager) {
+  HalfPair(std::size_t eager, LinkEndpoint senders, LinkEndpoint receivers) : eager_bytes(eager) {
     out.connect(std::move(senders));
     in.connect(std::move(receivers));
   }
@@ -136,10 +135,10 @@ struct Wire {
   [[nodiscard]] bool is_sound() const { return out.failure().empty() && in.failure().empty(); }
 };
 
-/// A peer of which the test writes every byte itself.
-class Stranger {
+/// A peer whose bytes the test writes.
+class RawPeer {
  public:
-  explicit Stranger(Descriptor socket) : socket_(std::move(socket)) {}
+  explicit RawPeer(Descriptor socket) : socket_(std::move(socket)) {}
 
   void write(std::span<const std::byte> bytes) {
     if (::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) !=
@@ -153,7 +152,7 @@ class Stranger {
   }
   void write(const FrameHeader& header) { write(std::span<const std::byte>(header)); }
 
-  /// All whole frames that have come, without payloads.
+  /// All complete frames that have arrived, without payloads.
   std::vector<Frame> read_headers() {
     std::vector<Frame> frames;
     FrameHeader header;
@@ -163,9 +162,9 @@ class Stranger {
     }
     return frames;
   }
-  Buffer read(std::size_t most) {
-    Buffer bytes(most);
-    const auto got = ::recv(socket_.get(), bytes.data(), most, MSG_DONTWAIT);
+  Buffer read(std::size_t max) {
+    Buffer bytes(max);
+    const auto got = ::recv(socket_.get(), bytes.data(), max, MSG_DONTWAIT);
     bytes.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
     return bytes;
   }
