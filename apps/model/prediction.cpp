@@ -15,8 +15,8 @@ namespace {
 /// The first two, one in the middle, the last: where they do the same, all are taken to.
 constexpr std::int64_t sampled_hosts = 4;
 
-using algorithm::Problem;
 using algorithm::Schedule;
+using algorithm::ScheduleArguments;
 
 class Predictor {
  public:
@@ -52,12 +52,12 @@ class Predictor {
  private:
   [[nodiscard]] int size() const { return static_cast<int>(machine_.host.size()); }
   [[nodiscard]] Schedule schedule_of(int rank, std::int64_t count) const {
-    Problem problem{.rank = rank,
-                    .size = size(),
-                    .root = question_.root,
-                    .count = count,
-                    .chunk = question_.chunk,
-                    .in_place = question_.in_place};
+    ScheduleArguments problem{.rank = rank,
+                              .size = size(),
+                              .root = question_.root,
+                              .count = count,
+                              .chunk = question_.chunk,
+                              .in_place = question_.in_place};
     problem.host = machine_.host;
     return algorithm::make(question_.operation, algorithm_, problem);
   }
@@ -66,7 +66,7 @@ class Predictor {
     const auto bytes = static_cast<double>(question_.element_bytes);
     const algorithm::CostQuestion asked{.operation = question_.operation,
                                         .algorithm = algorithm_,
-                                        .layout = algorithm::layout_of(size(), machine_.host),
+                                        .layout = algorithm::rank_layout(size(), machine_.host),
                                         .bytes = static_cast<double>(question_.count) * bytes,
                                         .chunk = static_cast<double>(question_.chunk) * bytes};
     result_.algorithm = algorithm_;

@@ -16,8 +16,8 @@ namespace tutti::model {
 struct Question {
   Operation operation = Operation::broadcast;
   int root = 0;
-  std::int64_t count = 0;  ///< as Problem::count
-  std::int64_t chunk = 1;  ///< as Problem::chunk
+  std::int64_t count = 0;  ///< as ScheduleArguments::count
+  std::int64_t chunk = 1;  ///< as ScheduleArguments::chunk
   std::int64_t element_bytes = 1;
   bool in_place = true;
 };

@@ -101,7 +101,7 @@ Plan make(const Options& given) {
                            .count = static_cast<std::int64_t>(sized.count),
                            .element_bytes = static_cast<std::int64_t>(element),
                            .in_place = !options.out_of_place};
-  algorithm::Problem problem{.size = options.ranks, .count = question.count};
+  algorithm::ScheduleArguments problem{.size = options.ranks, .count = question.count};
   problem.host = machine.host;
   const algorithm::Traits traits{.element_bytes = question.element_bytes,
                                  .in_rank_order = in_rank_order,

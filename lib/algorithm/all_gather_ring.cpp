@@ -24,19 +24,19 @@ namespace {
 
 class AllGatherRing {
  public:
-  explicit AllGatherRing(const Problem& problem)
-      : problem_(problem), blocks_(problem), order_(problem, 0) {}
+  explicit AllGatherRing(const ScheduleArguments& arguments)
+      : arguments_(arguments), blocks_(arguments), order_(arguments, 0) {}
 
   Schedule run() {
     const int own = order_.position();
-    for (int round = 0; round < problem_.size - 1; ++round) {
+    for (int round = 0; round < arguments_.size - 1; ++round) {
       const Region given = block_of(own - round);
       const Region taken = block_of(own - round - 1);
       Loop loop{1,
                 std::max(chunks(given), chunks(taken)),
                 {send_to(order_.rank_at(own + 1), Buffer::output, piece(given)),
                  recv_from(order_.rank_at(own - 1), Buffer::output, piece(taken))}};
-      if (round == 0 && !problem_.in_place) send_and_copy_input(loop, given);
+      if (round == 0 && !arguments_.in_place) send_and_copy_input(loop, given);
       append_round(schedule_, std::move(loop));
     }
     return std::move(schedule_);
@@ -45,7 +45,7 @@ class AllGatherRing {
  private:
   [[nodiscard]] Region block_of(int position) const { return blocks_.at(order_.rank_at(position)); }
   [[nodiscard]] std::int64_t chunk_of_block(const Region& block) const {
-    return even_chunk(problem_, block.length());
+    return even_chunk(arguments_, block.length());
   }
   [[nodiscard]] std::int64_t chunks(const Region& block) const {
     return divide_up(block.length(), chunk_of_block(block));
@@ -54,7 +54,7 @@ class AllGatherRing {
     return chunk_of(block, chunk_of_block(block));
   }
 
-  // The copy of a large block would hold the first send up, so it goes along with it.
+  // The copy of a large block would delay the first send, so both go chunk by chunk.
   void send_and_copy_input(Loop& loop, const Region& own) const {
     loop.steps[0] =
         send_to(loop.steps[0].peer, Buffer::input, piece({.begin = 0, .end = own.length()}));
@@ -62,7 +62,7 @@ class AllGatherRing {
         local(StepKind::copy, Buffer::output, Buffer::input, piece(own), {-own.begin}));
   }
 
-  const Problem& problem_;
+  const ScheduleArguments& arguments_;
   Blocks blocks_;
   RankOrder order_;
   Schedule schedule_{.algorithm = "ring", .loops = {}, .scratch_elements = 0};
@@ -70,8 +70,8 @@ class AllGatherRing {
 
 }  // namespace
 
-Schedule all_gather_ring(const Problem& problem) {
-  return problem.size == 1 ? alone("ring", problem) : AllGatherRing(problem).run();
+Schedule all_gather_ring(const ScheduleArguments& arguments) {
+  return arguments.size == 1 ? alone("ring", arguments) : AllGatherRing(arguments).run();
 }
 
 }  // namespace tutti::algorithm

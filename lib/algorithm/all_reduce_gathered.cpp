@@ -1,5 +1,5 @@
-// All-reduce, gathered, in rank order: everyone gets all contributions as they are, as in Bruck's
-// all-gather, and combines them in the order of ranks, at once.
+// All-reduce, gathered, in rank order: every rank receives all contributions, as in Bruck's
+// all-gather, and combines them in rank order in one pass.
 //
 //     scratch of each rank                    rounds        ceil(log2 p)
 //     | from 0 | from 1 | … | from p − 1 |    bytes sent    (p − 1)·n
@@ -13,18 +13,20 @@
 
 namespace tutti::algorithm {
 
-Schedule all_reduce_gathered(const Problem& problem) {
-  if (problem.size == 1) return alone("gathered", problem);
+Schedule all_reduce_gathered(const ScheduleArguments& arguments) {
+  if (arguments.size == 1) return alone("gathered", arguments);
   Schedule schedule{.algorithm = "gathered", .loops = {}, .scratch_elements = 0};
-  const Blocks blocks(problem);
+  const Blocks blocks(arguments);
   schedule.scratch_elements = blocks.total();
-  append_round(schedule,
-               {1, 1, {copy_of(Buffer::scratch, blocks.at(problem.rank), own_buffer(problem), 0)}});
-  Circulant(RankOrder::by_rank(problem), blocks, problem.chunk).gather(schedule, Buffer::scratch);
+  append_round(
+      schedule,
+      {1, 1, {copy_of(Buffer::scratch, blocks.at(arguments.rank), own_buffer(arguments), 0)}});
+  Circulant(RankOrder::by_rank(arguments), blocks, arguments.chunk)
+      .gather(schedule, Buffer::scratch);
   append_round(schedule, {1,
                           1,
-                          {combine_from(Buffer::output, whole(problem.count), Buffer::scratch, {},
-                                        problem.size, problem.count)}});
+                          {combine_from(Buffer::output, whole(arguments.count), Buffer::scratch, {},
+                                        arguments.size, arguments.count)}});
   return schedule;
 }
 

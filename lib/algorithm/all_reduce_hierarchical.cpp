@@ -1,23 +1,23 @@
-// All-reduce, hierarchical: hosts add up inside, rings of leaders go from host to host, and each
-// leader hands its part out inside.
+// All-reduce, hierarchical: reduces inside hosts, then over rings of leaders between hosts; each
+// leader distributes its slice inside its host.
 //
 //     2 hosts with 2 ranks; slice 0 and 1 are      rounds       2(h − 1) between hosts, 2(m − 1)
 //     led by the first and second rank of each                  inside
 //                                                  bytes sent   over each host's link
-//        0 ◄─ add up ─► 1    2 ◄─ add up ─► 3                   2(h − 1)/h·n, for h hosts
+//        0 ◄─ reduce ─► 1    2 ◄─ reduce ─► 3                   2(h − 1)/h·n, for h hosts
 //        0 ◄─ ring of slice 0 ─► 2                 scratch      –
 //             1 ◄─ ring of slice 1 ─► 3            chosen       large buffers, several hosts with
-//        0 ◄─ hand out ─► 1  2 ◄─ hand out ─► 3                 several ranks
+//        0 ◄─ distribute ► 1 2 ◄─ distribute ► 3                several ranks
 //
-// Each host has as many leaders as the one with the fewest ranks has ranks. Those beyond them only
-// give and take.
+// The number of leaders per host is the number of ranks of the smallest host. The other ranks only
+// send to and receive from leaders.
 //
 // Papers: as all_reduce_ring.cpp for the rings; N. T. Karonis, B. R. de Supinski, I. Foster, W.
 // Gropp, E. Lusk and J. Bresnahan, Exploiting Hierarchy in Parallel Computer Networks to Optimize
 // Collective Operation Performance, IPDPS 2000, for the hosts.
 //
-// Each pass takes the next piece of the buffer through all three phases, so that what goes on
-// inside hosts overlaps with what crosses them.
+// Each pass moves the next piece of the buffer through all three phases, so that transfers inside
+// hosts overlap with those between hosts.
 #include <algorithm>
 
 #include "algorithm/algorithms.hpp"
@@ -29,22 +29,22 @@ namespace tutti::algorithm {
 
 namespace {
 
-// Half of what whoever runs it keeps in flight: then the next pass begins while one goes on.
+// Half of the executor's window, so that the next pass begins during the current one.
 constexpr std::int64_t steps_a_pass = 32;
 
 class Hierarchy {
  public:
-  explicit Hierarchy(const Problem& problem)
-      : problem_(problem),
-        groups_(problem),
-        mine_(own_buffer(problem)),
+  explicit Hierarchy(const ScheduleArguments& arguments)
+      : arguments_(arguments),
+        groups_(arguments),
+        mine_(own_buffer(arguments)),
         hosts_(groups_.hosts()),
-        leaders_(groups_.fewest()) {
-    const std::int64_t steps = std::int64_t{4} * (groups_.most() - 1 + hosts_ - 1);
+        leaders_(groups_.min_ranks()) {
+    const std::int64_t steps = std::int64_t{4} * (groups_.max_ranks() - 1 + hosts_ - 1);
     chunks_ = std::max<std::int64_t>(1, steps_a_pass / std::max<std::int64_t>(1, steps));
     const std::int64_t parts = std::int64_t{leaders_} * hosts_ * chunks_;
-    schedule_.passes = divide_up(problem.count, parts * problem.chunk);
-    chunk_ = divide_up(problem.count, schedule_.passes * parts);
+    schedule_.passes = divide_up(arguments.count, parts * arguments.chunk);
+    chunk_ = divide_up(arguments.count, schedule_.passes * parts);
   }
 
   Schedule run() {
@@ -65,14 +65,14 @@ class Hierarchy {
     return (groups_.index() + groups_.here() - turn) % groups_.here();
   }
 
-  // Chunk j of the pass's part of a leader's slice that belongs to one host's place in the ring.
+  // Chunk j of this pass, of the part of a leader's slice at a host's place in the ring.
   [[nodiscard]] Piece part(int leader, std::int64_t host) const {
     const std::int64_t slice = hosts_ * chunks_ * chunk_;
     return {.offset = {leader * slice + host * chunks_ * chunk_, 0, chunk_, leaders_ * slice},
             .length = chunk_,
-            .end = {problem_.count}};
+            .end = {arguments_.count}};
   }
-  // All hosts' parts, chunk after chunk.
+  // Parts of all hosts, chunk after chunk.
   [[nodiscard]] Piece slice(int leader) const { return part(leader, 0); }
 
   void append(std::int64_t chunks, std::vector<StepPattern> steps) {
@@ -89,7 +89,7 @@ class Hierarchy {
     append(hosts_ * chunks_, std::move(steps));
   }
 
-  // As in all_reduce_ring.cpp, of the hosts' leaders.
+  // As in all_reduce_ring.cpp, between the hosts' leaders.
   void pass_sums_on(int round) {
     const Buffer sum = groups_.here() > 1 ? Buffer::output : mine_;
     const int own = groups_.host();
@@ -118,7 +118,7 @@ class Hierarchy {
     append(hosts_ * chunks_, std::move(steps));
   }
 
-  const Problem& problem_;
+  const ScheduleArguments& arguments_;
   HostGroups groups_;
   Buffer mine_;
   int hosts_;
@@ -130,10 +130,10 @@ class Hierarchy {
 
 }  // namespace
 
-Schedule all_reduce_hierarchical(const Problem& problem) {
-  if (problem.size == 1) return alone("hierarchical", problem);
-  if (problem.count == 0) return {.algorithm = "hierarchical", .loops = {}};
-  return Hierarchy(problem).run();
+Schedule all_reduce_hierarchical(const ScheduleArguments& arguments) {
+  if (arguments.size == 1) return alone("hierarchical", arguments);
+  if (arguments.count == 0) return {.algorithm = "hierarchical", .loops = {}};
+  return Hierarchy(arguments).run();
 }
 
 }  // namespace tutti::algorithm

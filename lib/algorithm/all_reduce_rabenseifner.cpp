@@ -1,6 +1,6 @@
 // All-reduce, Rabenseifner: reduce-scatter by halving, then all-gather by doubling.
 //
-//     p = 6, slices that rank 0 still adds up          rounds        2·ceil(log2 p)
+//     p = 6, slices that rank 0 still reduces          rounds        2·ceil(log2 p)
 //     round 0   0-2   sends 3-5 to 3                   bytes sent    2(p − 1)/p·n
 //     round 1   0-1   sends 2   to 2                   scratch       none
 //     round 2   0     sends 1   to 1                   chosen        buffers too large for whole
@@ -10,8 +10,8 @@
 //
 // Papers: R. Rabenseifner, Optimization of Collective Reduction Operations, ICCS 2004, LNCS 3036.
 // J. L. Träff, Optimal, Non-pipelined Reduce-scatter and Allreduce Algorithms, arXiv 2410.14234,
-// 2024, for any p: on a circulant graph nobody is left over, where there are whole buffers to move
-// before and after otherwise. Slices belong to positions of the order by host.
+// 2024, for any p: a circulant graph needs no extra transfers of whole buffers for a p that is not
+// a power of two. Slices belong to positions of the order by host.
 #include "algorithm/algorithms.hpp"
 #include "algorithm/rounds.hpp"
 #include "circulant.hpp"
@@ -20,8 +20,8 @@ namespace tutti::algorithm {
 
 namespace {
 
-// After the first round, all sums that a rank keeps are in output; with an odd number of ranks,
-// nobody adds to the last of them yet, so it is copied there.
+// After the first round all remaining sums are in output. With an odd number of ranks nothing has
+// been added to the last of them yet, so it is copied there.
 void copy_last(Schedule& schedule, const Circulant& circulant, int near) {
   for (const Region& slice : circulant.after_own(near - 1, near))
     if (!slice.empty())
@@ -30,12 +30,12 @@ void copy_last(Schedule& schedule, const Circulant& circulant, int near) {
 
 }  // namespace
 
-Schedule all_reduce_rabenseifner(const Problem& problem) {
-  if (problem.size == 1) return alone("rabenseifner", problem);
+Schedule all_reduce_rabenseifner(const ScheduleArguments& arguments) {
+  if (arguments.size == 1) return alone("rabenseifner", arguments);
   Schedule schedule{.algorithm = "rabenseifner", .loops = {}, .scratch_elements = 0};
-  const Circulant circulant(RankOrder(problem, 0), Blocks::slices(problem), problem.chunk);
-  Buffer mine = own_buffer(problem);
-  for (const CirculantRound& round : Circulant::rounds(problem.size)) {
+  const Circulant circulant(RankOrder(arguments, 0), Blocks::slices(arguments), arguments.chunk);
+  Buffer mine = own_buffer(arguments);
+  for (const CirculantRound& round : Circulant::rounds(arguments.size)) {
     const auto given = circulant.after_own(round.near, round.far);
     const auto added = circulant.after_own(0, round.far - round.near);
     for (std::size_t i = 0; i < given.size(); ++i)

@@ -1,5 +1,5 @@
-// All-reduce, recursive doubling: partners at distances 1, 2, 4, … exchange what they have and add
-// it up.
+// All-reduce, recursive doubling: partners at distances 1, 2, 4, … exchange their sums and add
+// them.
 //
 //     0 ◄─► 1   2 ◄─► 3      rounds        log2 p; for other p floor(log2 p) + 2
 //     0 ◄─────► 2            bytes sent    n a round
@@ -7,12 +7,12 @@
 //
 // Paper: R. Thakur, R. Rabenseifner and W. Gropp, Optimization of Collective Communication
 // Operations in MPICH, International Journal of High Performance Computing Applications 19(1),
-// 2005. As there, ranks beyond the largest power of two give their data to a neighbour before and
-// get the result after.
+// 2005. As there, ranks beyond the largest power of two send their data to a neighbour first and
+// receive the result last.
 //
-// What comes in goes to scratch first: both partners send the very region that they add to, so
-// neither could start a recv_reduce before its own send was taken. Sums are the same bits on all
-// ranks as long as a ⊕ b and b ⊕ a are.
+// Data is received into scratch: both partners send the region that they add to, so neither could
+// start a recv_reduce before its own send completes. Sums have the same bits on all ranks if a ⊕ b
+// and b ⊕ a have.
 #include <bit>
 
 #include "algorithm/algorithms.hpp"
@@ -25,12 +25,12 @@ namespace {
 
 class Doubling {
  public:
-  explicit Doubling(const Problem& problem)
-      : problem_(problem),
-        order_(problem, 0),
-        core_(static_cast<int>(std::bit_floor(static_cast<unsigned>(problem.size)))),
-        surplus_(problem.size - core_),
-        mine_(problem.in_place ? Buffer::output : Buffer::input) {}
+  explicit Doubling(const ScheduleArguments& arguments)
+      : arguments_(arguments),
+        order_(arguments, 0),
+        core_(static_cast<int>(std::bit_floor(static_cast<unsigned>(arguments.size)))),
+        surplus_(arguments.size - core_),
+        mine_(arguments.in_place ? Buffer::output : Buffer::input) {}
 
   Schedule run() {
     const int own = order_.position();
@@ -49,14 +49,14 @@ class Doubling {
   }
 
  private:
-  [[nodiscard]] Piece piece() const { return chunk_of(problem_); }
+  [[nodiscard]] Piece piece() const { return chunk_of(arguments_); }
 
   [[nodiscard]] int position_of_core(int core_rank) const {
     return core_rank < surplus_ ? 2 * core_rank + 1 : core_rank + surplus_;
   }
 
   void add_loop(std::vector<StepPattern> steps) {
-    schedule_.loops.push_back({1, chunk_count(problem_), std::move(steps)});
+    schedule_.loops.push_back({1, chunk_count(arguments_), std::move(steps)});
   }
 
   void add_reduce_from(int peer) {
@@ -67,33 +67,33 @@ class Doubling {
   void add_exchange(int position) {
     const int peer = order_.rank_at(position);
     if (mine_ == Buffer::input) {
-      // Only here may the sum be made on arrival: what is sent is not what is written.
+      // Only here can data be reduced on arrival: the region sent is not the one written.
       add_loop(
           {send_to(peer, mine_, piece()), recv_reduce_from(peer, Buffer::output, mine_, piece())});
       mine_ = Buffer::output;
       return;
     }
-    schedule_.scratch_elements = problem_.count;
+    schedule_.scratch_elements = arguments_.count;
     add_loop({send_to(peer, Buffer::output, piece()), recv_from(peer, Buffer::scratch, piece()),
               local(StepKind::reduce, Buffer::output, Buffer::scratch, piece())});
   }
 
-  const Problem& problem_;
+  const ScheduleArguments& arguments_;
   RankOrder order_;
-  int core_;     // largest power of two that is not above size
+  int core_;     // largest power of two ≤ size
   int surplus_;  // ranks beyond it: the first 2·surplus positions form pairs
-  Buffer mine_;  // where the own sum stands so far
+  Buffer mine_;  // where this rank's sum currently is
   Schedule schedule_{.algorithm = "recursive_doubling", .loops = {}, .scratch_elements = 0};
 };
 
 }  // namespace
 
-Schedule all_reduce_recursive_doubling(const Problem& problem) {
-  if (problem.size > 1 && problem.count > 0) return Doubling(problem).run();
+Schedule all_reduce_recursive_doubling(const ScheduleArguments& arguments) {
+  if (arguments.size > 1 && arguments.count > 0) return Doubling(arguments).run();
   Schedule schedule{.algorithm = "recursive_doubling", .loops = {}, .scratch_elements = 0};
-  if (!problem.in_place && problem.count > 0)
+  if (!arguments.in_place && arguments.count > 0)
     schedule.loops.push_back(
-        {1, 1, {local(StepKind::copy, Buffer::output, Buffer::input, whole(problem.count))}});
+        {1, 1, {local(StepKind::copy, Buffer::output, Buffer::input, whole(arguments.count))}});
   return schedule;
 }
 

@@ -1,20 +1,20 @@
-// All-to-all, pairwise exchange: in round t, ranks whose sum is t, modulo c, exchange their blocks,
-// where c is p if that is odd, else p − 1; then rank p − 1 takes the place of who would be alone.
+// All-to-all, pairwise exchange: in round t, ranks whose sum is t modulo c exchange their blocks. c
+// is p if that is odd, else p − 1; then rank p − 1 is the partner of the rank that would have none.
 // Also for blocks of different lengths.
 //
 //     p = 4, partner of a rank:                 rounds        p − 1; p if that is odd
-//     round       0  1  2                       bytes sent    all blocks but the own
+//     round       0  1  2                       bytes sent    all blocks but its own
 //     rank 0      3  1  2                       scratch       none; in place 8 chunks
 //     rank 1      2  0  3 …                     chosen        all but very small blocks; always for
 //                                                             all_to_all_v
 //
 // Paper: R. Thakur, R. Rabenseifner and W. Gropp, Optimization of Collective Communication
 // Operations in MPICH, International Journal of High Performance Computing Applications 19(1),
-// 2005, there with partners r xor t, which needs a power of two.
+// 2005, with partners r xor t, which needs a power of two.
 //
-// In place, a block comes where one has to leave. Neither partner may wait for its own send to be
-// taken before it takes the other's, so chunks leave by way of scratch. Each pass does a few chunks
-// of every block, on all ranks alike, whether they work in place or not.
+// In place, a block is received where one must be sent from. Neither partner may wait for its own
+// send before it receives, so chunks are sent from scratch. Each pass moves a few chunks of every
+// block, on all ranks alike, in place or not.
 #include <algorithm>
 #include <stdexcept>
 
@@ -32,17 +32,17 @@ constexpr int long_block_window = 8;
 
 class Pairwise {
  public:
-  explicit Pairwise(const Problem& problem)
-      : problem_(problem),
-        given_(problem),
-        taken_(problem.size, problem.count,
-               problem.counts.empty() ? problem.counts : problem.recv_counts) {}
+  explicit Pairwise(const ScheduleArguments& arguments)
+      : arguments_(arguments),
+        given_(arguments),
+        taken_(arguments.size, arguments.count,
+               arguments.counts.empty() ? arguments.counts : arguments.recv_counts) {}
 
-  // Blocks of different lengths: each is one step.
+  // Blocks of different lengths: one step each.
   Schedule run_whole() {
     for (int round = 0; round < rounds(); ++round) {
       const int peer = partner(round);
-      if (peer == problem_.rank) continue;
+      if (peer == arguments_.rank) continue;
       append_round(schedule_, {1,
                                1,
                                {send_to(peer, Buffer::input, whole(given_.at(peer))),
@@ -53,21 +53,21 @@ class Pairwise {
   }
 
   Schedule run() {
-    if (problem_.count == 0) return std::move(schedule_);
-    const std::int64_t chunk = even_chunk(problem_, problem_.count);
-    const std::int64_t chunks = std::min(chunks_a_pass, divide_up(problem_.count, chunk));
-    schedule_.passes = divide_up(problem_.count, chunks * chunk);
-    // Of long blocks a few chunks at a time, so that a rank mostly talks to one partner, and each
-    // link carries one stream: streams that share one do not end together.
+    if (arguments_.count == 0) return std::move(schedule_);
+    const std::int64_t chunk = even_chunk(arguments_, arguments_.count);
+    const std::int64_t chunks = std::min(chunks_a_pass, divide_up(arguments_.count, chunk));
+    schedule_.passes = divide_up(arguments_.count, chunks * chunk);
+    // Long blocks use a small window, so that a rank mostly talks to one partner and each link
+    // carries one stream: streams that share a link do not end together.
     if (chunks > 1) schedule_.window = long_block_window;
-    if (problem_.in_place) schedule_.scratch_elements = chunks * chunk;
+    if (arguments_.in_place) schedule_.scratch_elements = chunks * chunk;
     for (int round = 0; round < rounds(); ++round) {
       const int peer = partner(round);
-      if (peer != problem_.rank)
+      if (peer != arguments_.rank)
         append_round(schedule_, {1, chunks, exchange(peer, chunk, chunks * chunk)});
     }
-    if (!problem_.in_place) {
-      const Piece own = piece_of(problem_.rank, chunk, chunks * chunk);
+    if (!arguments_.in_place) {
+      const Piece own = piece_of(arguments_.rank, chunk, chunks * chunk);
       append_round(schedule_,
                    {1, chunks, {local(StepKind::copy, Buffer::output, Buffer::input, own)}});
     }
@@ -75,28 +75,28 @@ class Pairwise {
   }
 
  private:
-  /// In the round of its own, a rank has nobody. An even number of ranks needs no such rounds: the
-  /// last one takes the place of who would have nobody.
+  /// With an odd number of ranks, one rank has no partner in each round. With an even number the
+  /// last rank becomes that partner.
   [[nodiscard]] int partner(int round) const {
-    const bool is_even = problem_.size % 2 == 0;
-    const int circle = is_even ? problem_.size - 1 : problem_.size;
+    const bool is_even = arguments_.size % 2 == 0;
+    const int circle = is_even ? arguments_.size - 1 : arguments_.size;
     const auto across = [&](int rank) { return (round + circle - rank) % circle; };
-    if (!is_even) return across(problem_.rank);
-    if (problem_.rank < circle) {
-      const int peer = across(problem_.rank);
-      return peer == problem_.rank ? circle : peer;
+    if (!is_even) return across(arguments_.rank);
+    if (arguments_.rank < circle) {
+      const int peer = across(arguments_.rank);
+      return peer == arguments_.rank ? circle : peer;
     }
     for (int rank = 0; rank < circle; ++rank) {
       if (across(rank) == rank) return rank;
     }
-    return problem_.rank;
+    return arguments_.rank;
   }
   [[nodiscard]] int rounds() const {
-    return problem_.size % 2 == 0 ? problem_.size - 1 : problem_.size;
+    return arguments_.size % 2 == 0 ? arguments_.size - 1 : arguments_.size;
   }
 
   void copy_own() {
-    const int own = problem_.rank;
+    const int own = arguments_.rank;
     append_round(
         schedule_,
         {1, 1, {copy_of(Buffer::output, taken_.at(own), Buffer::input, given_.at(own).begin)}});
@@ -112,15 +112,15 @@ class Pairwise {
                                                   std::int64_t segment) const {
     const Piece piece = piece_of(peer, chunk, segment);
     const StepPattern take = recv_from(peer, Buffer::output, piece);
-    if (!problem_.in_place) return {send_to(peer, Buffer::input, piece), take};
+    if (!arguments_.in_place) return {send_to(peer, Buffer::input, piece), take};
     const Piece aside{
-        .offset = {0, 0, chunk}, .length = chunk, .end = {problem_.count, 0, 0, -segment}};
+        .offset = {0, 0, chunk}, .length = chunk, .end = {arguments_.count, 0, 0, -segment}};
     return {
         local(StepKind::copy, Buffer::scratch, Buffer::output, aside, piece.offset - aside.offset),
         send_to(peer, Buffer::scratch, aside), take};
   }
 
-  const Problem& problem_;
+  const ScheduleArguments& arguments_;
   Blocks given_;
   Blocks taken_;
   Schedule schedule_{.algorithm = "pairwise", .loops = {}, .scratch_elements = 0};
@@ -128,11 +128,11 @@ class Pairwise {
 
 }  // namespace
 
-Schedule all_to_all_pairwise(const Problem& problem) {
-  if (problem.counts.size() != problem.recv_counts.size())
+Schedule all_to_all_pairwise(const ScheduleArguments& arguments) {
+  if (arguments.counts.size() != arguments.recv_counts.size())
     throw std::invalid_argument("Problem::recv_counts needs one count for each rank");
-  if (problem.size == 1) return alone("pairwise", problem);
-  return problem.counts.empty() ? Pairwise(problem).run() : Pairwise(problem).run_whole();
+  if (arguments.size == 1) return alone("pairwise", arguments);
+  return arguments.counts.empty() ? Pairwise(arguments).run() : Pairwise(arguments).run_whole();
 }
 
 }  // namespace tutti::algorithm

@@ -1,7 +1,7 @@
-// Barrier, dissemination: in round k everyone tells the rank 2^k further on what it has heard so
-// far.
+// Barrier, dissemination: in round k every rank notifies the rank at distance 2^k, on behalf of all
+// ranks it has been notified of.
 //
-//     rank 0 of 8 has heard of
+//     rank 0 of 8 is notified of
 //     after round 0   7                  rounds        ceil(log2 p)
 //     after round 1   7 6 5              bytes sent    1 a round
 //     after round 2   7 6 5 4 3 2 1      chosen        always
@@ -9,9 +9,8 @@
 // Paper: D. Hensgen, R. Finkel and U. Manber, Two Algorithms for Barrier Synchronization,
 // International Journal of Parallel Programming 17(1), 1988.
 //
-// Steps wait for each other only through data, so what is sent has to be made of all that was
-// received: scratch[k] goes out in round k, and scratch[k + 1] is what comes in, joined with
-// scratch[k].
+// Only data orders steps, so the data sent must depend on all data received: round k sends
+// scratch[k], and scratch[k + 1] is the received data combined with scratch[k].
 #include "algorithm/algorithms.hpp"
 #include "algorithm/patterns.hpp"
 #include "algorithm/rank_order.hpp"
@@ -26,11 +25,11 @@ Piece cell(std::int64_t index) {
 
 }  // namespace
 
-Schedule barrier_dissemination(const Problem& problem) {
+Schedule barrier_dissemination(const ScheduleArguments& arguments) {
   Schedule schedule{.algorithm = "dissemination", .loops = {}, .scratch_elements = 1};
-  const RankOrder order(problem, 0);
+  const RankOrder order(arguments, 0);
   std::int64_t round = 0;
-  for (int distance = 1; distance < problem.size; distance *= 2, ++round) {
+  for (int distance = 1; distance < arguments.size; distance *= 2, ++round) {
     const int ahead = order.rank_at(order.position() + distance);
     const int behind = order.rank_at(order.position() - distance);
     schedule.loops.push_back(

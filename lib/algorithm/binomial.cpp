@@ -17,14 +17,15 @@ std::vector<Region> BinomialTree::blocks_below(int distance, const Blocks& block
   return regions;
 }
 
-void append_binomial_gather(Schedule& schedule, const Problem& problem, Buffer at_root) {
-  const BinomialTree tree(problem);
-  const std::int64_t count = problem.count;
+void append_binomial_gather(Schedule& schedule, const ScheduleArguments& arguments,
+                            Buffer at_root) {
+  const BinomialTree tree(arguments);
+  const std::int64_t count = arguments.count;
   for (int distance = 1; distance < tree.reach(); distance *= 2) {
     if (!tree.has_child(distance)) continue;
     const int child = tree.child(distance);
     if (tree.is_root()) {
-      for (const Region& blocks : tree.blocks_below(distance, Blocks(problem)))
+      for (const Region& blocks : tree.blocks_below(distance, Blocks(arguments)))
         append_round(schedule, {1, 1, {recv_from(child, at_root, whole(blocks))}});
       continue;
     }

@@ -1,4 +1,4 @@
-// Broadcast, pipelined chain: every rank hands each chunk on while the next one comes in.
+// Broadcast, pipelined chain: every rank forwards each chunk while it receives the next.
 //
 //     time ►  1   2   3   4   5       rounds        p − 2 + n/chunk
 //     0 ► 1   a   b   c               bytes sent    n, the last rank 0
@@ -14,17 +14,17 @@
 
 namespace tutti::algorithm {
 
-Schedule broadcast_chain(const Problem& problem) {
+Schedule broadcast_chain(const ScheduleArguments& arguments) {
   Schedule schedule{.algorithm = "chain", .loops = {}, .scratch_elements = 0};
-  if (problem.size == 1 || problem.count == 0) return schedule;
-  const RankOrder order(problem, problem.root);
+  if (arguments.size == 1 || arguments.count == 0) return schedule;
+  const RankOrder order(arguments, arguments.root);
   const int own = order.position();
   Loop loop;
-  loop.inner_count = chunk_count(problem);
+  loop.inner_count = chunk_count(arguments);
   if (own > 0)
-    loop.steps.push_back(recv_from(order.rank_at(own - 1), Buffer::output, chunk_of(problem)));
-  if (own < problem.size - 1)
-    loop.steps.push_back(send_to(order.rank_at(own + 1), Buffer::output, chunk_of(problem)));
+    loop.steps.push_back(recv_from(order.rank_at(own - 1), Buffer::output, chunk_of(arguments)));
+  if (own < arguments.size - 1)
+    loop.steps.push_back(send_to(order.rank_at(own + 1), Buffer::output, chunk_of(arguments)));
   schedule.loops.push_back(std::move(loop));
   return schedule;
 }

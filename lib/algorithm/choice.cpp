@@ -17,12 +17,12 @@ namespace {
 
 struct Row {
   std::string_view name;
-  Schedule (*make)(const Problem&);
+  Schedule (*make)(const ScheduleArguments&);
   Operation operation;
-  bool in_rank_order;  // combines so, or nothing at all
+  bool in_rank_order;  // combines in rank order, or does not combine
 };
 
-// An operation's rows stand together, those that are in rank order last.
+// Rows of an operation are adjacent; those in rank order come last.
 constexpr Row rows[]{
     {"dissemination", barrier_dissemination, Operation::barrier, true},
     {"direct", fan_out_direct, Operation::fan_out, true},
@@ -73,7 +73,7 @@ constexpr auto names = [] {
   return result;
 }();
 
-// The end of a communicator and its division meet as a barrier does.
+// finalize() and split() synchronize as a barrier does.
 constexpr Operation in_table(Operation operation) {
   return operation == Operation::finalize || operation == Operation::split ? Operation::barrier
                                                                            : operation;
@@ -90,17 +90,17 @@ std::span<const Row> rows_of(Operation operation, bool in_rank_order) {
   return std::span(rows).subspan(first, last - first);
 }
 
-// Up to here a message costs more for its start than for its bytes on every transport that was
-// measured (5 to 60 µs to wake a peer, 1 to 5 GB/s), so the fewest rounds win.
+// Up to this size the start of a message costs more than its bytes on every measured transport (5
+// to 60 µs to wake a peer, 1 to 5 GB/s), so the fewest rounds are fastest.
 constexpr std::int64_t fewest_rounds_bytes = std::int64_t{64} << 10;
 
-// A chain or ring pays one hop a rank. A hop is paid back once it moves this much, about what a
-// link carries in the time that a message takes to start.
+// A chain or ring has one hop per rank. A hop pays off once it moves this many bytes, about what a
+// link carries during the start of a message.
 constexpr std::int64_t bytes_worth_a_hop = std::int64_t{8} << 10;
 
-// Bruck's all-to-all sends each block log2(p)/2 times and copies it twice as often, to make
-// log2(p) messages of p - 1. Those p - 1 are all on their way at once, so there must be many of
-// them, each nearly nothing but its start.
+// Bruck's all-to-all sends each block log2(p)/2 times and copies it twice as often, to replace p -
+// 1 messages by log2(p). The p - 1 messages overlap, so Bruck pays off only for many very short
+// ones.
 constexpr std::int64_t bytes_worth_a_message = std::int64_t{1} << 10;
 constexpr int ranks_worth_packing = 8;
 
@@ -110,26 +110,26 @@ bool worth_a_pipeline(int size, std::int64_t bytes) {
 
 std::string_view choose_all_reduce(int size, std::int64_t bytes) {
   if (bytes <= fewest_rounds_bytes) return "recursive_doubling";
-  // Both send 2n(p - 1)/p bytes. The ring works in chunks and enters each host once, but has
-  // 2(p - 1) rounds.
+  // Both send 2n(p - 1)/p bytes. The ring is pipelined and enters each host once, but has 2(p - 1)
+  // rounds.
   return worth_a_pipeline(size, bytes) ? "ring" : "rabenseifner";
 }
 
-// In rank order, whole contributions go to all, p·n bytes, as long as these are few.
+// In rank order all ranks receive whole contributions, p·n bytes, as long as these are few.
 std::string_view choose_in_rank_order(int size, std::int64_t bytes) {
   return bytes * size <= fewest_rounds_bytes ? "gathered" : "slices";
 }
 
-// A tree hands a block on up to log2(p) times; with up to two others there is nothing to save.
+// A tree forwards a block up to log2(p) times; with up to two other ranks it saves nothing.
 std::string_view choose_rooted_blocks(int size, std::int64_t block_bytes) {
   return size > 3 && block_bytes < bytes_worth_a_hop ? "binomial" : "direct";
 }
 
 constexpr std::int64_t usual_chunk_bytes = std::int64_t{256} << 10;
-// Shorter ones cost more in wake-ups than they save: measured at 1 Gbit/s.
+// Shorter chunks cost more in wake-ups than they save: measured at 1 Gbit/s.
 constexpr std::int64_t other_chunk_bytes[] = {std::int64_t{128} << 10, std::int64_t{512} << 10,
                                               std::int64_t{1} << 20};
-// What is better by less than this is not worth leaving the usual.
+// A smaller gain does not justify another algorithm than inside a host.
 constexpr double worth_it = 0.99;
 
 struct Cheapest {
@@ -150,16 +150,16 @@ Cheapest cheapest_chunk(CostQuestion question, const CostModel& costs) {
   return best;
 }
 
-CostQuestion question_of(Operation operation, const Problem& problem, const Layout& layout,
-                         const Traits& traits) {
+CostQuestion question_of(Operation operation, const ScheduleArguments& arguments,
+                         const RankLayout& layout, const Traits& traits) {
   return {.operation = operation,
           .algorithm = {},
           .layout = layout,
-          .bytes = static_cast<double>(problem.count * traits.element_bytes)};
+          .bytes = static_cast<double>(arguments.count * traits.element_bytes)};
 }
 
-// Whole messages have their last byte before anything is done with the first: more than the
-// formulas see.
+// A whole message is complete before its first byte is processed, which costs more than the
+// formulas model.
 constexpr double whole_message_surcharge = 1.03;
 
 bool moves_by_chunks(std::string_view algorithm) {
@@ -168,16 +168,16 @@ bool moves_by_chunks(std::string_view algorithm) {
   return false;
 }
 
-// The fastest by formula of those that are not for comparison only.
-std::string_view choose_between_hosts(Operation operation, const Problem& problem,
-                                      const Layout& layout, const Traits& traits) {
-  auto question = question_of(operation, problem, layout, traits);
+// The fastest by formula, except algorithms that exist for comparison only.
+std::string_view choose_between_hosts(Operation operation, const ScheduleArguments& arguments,
+                                      const RankLayout& layout, const Traits& traits) {
+  auto question = question_of(operation, arguments, layout, traits);
   std::string_view best;
   double least = 0;
   for (const Row& row : rows_of(operation, traits.in_rank_order)) {
     if (row.name == "scatter_ring" || (row.name == "hierarchical" && layout.max_on_a_host == 1))
       continue;
-    // Sums in rank order round once where the others round often: they are for those who ask.
+    // Algorithms in rank order cost more: they are used on request only.
     if (row.in_rank_order && !traits.in_rank_order && shape_of(operation).reduces) continue;
     question.algorithm = row.name;
     double seconds = cheapest_chunk(question, traits.costs).seconds;
@@ -214,16 +214,17 @@ std::span<const std::string_view> algorithms_of(Operation operation, bool in_ran
   return std::span(names).subspan(static_cast<std::size_t>(found.data() - rows), found.size());
 }
 
-std::string_view choose(Operation operation, const Problem& problem, const Traits& traits) {
-  const DefaultFloats defaults;  // for the same choice on all ranks
-  const int size = problem.size;
-  const std::int64_t bytes = problem.count * traits.element_bytes;
-  if (size > 2 && has_a_choice(operation) && !problem.host.empty())
-    if (const Layout layout = layout_of(size, problem.host); layout.hosts > 1)
-      return choose_between_hosts(operation, problem, layout, traits);
+std::string_view choose(Operation operation, const ScheduleArguments& arguments,
+                        const Traits& traits) {
+  const DefaultFloats defaults;  // the same choice on all ranks
+  const int size = arguments.size;
+  const std::int64_t bytes = arguments.count * traits.element_bytes;
+  if (size > 2 && has_a_choice(operation) && !arguments.host.empty())
+    if (const RankLayout layout = rank_layout(size, arguments.host); layout.hosts > 1)
+      return choose_between_hosts(operation, arguments, layout, traits);
   switch (operation) {
     case Operation::broadcast:
-      // With one peer there is nothing to pass on.
+      // With one peer there is nothing to forward.
       if (size <= 2) return "direct";
       return worth_a_pipeline(size, bytes) ? "chain" : "binomial";
     case Operation::all_reduce:
@@ -245,29 +246,30 @@ std::string_view choose(Operation operation, const Problem& problem, const Trait
     default:
       break;
   }
-  // What is left has one algorithm, and perhaps one in rank order.
+  // The other operations have one algorithm, and perhaps one in rank order.
   const auto left = rows_of(operation, traits.in_rank_order);
   if (left.empty())
     throw std::invalid_argument(std::string(name(operation)) + " takes no algorithm");
   return left.front().name;
 }
 
-std::int64_t choose_chunk(Operation operation, std::string_view algorithm, const Problem& problem,
-                          const Traits& traits) {
+std::int64_t choose_chunk(Operation operation, std::string_view algorithm,
+                          const ScheduleArguments& arguments, const Traits& traits) {
   const DefaultFloats defaults;
   std::int64_t bytes = usual_chunk_bytes;
-  if (problem.size > 2 && has_a_choice(operation) && !problem.host.empty()) {
-    auto question = question_of(operation, problem, layout_of(problem.size, problem.host), traits);
+  if (arguments.size > 2 && has_a_choice(operation) && !arguments.host.empty()) {
+    auto question =
+        question_of(operation, arguments, rank_layout(arguments.size, arguments.host), traits);
     question.algorithm = algorithm;
     if (question.layout.hosts > 1) bytes = cheapest_chunk(question, traits.costs).chunk_bytes;
   }
   return std::max<std::int64_t>(1, bytes / traits.element_bytes);
 }
 
-Schedule make(Operation operation, std::string_view algorithm, const Problem& problem) {
+Schedule make(Operation operation, std::string_view algorithm, const ScheduleArguments& arguments) {
   const auto known = rows_of(operation, false);
   for (const Row& row : known)
-    if (row.name == algorithm) return row.make(problem);
+    if (row.name == algorithm) return row.make(arguments);
   std::string text =
       std::string(name(operation)) + " has no algorithm \"" + std::string(algorithm) + "\"; it has";
   for (std::size_t i = 0; i < known.size(); ++i)

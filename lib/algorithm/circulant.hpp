@@ -10,8 +10,9 @@
 
 namespace tutti::algorithm {
 
-/// Gathering and scattering in ceil(log2 p) rounds for any p. From itself onwards, each position
-/// owns the blocks of `near` positions before a round of gathering, and of `far` after it:
+/// Gathering and scattering in ceil(log2 p) rounds for any p. Before a round of gathering each
+/// position owns the blocks of `near` positions, itself and those after it; after the round, of
+/// `far`:
 ///
 ///     p = 6     near far     position 0 owns 0     1     2     3     4     5
 ///               1    2                       |  0  |
@@ -19,8 +20,8 @@ namespace tutti::algorithm {
 ///               3    6                       |  0     1     2  |
 ///                                            |  0     1     2     3     4     5  |
 ///
-/// What it lacks, it gets from the position `near` further on, whose first blocks these are.
-/// Scattering is the same backwards: what was a block received is a partial sum sent.
+/// It receives the missing blocks from the position at distance `near`, whose first blocks they
+/// are. Scattering reverses this: a block received becomes a partial sum sent.
 struct CirculantRound {
   int near;
   int far;
@@ -28,14 +29,14 @@ struct CirculantRound {
 
 class Circulant {
  public:
-  /// The longest round first: as they follow each other in scattering.
+  /// In the order of scattering: the longest round first.
   [[nodiscard]] static std::vector<CirculantRound> rounds(int size);
 
   Circulant(RankOrder order, Blocks blocks, std::int64_t chunk)
       : order_(std::move(order)), blocks_(std::move(blocks)), chunk_(chunk) {}
 
-  /// The blocks from `first` to `last` - 1 positions after the own one: in up to two pieces, before
-  /// and after the buffer's end. The same blocks are cut alike on all ranks.
+  /// The blocks from `first` to `last` - 1 positions after this rank's: up to two regions, before
+  /// and after the buffer's end, split at the same block on all ranks.
   [[nodiscard]] std::array<Region, 2> after_own(int first, int last) const;
   [[nodiscard]] int ahead(int distance) const {
     return order_.rank_at(order_.position() + distance);
@@ -46,7 +47,7 @@ class Circulant {
 
   /// Chunk by chunk, one send beside one recv.
   void exchange(Schedule& schedule, const StepPattern& send, const StepPattern& take) const;
-  /// All rounds of gathering in `buffer`, which has the own block at its place.
+  /// All rounds of gathering in `buffer`, which holds this rank's block at its position.
   void gather(Schedule& schedule, Buffer buffer) const;
   [[nodiscard]] Piece piece(const Region& region) const { return chunk_of(region, chunk_); }
 

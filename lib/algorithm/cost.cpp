@@ -16,7 +16,7 @@ std::int64_t pieces(double bytes, double chunk) {
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(bytes / chunk)));
 }
 
-/// One question's formulas. Names: n the bytes of the question, p ranks on h hosts, up to m on one.
+/// The formulas of one question: n bytes, p ranks on h hosts, up to m on one.
 class Formula {
  public:
   Formula(const CostQuestion& question, const CostModel& model)
@@ -70,18 +70,18 @@ class Formula {
   [[nodiscard]] double hop(double bytes, bool far, int sharing, double reduced) const {
     const double ends = 2 * model_.message_cost + reduced / model_.reduce_rate;
     if (!far) return model_.host_latency + ends + 2 * copy(bytes);
-    // A long message is copied in and out while its other parts are on the link.
+    // A long message is copied while its other parts are on the link.
     const double copied = std::min(bytes, 64.0 * 1024);
     return model_.link_latency + ends + 2 * copy(copied) +
            std::max(bytes * sharing / model_.link_rate, copy(bytes));
   }
-  /// What a piece holds up those behind it, at a rank that takes it and passes it on.
+  /// Delay that a piece causes for those behind it, at a rank that receives and forwards it.
   [[nodiscard]] double stage(double bytes, double reduced) const {
     const double core = 2 * model_.message_cost + 2 * copy(bytes) + reduced / model_.reduce_rate;
     return crosses() ? std::max(bytes / model_.link_rate, core) : core;
   }
 
-  /// Rounds in which whole messages double or halve their reach: the longest ones cross hosts.
+  /// Rounds of doubling or halving that cross hosts: those with the longest messages.
   [[nodiscard]] int far_rounds() const { return crosses() ? log2_up(h_) : 0; }
   [[nodiscard]] int near_rounds() const { return std::max(0, log2_up(p_) - far_rounds()); }
 
@@ -95,13 +95,13 @@ class Formula {
         (h_ - 1) * hop(chunk, true, 1, reduced) + (p_ - h_) * hop(chunk, false, 1, reduced);
     return fill + static_cast<double>(pieces(n_, chunk) - 1) * stage(chunk, reduced);
   }
-  /// Everyone gets, or gives, `bytes` directly from, or to, one.
+  /// One rank sends `bytes` directly to every other, or receives them.
   [[nodiscard]] double direct(double bytes) const {
     const double core = (p_ - 1) * (model_.message_cost + copy(bytes));
     const double link = crosses() ? (p_ - m_) * bytes / model_.link_rate : 0;
     return std::max(core, link) + hop(0, crosses(), 1, 0) + copy(std::min(bytes, 65536.0));
   }
-  /// `rounds` rounds in which each rank passes 1/p of `all` on to its neighbour.
+  /// `rounds` rounds in which each rank sends 1/p of `all` to its neighbour.
   [[nodiscard]] double ring(double all, int rounds, bool reduces) const {
     const double slice = all / p_;
     const double chunk = slice / static_cast<double>(pieces(slice, question_.chunk));
@@ -113,8 +113,8 @@ class Formula {
         rounds * static_cast<double>(pieces(slice, question_.chunk)) * stage(chunk, reduced);
     return std::max(latency, flow + hop(0, crosses(), 1, 0));
   }
-  /// Blocks of `block` bytes, doubling in number each round. In the order of ranks all rounds may
-  /// cross hosts.
+  /// Blocks of `block` bytes whose number doubles each round. In rank order all rounds may cross
+  /// hosts.
   [[nodiscard]] double circulant(double block, bool by_rank, double reduced_share) const {
     double sum = 0;
     int round = 0;
@@ -125,7 +125,7 @@ class Formula {
     }
     return sum;
   }
-  /// Each rank gives each other one `block` bytes, all messages on their way at once.
+  /// Each rank sends `block` bytes to every other, all messages in flight at once.
   [[nodiscard]] double exchange(double block, double reduced_share) const {
     const double core = (p_ - 1) * (2 * model_.message_cost + 2 * copy(block) +
                                     reduced_share * block / model_.reduce_rate);
@@ -163,7 +163,7 @@ class Formula {
     const int of_far = std::min(rounds, far_rounds());
     return of_far * far + (rounds - of_far) * near + others;
   }
-  /// Passes of a piece each: added up inside, round all hosts, handed out inside.
+  /// Passes over pieces: reduced inside hosts, round all hosts, distributed inside.
   [[nodiscard]] double hierarchy() const {
     const double leaders = std::max(1, p_ / h_ < m_ ? 1 : m_);
     const double led = n_ / leaders;
@@ -187,7 +187,7 @@ class Formula {
     if (is("pairwise")) return exchange(n_, 1);
     return circulant(n_, true, 1) + copy(n_ * p_ / 2);
   }
-  /// Blocks go up or down a tree: the root's link carries all of them.
+  /// Blocks move up or down a tree: the root's link carries all of them.
   [[nodiscard]] double rooted_tree() const {
     double sum = 0;
     for (int near = 1; near < p_; near *= 2)
@@ -195,7 +195,7 @@ class Formula {
           hop(n_ * std::min(near, p_ - near), crosses() && near * h_ >= p_, 1, 0) + copy(n_ * near);
     return sum;
   }
-  /// Slices of raw contributions to their owners, and the results on: `ways` exchanges.
+  /// Slices of raw contributions to their owners, and the results onward: `ways` exchanges.
   [[nodiscard]] double in_slices(int ways) const {
     const double slice = n_ / p_;
     const auto passes = static_cast<double>(pieces(slice, question_.chunk));
@@ -213,7 +213,7 @@ class Formula {
 
 }  // namespace
 
-Layout layout_of(int ranks, const std::vector<int>& host) {
+RankLayout rank_layout(int ranks, const std::vector<int>& host) {
   if (host.empty()) return {ranks, 1, ranks};
   std::vector<int> on_host;
   for (const int h : host) {

@@ -1,4 +1,4 @@
-// Gather, binomial tree: every rank passes the blocks of its subtree on together.
+// Gather, binomial tree: every rank forwards the blocks of its subtree together.
 //
 //     0 ◄ 1  2 ◄ 3  4 ◄ 5  6 ◄ 7   rounds        ceil(log2 p)
 //     0 ◄──── 2-3  4 ◄──── 6-7     bytes sent    the blocks of the subtree, the root 0
@@ -6,9 +6,9 @@
 //                                  chosen        small blocks
 //
 // Paper: S. L. Johnsson and C.-T. Ho, Optimum Broadcasting and Personalized Communication in
-// Hypercubes, IEEE Transactions on Computers 38(9), 1989. The tree stands on positions of the order
-// by host. The root takes the blocks out of each message one by one where ranks that follow each
-// other are not neighbours.
+// Hypercubes, IEEE Transactions on Computers 38(9), 1989. The tree uses positions of the order by
+// host. The root receives the blocks of a message one by one where consecutive positions are not
+// consecutive ranks.
 #include "algorithm/algorithms.hpp"
 #include "algorithm/patterns.hpp"
 #include "algorithm/rounds.hpp"
@@ -16,15 +16,15 @@
 
 namespace tutti::algorithm {
 
-Schedule gather_binomial(const Problem& given) {
-  const Problem problem = in_place_at_root(given);
-  if (problem.size == 1) return alone("binomial", problem);
+Schedule gather_binomial(const ScheduleArguments& given) {
+  const ScheduleArguments arguments = in_place_at_root(given);
+  if (arguments.size == 1) return alone("binomial", arguments);
   Schedule schedule{.algorithm = "binomial", .loops = {}, .scratch_elements = 0};
-  append_binomial_gather(schedule, problem, Buffer::output);
-  if (problem.rank == problem.root && !problem.in_place)
+  append_binomial_gather(schedule, arguments, Buffer::output);
+  if (arguments.rank == arguments.root && !arguments.in_place)
     append_round(
         schedule,
-        {1, 1, {copy_of(Buffer::output, Blocks(problem).at(problem.root), Buffer::input, 0)}});
+        {1, 1, {copy_of(Buffer::output, Blocks(arguments).at(arguments.root), Buffer::input, 0)}});
   return schedule;
 }
 

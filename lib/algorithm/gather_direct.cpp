@@ -1,5 +1,5 @@
-// Gather, direct: everyone sends its block to the root. Also for blocks of different lengths, which
-// only the root knows all of.
+// Gather, direct: every rank sends its block to the root. Also for blocks of different lengths;
+// only the root knows all of them.
 //
 //     root ◄── root+1        rounds        1
 //       ▲◄──── root+2        bytes sent    the own block, the root 0
@@ -14,22 +14,23 @@
 
 namespace tutti::algorithm {
 
-Schedule gather_direct(const Problem& given) {
-  const Problem problem = in_place_at_root(given);
-  if (problem.size == 1) return alone("direct", problem);
+Schedule gather_direct(const ScheduleArguments& given) {
+  const ScheduleArguments arguments = in_place_at_root(given);
+  if (arguments.size == 1) return alone("direct", arguments);
   Schedule schedule{.algorithm = "direct", .loops = {}, .scratch_elements = 0};
-  if (problem.rank != problem.root) {
-    append_round(schedule, {1, 1, {send_to(problem.root, Buffer::input, whole(problem.count))}});
+  if (arguments.rank != arguments.root) {
+    append_round(schedule,
+                 {1, 1, {send_to(arguments.root, Buffer::input, whole(arguments.count))}});
     return schedule;
   }
-  const Blocks blocks(problem);
-  for (int distance = 1; distance < problem.size; ++distance) {
-    const int peer = (problem.root + distance) % problem.size;
+  const Blocks blocks(arguments);
+  for (int distance = 1; distance < arguments.size; ++distance) {
+    const int peer = (arguments.root + distance) % arguments.size;
     append_round(schedule, {1, 1, {recv_from(peer, Buffer::output, whole(blocks.at(peer)))}});
   }
-  if (!problem.in_place)
+  if (!arguments.in_place)
     append_round(schedule,
-                 {1, 1, {copy_of(Buffer::output, blocks.at(problem.root), Buffer::input, 0)}});
+                 {1, 1, {copy_of(Buffer::output, blocks.at(arguments.root), Buffer::input, 0)}});
   return schedule;
 }
 

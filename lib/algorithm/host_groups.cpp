@@ -6,28 +6,28 @@
 
 namespace tutti::algorithm {
 
-HostGroups::HostGroups(const Problem& problem) {
-  const auto size = static_cast<std::size_t>(problem.size);
-  if (problem.host.empty()) {
+HostGroups::HostGroups(const ScheduleArguments& arguments) {
+  const auto size = static_cast<std::size_t>(arguments.size);
+  if (arguments.host.empty()) {
     ranks_.emplace_back(size);
     std::iota(ranks_.front().begin(), ranks_.front().end(), 0);
   } else {
-    if (problem.host.size() != size)
+    if (arguments.host.size() != size)
       throw std::invalid_argument("Problem::host needs one host for each rank");
-    const int last = *std::max_element(problem.host.begin(), problem.host.end());
+    const int last = *std::max_element(arguments.host.begin(), arguments.host.end());
     ranks_.resize(static_cast<std::size_t>(last) + 1);
-    for (int rank = 0; rank < problem.size; ++rank)
-      ranks_[static_cast<std::size_t>(problem.host[static_cast<std::size_t>(rank)])].push_back(
+    for (int rank = 0; rank < arguments.size; ++rank)
+      ranks_[static_cast<std::size_t>(arguments.host[static_cast<std::size_t>(rank)])].push_back(
           rank);
     std::erase_if(ranks_, [](const auto& ranks) { return ranks.empty(); });
   }
   const auto smaller = [](const auto& a, const auto& b) { return a.size() < b.size(); };
-  const auto [fewest, most] = std::minmax_element(ranks_.begin(), ranks_.end(), smaller);
-  fewest_ = static_cast<int>(fewest->size());
-  most_ = static_cast<int>(most->size());
+  const auto [smallest, largest] = std::minmax_element(ranks_.begin(), ranks_.end(), smaller);
+  min_ranks_ = static_cast<int>(smallest->size());
+  max_ranks_ = static_cast<int>(largest->size());
   while (host_ < hosts()) {
     const auto& ranks = of(host_);
-    const auto own = std::find(ranks.begin(), ranks.end(), problem.rank);
+    const auto own = std::find(ranks.begin(), ranks.end(), arguments.rank);
     if (own != ranks.end()) {
       index_ = static_cast<int>(own - ranks.begin());
       return;

@@ -6,24 +6,24 @@
 
 namespace tutti::algorithm {
 
-/// The ranks of each host, in the order of ranks, for schedules that are made of schedules inside
-/// hosts and between them. Hosts are numbered from 0 without gaps, in the order of Problem::host.
+/// The ranks of each host, in rank order, for schedules composed of schedules inside hosts and
+/// between them. Hosts are numbered from 0 without gaps, in the order of ScheduleArguments::host.
 class HostGroups {
  public:
-  explicit HostGroups(const Problem& problem);
+  explicit HostGroups(const ScheduleArguments& arguments);
 
   [[nodiscard]] int hosts() const noexcept { return static_cast<int>(ranks_.size()); }
-  [[nodiscard]] int fewest() const noexcept { return fewest_; }  ///< ranks on a host
-  [[nodiscard]] int most() const noexcept { return most_; }
-  /// The own host, the number of ranks there, and the own place among them.
+  [[nodiscard]] int min_ranks() const noexcept { return min_ranks_; }  ///< ranks on a host
+  [[nodiscard]] int max_ranks() const noexcept { return max_ranks_; }
+  /// This rank's host, the number of ranks there, and its position among them.
   [[nodiscard]] int host() const noexcept { return host_; }
   [[nodiscard]] int here() const noexcept { return static_cast<int>(of(host_).size()); }
   [[nodiscard]] int index() const noexcept { return index_; }
   [[nodiscard]] int rank_here(int index) const {
     return of(host_)[static_cast<std::size_t>(index)];
   }
-  /// The rank at the own place on the next host, or on the one before; the first follows the last.
-  /// Only where all hosts have such a place.
+  /// The rank at the same position on the next or previous host, cyclically. Requires that all
+  /// hosts have that position.
   [[nodiscard]] int next() const { return rank_on(host_ + 1); }
   [[nodiscard]] int previous() const { return rank_on(host_ + hosts() - 1); }
 
@@ -36,8 +36,8 @@ class HostGroups {
   }
 
   std::vector<std::vector<int>> ranks_;
-  int fewest_ = 0;
-  int most_ = 0;
+  int min_ranks_ = 0;
+  int max_ranks_ = 0;
   int host_ = 0;
   int index_ = 0;
 };

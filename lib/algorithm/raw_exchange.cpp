@@ -6,15 +6,15 @@
 
 namespace tutti::algorithm {
 
-RawExchange::RawExchange(const Problem& problem, Blocks blocks)
-    : problem_(problem),
+RawExchange::RawExchange(const ScheduleArguments& arguments, Blocks blocks)
+    : arguments_(arguments),
       blocks_(std::move(blocks)),
-      chunk_(even_chunk(problem, blocks_.longest())) {}
+      chunk_(even_chunk(arguments, blocks_.longest())) {}
 
 void RawExchange::append(Schedule& schedule, Buffer to, const Piece& result) const {
-  const int size = problem_.size;
-  const int own = problem_.rank;
-  const Buffer mine = own_buffer(problem_);
+  const int size = arguments_.size;
+  const int own = arguments_.rank;
+  const Buffer mine = own_buffer(arguments_);
   const Region block = blocks_.at(own);
   const auto part = [&](int rank) { return in_scratch(rank * chunk_, block.length()); };
   for (int distance = 1; distance < size; ++distance) {

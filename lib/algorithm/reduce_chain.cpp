@@ -1,5 +1,5 @@
-// Reduce, pipelined chain: every rank adds its part to each chunk and hands it on while the next
-// one comes in.
+// Reduce, pipelined chain: every rank adds its contribution to each chunk and forwards it while it
+// receives the next.
 //
 //     time ►  1   2   3   4   5       rounds        p − 2 + n/chunk
 //     3 ► 2   a   b   c               bytes sent    n, the root 0
@@ -20,15 +20,16 @@ namespace tutti::algorithm {
 
 namespace {
 
-// Sums on their way: one leaves, others come in.
-constexpr std::int64_t chunks_on_their_way = 8;
+// Chunks in flight: one is sent while others are received.
+constexpr std::int64_t chunks_in_flight = 8;
 
-// Chunk i·slots + j goes through slot j of scratch.
-Loop add_and_pass_on(const Problem& problem, int from, int to, std::int64_t slots) {
-  const std::int64_t turn = slots * problem.chunk;
-  const Piece slot{
-      .offset = {0, 0, problem.chunk}, .length = problem.chunk, .end = {problem.count, -turn, 0}};
-  return {.outer_count = divide_up(chunk_count(problem), slots),
+// Chunk i·slots + j uses slot j of scratch.
+Loop add_and_pass_on(const ScheduleArguments& arguments, int from, int to, std::int64_t slots) {
+  const std::int64_t turn = slots * arguments.chunk;
+  const Piece slot{.offset = {0, 0, arguments.chunk},
+                   .length = arguments.chunk,
+                   .end = {arguments.count, -turn, 0}};
+  return {.outer_count = divide_up(chunk_count(arguments), slots),
           .inner_count = slots,
           .steps = {recv_reduce_from(from, Buffer::scratch, Buffer::input, slot, {0, turn, 0}),
                     send_to(to, Buffer::scratch, slot)}};
@@ -36,27 +37,27 @@ Loop add_and_pass_on(const Problem& problem, int from, int to, std::int64_t slot
 
 }  // namespace
 
-Schedule reduce_chain(const Problem& given) {
-  const Problem problem = in_place_at_root(given);
-  if (problem.size == 1) return alone("chain", problem);
+Schedule reduce_chain(const ScheduleArguments& given) {
+  const ScheduleArguments arguments = in_place_at_root(given);
+  if (arguments.size == 1) return alone("chain", arguments);
   Schedule schedule{.algorithm = "chain", .loops = {}, .scratch_elements = 0};
-  if (problem.count == 0) return schedule;
-  const RankOrder order(problem, problem.root);
+  if (arguments.count == 0) return schedule;
+  const RankOrder order(arguments, arguments.root);
   const int own = order.position();
-  const std::int64_t chunks = chunk_count(problem);
-  const Piece chunk = chunk_of(problem);
+  const std::int64_t chunks = chunk_count(arguments);
+  const Piece chunk = chunk_of(arguments);
   if (own == 0) {
     schedule.loops.push_back(
         {1,
          chunks,
-         {recv_reduce_from(order.rank_at(1), Buffer::output, own_buffer(problem), chunk)}});
-  } else if (own == problem.size - 1) {
+         {recv_reduce_from(order.rank_at(1), Buffer::output, own_buffer(arguments), chunk)}});
+  } else if (own == arguments.size - 1) {
     schedule.loops.push_back({1, chunks, {send_to(order.rank_at(own - 1), Buffer::input, chunk)}});
   } else {
-    const std::int64_t slots = std::min(chunks, chunks_on_their_way);
-    schedule.scratch_elements = std::min(problem.count, slots * problem.chunk);
+    const std::int64_t slots = std::min(chunks, chunks_in_flight);
+    schedule.scratch_elements = std::min(arguments.count, slots * arguments.chunk);
     schedule.loops.push_back(
-        add_and_pass_on(problem, order.rank_at(own + 1), order.rank_at(own - 1), slots));
+        add_and_pass_on(arguments, order.rank_at(own + 1), order.rank_at(own - 1), slots));
   }
   return schedule;
 }

@@ -1,5 +1,5 @@
-// Reduce, gathered, in rank order: all contributions come to the root as they are, up a binomial
-// tree; the root combines them in the order of ranks, at once.
+// Reduce, gathered, in rank order: all contributions move up a binomial tree to the root, which
+// combines them in rank order in one pass.
 //
 //     scratch of the root                     rounds        ceil(log2 p)
 //     | from 0 | from 1 | … | from p − 1 |    bytes sent    n times the ranks of the subtree
@@ -14,20 +14,20 @@
 
 namespace tutti::algorithm {
 
-Schedule reduce_gathered(const Problem& given) {
-  const Problem problem = in_place_at_root(given);
-  if (problem.size == 1) return alone("gathered", problem);
+Schedule reduce_gathered(const ScheduleArguments& given) {
+  const ScheduleArguments arguments = in_place_at_root(given);
+  if (arguments.size == 1) return alone("gathered", arguments);
   Schedule schedule{.algorithm = "gathered", .loops = {}, .scratch_elements = 0};
-  append_binomial_gather(schedule, problem, Buffer::scratch);
-  if (problem.rank != problem.root) return schedule;
-  const Blocks blocks(problem);
+  append_binomial_gather(schedule, arguments, Buffer::scratch);
+  if (arguments.rank != arguments.root) return schedule;
+  const Blocks blocks(arguments);
   schedule.scratch_elements = blocks.total();
   append_round(schedule,
                {1,
                 1,
-                {copy_of(Buffer::scratch, blocks.at(problem.root), own_buffer(problem), 0),
-                 combine_from(Buffer::output, whole(problem.count), Buffer::scratch, {},
-                              problem.size, problem.count)}});
+                {copy_of(Buffer::scratch, blocks.at(arguments.root), own_buffer(arguments), 0),
+                 combine_from(Buffer::output, whole(arguments.count), Buffer::scratch, {},
+                              arguments.size, arguments.count)}});
   return schedule;
 }
 

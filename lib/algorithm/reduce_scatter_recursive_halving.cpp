@@ -1,5 +1,5 @@
-// Reduce-scatter, recursive halving on a circulant graph: in each round everyone hands on the far
-// half of the sums that it still keeps.
+// Reduce-scatter, recursive halving on a circulant graph: in each round every rank sends the far
+// half of its remaining sums.
 //
 //     p = 6          rank 0 keeps     and sends          rounds        ceil(log2 p)
 //     round 0        0-2              3-5 to 3           bytes sent    (p − 1)/p·n
@@ -8,9 +8,9 @@
 //
 // Papers: R. Thakur, R. Rabenseifner and W. Gropp, Optimization of Collective Communication
 // Operations in MPICH, International Journal of High Performance Computing Applications 19(1),
-// 2005, for halving where p is a power of two. J. L. Träff, Optimal, Non-pipelined Reduce-scatter
-// and Allreduce Algorithms, arXiv 2410.14234, 2024, for any p: partners are not r ± p/2, p/4, … but
-// r + ceil(p/2), r + ceil(p/4), …, so nobody is left over.
+// 2005, for halving if p is a power of two. J. L. Träff, Optimal, Non-pipelined Reduce-scatter and
+// Allreduce Algorithms, arXiv 2410.14234, 2024, for any p: partners are not r ± p/2, p/4, … but r +
+// ceil(p/2), r + ceil(p/4), …, so every rank takes part.
 #include "algorithm/algorithms.hpp"
 #include "algorithm/rounds.hpp"
 #include "circulant.hpp"
@@ -21,14 +21,15 @@ namespace {
 
 class Halving {
  public:
-  explicit Halving(const Problem& problem)
-      : problem_(problem),
-        mine_(own_buffer(problem)),
-        circulant_(RankOrder::by_rank(problem), Blocks(problem), problem.chunk),
-        result_(problem.in_place ? Blocks(problem).at(problem.rank) : Region{0, problem.count}) {}
+  explicit Halving(const ScheduleArguments& arguments)
+      : arguments_(arguments),
+        mine_(own_buffer(arguments)),
+        circulant_(RankOrder::by_rank(arguments), Blocks(arguments), arguments.chunk),
+        result_(arguments.in_place ? Blocks(arguments).at(arguments.rank)
+                                   : Region{0, arguments.count}) {}
 
   Schedule run() {
-    const auto rounds = Circulant::rounds(problem_.size);
+    const auto rounds = Circulant::rounds(arguments_.size);
     for (std::size_t i = 0; i < rounds.size(); ++i) {
       if (i == 0)
         first_round(rounds[i]);
@@ -39,11 +40,10 @@ class Halving {
   }
 
  private:
-  // Sums are kept in scratch, that of the own block first; what is left in the end goes to the
-  // result.
+  // Sums stay in scratch, this rank's block first; the last remaining one is the result.
   void first_round(const CirculantRound& round) {
     const bool last = round.near == 1;
-    if (!last) schedule_.scratch_elements = round.near * problem_.count;
+    if (!last) schedule_.scratch_elements = round.near * arguments_.count;
     const auto given = circulant_.after_own(round.near, round.far);
     const auto added = circulant_.after_own(0, round.far - round.near);
     std::int64_t to = last ? result_.begin : 0;
@@ -55,7 +55,7 @@ class Halving {
                            mine_, circulant_.piece(sum), {added[i].begin - to}));
       to = sum.end;
     }
-    // With an odd number of ranks, nobody adds to the last block yet.
+    // With an odd number of ranks nothing is added to the last block yet.
     if (2 * round.near == round.far) return;
     for (const Region& block : circulant_.after_own(round.near - 1, round.near))
       if (!block.empty())
@@ -66,7 +66,7 @@ class Halving {
 
   void round(const CirculantRound& round) {
     const bool last = round.near == 1;
-    const Region given{round.near * problem_.count, round.far * problem_.count};
+    const Region given{round.near * arguments_.count, round.far * arguments_.count};
     const Region sum = last ? result_ : Region{0, given.length()};
     circulant_.exchange(
         schedule_, send_to(circulant_.ahead(round.near), Buffer::scratch, circulant_.piece(given)),
@@ -74,7 +74,7 @@ class Halving {
                          Buffer::scratch, circulant_.piece(sum), {-sum.begin}));
   }
 
-  const Problem& problem_;
+  const ScheduleArguments& arguments_;
   Buffer mine_;
   Circulant circulant_;
   Region result_;
@@ -83,8 +83,8 @@ class Halving {
 
 }  // namespace
 
-Schedule reduce_scatter_recursive_halving(const Problem& problem) {
-  return problem.size == 1 ? alone("recursive_halving", problem) : Halving(problem).run();
+Schedule reduce_scatter_recursive_halving(const ScheduleArguments& arguments) {
+  return arguments.size == 1 ? alone("recursive_halving", arguments) : Halving(arguments).run();
 }
 
 }  // namespace tutti::algorithm

@@ -27,7 +27,7 @@ bool continues(const StepPattern& loop, const StepPattern& round, std::int64_t c
          round.peer == loop.peer + static_cast<int>(count) * loop.peer_step;
 }
 
-// A loop of one round takes its strides from the second.
+// Sets the strides of a one-round loop from the second round.
 void set_strides(StepPattern& loop, const StepPattern& second) {
   loop.offset.outer = second.offset.start - loop.offset.start;
   loop.end.outer = second.end.start - loop.end.start;

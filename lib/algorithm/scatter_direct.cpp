@@ -1,5 +1,5 @@
-// Scatter, direct: the root sends everyone its block. Also for blocks of different lengths, which
-// only the root knows all of.
+// Scatter, direct: the root sends every rank its block. Also for blocks of different lengths; only
+// the root knows all of them.
 //
 //     root ──► root+1        rounds        1
 //       ├────► root+2        bytes sent    root all blocks but its own, the others 0
@@ -14,21 +14,22 @@
 
 namespace tutti::algorithm {
 
-Schedule scatter_direct(const Problem& given) {
-  const Problem problem = in_place_at_root(given);
-  if (problem.size == 1) return alone("direct", problem);
+Schedule scatter_direct(const ScheduleArguments& given) {
+  const ScheduleArguments arguments = in_place_at_root(given);
+  if (arguments.size == 1) return alone("direct", arguments);
   Schedule schedule{.algorithm = "direct", .loops = {}, .scratch_elements = 0};
-  if (problem.rank != problem.root) {
-    append_round(schedule, {1, 1, {recv_from(problem.root, Buffer::output, whole(problem.count))}});
+  if (arguments.rank != arguments.root) {
+    append_round(schedule,
+                 {1, 1, {recv_from(arguments.root, Buffer::output, whole(arguments.count))}});
     return schedule;
   }
-  const Blocks blocks(problem);
-  for (int distance = 1; distance < problem.size; ++distance) {
-    const int peer = (problem.root + distance) % problem.size;
-    append_round(schedule, {1, 1, {send_to(peer, own_buffer(problem), whole(blocks.at(peer)))}});
+  const Blocks blocks(arguments);
+  for (int distance = 1; distance < arguments.size; ++distance) {
+    const int peer = (arguments.root + distance) % arguments.size;
+    append_round(schedule, {1, 1, {send_to(peer, own_buffer(arguments), whole(blocks.at(peer)))}});
   }
-  const Region own = blocks.at(problem.root);
-  if (!problem.in_place)
+  const Region own = blocks.at(arguments.root);
+  if (!arguments.in_place)
     append_round(schedule,
                  {1, 1, {copy_of(Buffer::output, {0, own.length()}, Buffer::input, own.begin)}});
   return schedule;

@@ -6,10 +6,6 @@ namespace tutti::algorithm {
 
 namespace {
 
-bool names_a_slot(StepKind kind) {
-  return kind == StepKind::publish || kind == StepKind::await;
-}
-
 bool has_own_source(StepKind kind) {
   return kind == StepKind::recv_reduce || kind == StepKind::copy || kind == StepKind::reduce ||
          kind == StepKind::combine;
@@ -17,9 +13,7 @@ bool has_own_source(StepKind kind) {
 
 Step expand(const StepPattern& pattern, std::int64_t pass, std::int64_t i, std::int64_t j) {
   const std::int64_t begin = pattern.offset.at(i, j, pass);
-  const std::int64_t end = names_a_slot(pattern.kind)
-                               ? begin
-                               : std::min(begin + pattern.length, pattern.end.at(i, j, pass));
+  const std::int64_t end = std::min(begin + pattern.length, pattern.end.at(i, j, pass));
   const std::int64_t shift = has_own_source(pattern.kind) ? pattern.from_shift.at(i, j, pass) : 0;
   const std::int64_t last_part = pattern.parts > 1 ? (pattern.parts - 1) * pattern.stride : 0;
   return {.kind = pattern.kind,
@@ -56,7 +50,7 @@ bool reads_from(StepKind kind) noexcept {
 }
 
 bool writes_to(StepKind kind) noexcept {
-  return kind != StepKind::send && !names_a_slot(kind);
+  return kind != StepKind::send;
 }
 
 bool Cursor::next(Step& step) {
@@ -72,7 +66,7 @@ bool Cursor::next_of_pass(Step& step) {
       for (; inner_ < loop.inner_count; ++inner_, pattern_ = 0) {
         while (pattern_ < loop.steps.size()) {
           const Step candidate = expand(loop.steps[pattern_++], pass_, outer_, inner_);
-          if (candidate.region.empty() && !names_a_slot(candidate.kind)) continue;
+          if (candidate.region.empty()) continue;
           step = candidate;
           return true;
         }
@@ -87,7 +81,6 @@ std::string describe(const Step& step) {
   const std::string to = place(step.to, step.region);
   const std::string from = place(step.from, step.region);
   const std::string own = place(step.from, step.from_region);
-  const std::string slot = "slot " + std::to_string(step.region.begin);
   switch (step.kind) {
     case StepKind::send:
       return "send " + from + " to " + peer;
@@ -102,14 +95,6 @@ std::string describe(const Step& step) {
     case StepKind::combine:
       return "combine " + to + " = " + std::to_string(step.parts) + " parts of " + own +
              ", one each " + std::to_string(step.stride);
-    case StepKind::publish:
-      return "publish " + slot;
-    case StepKind::await:
-      return "await " + slot + " of " + peer;
-    case StepKind::read_from:
-      return "read " + to + " = " + from + " of " + peer;
-    case StepKind::reduce_from:
-      return "reduce " + to + " += " + from + " of " + peer;
   }
   return "?";
 }

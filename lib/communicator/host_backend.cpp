@@ -16,8 +16,8 @@
 namespace tutti {
 namespace {
 
-using algorithm::Problem;
 using algorithm::Schedule;
+using algorithm::ScheduleArguments;
 
 constexpr std::chrono::seconds leave_limit{1};
 
@@ -59,7 +59,7 @@ HostBackend::~HostBackend() {
   plane_.close_history(group().id);
 }
 
-Problem HostBackend::problem_of(const CheckedCollective& call) const {
+ScheduleArguments HostBackend::problem_of(const CheckedCollective& call) const {
   return {.rank = group().rank,
           .size = group().size(),
           .root = std::max(call.root, 0),

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/copy.hpp"
-#include "tutti/error.hpp"
 
 namespace tutti::engine {
 namespace {
@@ -207,13 +206,9 @@ void Execution::start(Slot& slot) {
       slot.recv.combine_with = source(slot);
     }
     links_.post(slot.recv);
-  } else if (step.kind == StepKind::copy || step.kind == StepKind::reduce ||
-             step.kind == StepKind::combine) {
+  } else {
     run_local(slot);
     slot.state = State::done;
-  } else {
-    throw Error(ErrorCode::system,
-                "this engine has no shared memory for the step " + describe(step));
   }
 }
 

@@ -333,7 +333,7 @@ TEST_CASE("64 MiB once") {
   CHECK(trouble(reports) == "");
 }
 
-TEST_CASE("nobody leaves a barrier before all have come") {
+TEST_CASE("no rank leaves a barrier before all have entered") {
   for (const int size : {2, 3, 5, 8}) {
     CAPTURE(size);
     Job job(size, [](Rank& rank) -> std::string {

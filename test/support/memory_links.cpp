@@ -5,7 +5,7 @@
 namespace tutti::transport {
 
 void MemoryNetwork::finish(int rank, const StreamKey& key) {
-  // Both ends must be through with a stream before it goes.
+  // Both ends must have finished with a stream before it is erased.
   std::erase_if(streams_, [&](const auto& entry) {
     const auto& [from, to, name] = entry.first;
     return name == key && (from == rank || to == rank) && entry.second.sends.empty() &&

@@ -10,9 +10,9 @@
 
 namespace tutti::transport {
 
-/// The wires between any number of ranks of one process: no sockets, no threads, for tests and
-/// experiments. A sender's bytes go straight into the receiver's posted memory, and nothing is
-/// buffered: the strictest flow control there is.
+/// Links between any number of ranks of one process, without sockets and threads, for tests. A
+/// sender's bytes go directly into the receiver's posted memory, and nothing is buffered: the
+/// strictest flow control.
 class MemoryNetwork {
  public:
   struct Stream {
@@ -23,7 +23,7 @@ class MemoryNetwork {
 
   Stream& stream(int from, int to, const StreamKey& key) { return streams_[{from, to, key}]; }
   void finish(int rank, const StreamKey& key);
-  /// Moves at most `most` bytes of each stream; true if any moved.
+  /// Moves at most `most` bytes of each stream; returns true if any moved.
   bool move(std::size_t most);
 
  private:
@@ -33,7 +33,7 @@ class MemoryNetwork {
 /// One rank's end of a MemoryNetwork.
 class MemoryLinks final : public Links {
  public:
-  /// `piece`: bytes moved a stream and progress() call; small pieces try the seams.
+  /// `piece`: bytes moved per stream and progress() call; small pieces test the boundaries.
   MemoryLinks(MemoryNetwork& network, int rank, std::size_t piece)
       : network_(network), rank_(rank), piece_(piece) {}
 

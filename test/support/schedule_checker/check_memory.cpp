@@ -71,7 +71,7 @@ class LayoutOfRank {
     return {sets_.ranks(), expectation_.count, expectation_.counts};
   }
 
-  // `place` is where `own` stands in output in place.
+  // `place` is the position of `own` in output, in place.
   static CheckedMemory arranged(bool in_place, Symbols own, Symbols wanted,
                                 std::int64_t place = 0) {
     CheckedMemory memory;
@@ -132,7 +132,7 @@ class LayoutOfRank {
     return arranged(true, std::move(own), std::move(wanted));
   }
 
-  // What rank `from` has for everyone.
+  // The blocks that rank `from` sends to each rank.
   [[nodiscard]] Blocks blocks_of(int from) const {
     if (expectation_.operation == Operation::all_to_all) return blocks();
     return {sets_.ranks(), 0, expectation_.sent.at(static_cast<std::size_t>(from))};

@@ -8,17 +8,17 @@
 
 namespace tutti::algorithm {
 
-/// What one element holds: the contributions of `set` to element `element`.
+/// Content of one element: the contributions of `set` to element `element`.
 ///
-/// Elements are counted so that each has one number wherever it is: within the buffer of all blocks
-/// where there is one, in input or output; of all_to_all within the input of the rank it is from.
+/// An element has one number wherever it is: its index in the buffer of all blocks if there is one,
+/// in input or output; for all_to_all its index in the sender's input.
 struct Symbol {
   std::int32_t element = 0;
-  ContributorSets::Id set = 0;  // 0: nothing was ever written
-  std::int32_t writer = -1;     // number of the step that wrote it
+  ContributorSets::Id set = 0;  // 0: never written
+  std::int32_t writer = -1;     // the step that wrote it
 };
 
-/// One rank's memory at the start, and what its output shall hold in the end.
+/// One rank's memory at the start, and its expected output.
 struct CheckedMemory {
   bool in_place = false;
   std::vector<Symbol> input;

@@ -13,19 +13,19 @@
 
 namespace tutti::algorithm {
 
-/// What the checker has found; its text is what check() returns.
+/// An error that the checker has detected; its text is the result of check().
 class Fault : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Done by the rank alone, at once.
+/// Done by the rank alone, immediately.
 inline bool is_local(const Step& step) {
   return step.kind == StepKind::copy || step.kind == StepKind::reduce ||
          step.kind == StepKind::combine;
 }
 
-/// One rank of a check: its memory, and the window of steps that it has in flight.
+/// One rank of a check: its memory, and its window of steps in flight.
 class CheckedRank {
  public:
   static constexpr int max_window = 64;
@@ -33,10 +33,9 @@ class CheckedRank {
   struct Slot {
     Step step;
     std::int32_t number = 0;
-    std::uint64_t blockers = 0;  // slots of earlier steps that this one waits for
+    std::uint64_t blockers = 0;  // slots of earlier steps that this one depends on
     std::int64_t moved = 0;      // elements sent or received so far
-    // What the step touches, with all buffers laid out in one range of addresses, and which stream
-    // it belongs to.
+    // Addresses that the step touches, in one range for all buffers, and its stream.
     Region written;
     Region read;
     Region also_read;
@@ -45,26 +44,25 @@ class CheckedRank {
 
   CheckedRank(int rank, int size, const Schedule& schedule, CheckedMemory memory, int window);
 
-  /// Takes steps into the window as long as there is room. Adds the slots of those that wait for
-  /// nothing to `ready`.
+  /// Fills the window with steps. Adds the slots of steps without dependencies to `ready`.
   void admit(std::vector<int>& ready);
-  /// Ends the step in `slot`, and goes on as admit() does.
+  /// Ends the step in `slot`, then continues as admit() does.
   void finish(int slot, std::vector<int>& ready);
 
   [[nodiscard]] bool finished() const { return exhausted_ && pending_ == 0; }
   [[nodiscard]] Slot& slot(int index) { return slots_[static_cast<std::size_t>(index)]; }
-  /// The earliest step that has not ended.
+  /// The earliest unfinished step.
   [[nodiscard]] const Slot& oldest() const;
 
-  /// Throws Fault where nothing was ever written.
+  /// Throws Fault if the element was never written.
   [[nodiscard]] const Symbol& read(const Slot& slot, Buffer buffer, std::int64_t index) const;
-  /// Throws Fault where `index` of output is no place for this element.
+  /// Throws Fault if this element does not belong at `index` of output.
   void write(const Slot& slot, Buffer buffer, std::int64_t index, Symbol symbol);
   [[nodiscard]] const std::vector<Symbol>& memory(Buffer buffer) const {
     return memory_[static_cast<std::size_t>(buffer)];
   }
 
-  /// What output shall hold in the end.
+  /// The expected output.
   [[nodiscard]] const std::vector<Symbol>& wanted() const { return wanted_; }
 
   /// "rank 3, step 7 (send output[0, 4) to rank 1)"
@@ -87,7 +85,7 @@ class CheckedRank {
   std::vector<Symbol> wanted_;
   std::array<Slot, max_window> slots_;
   std::int32_t base_ = 0;  // number of the earliest step in the window
-  std::int32_t next_ = 0;  // number of the next step to take in
+  std::int32_t next_ = 0;  // number of the next step to admit
   std::uint64_t pending_ = 0;
   bool exhausted_ = false;
 };

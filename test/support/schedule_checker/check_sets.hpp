@@ -9,7 +9,7 @@
 
 namespace tutti::algorithm {
 
-/// Sets of ranks, each kept once and known by a number. 0 is the empty set.
+/// Interned sets of ranks, identified by a number; 0 is the empty set.
 class ContributorSets {
  public:
   using Id = std::uint32_t;
@@ -18,12 +18,12 @@ class ContributorSets {
 
   [[nodiscard]] int ranks() const { return ranks_; }
   [[nodiscard]] Id single(int rank) const { return static_cast<Id>(rank) + 1; }
-  /// All ranks; complete() knows other ids of it, too.
+  /// All ranks; complete() accepts other ids of it, too.
   [[nodiscard]] Id everyone() const {
     return ranks_ == 1 ? single(0) : static_cast<Id>(ranks_) + 1;
   }
   [[nodiscard]] bool complete(Id set) const;
-  /// The union; with `disjoint`, nothing where the two have a rank in common.
+  /// The union; with `disjoint`, nothing if the two sets overlap.
   [[nodiscard]] std::optional<Id> join(Id a, Id b, bool disjoint);
   [[nodiscard]] bool overlap(Id a, Id b) const;
   [[nodiscard]] std::string describe(Id set) const;
@@ -36,7 +36,7 @@ class ContributorSets {
   std::size_t words_;
   std::vector<std::uint64_t> bits_;  // words_ for each set
   std::unordered_map<std::uint64_t, Id> joined_;
-  // Elements come in runs that behave alike, so the latest answer is nearly always the next one.
+  // Adjacent elements behave alike, so the last answer is nearly always the next one.
   std::uint64_t latest_pair_ = 0;
   Id latest_ = 0;
 };

@@ -29,7 +29,7 @@ std::string wrong_element(const CheckedRank& rank, const std::string& who, std::
 void require_output(const CheckedRank& rank, const std::string& who, const ContributorSets& sets) {
   const auto& output = rank.memory(Buffer::output);
   const auto& wanted = rank.wanted();
-  ContributorSets::Id good = 0;  // the latest set that was found to be everyone
+  ContributorSets::Id good = 0;  // the last set found to be complete
   for (std::size_t i = 0; i < output.size(); ++i) {
     const ContributorSets::Id set = output[i].set;
     if (set == wanted[i].set) continue;
@@ -41,8 +41,8 @@ void require_output(const CheckedRank& rank, const std::string& who, const Contr
   }
 }
 
-// The steps of a barrier are ordered by nothing but data, so what has reached a rank's memory is
-// what it has waited for.
+// Only data orders the steps of a barrier: the data in a rank's memory shows which ranks it has
+// waited for.
 void require_heard_all(const CheckedRank& rank, const std::string& who, ContributorSets& sets) {
   ContributorSets::Id heard = 0;
   for (const Symbol& symbol : rank.memory(Buffer::scratch))

@@ -12,15 +12,14 @@ namespace tutti::algorithm {
 
 namespace {
 
-// Something that can happen next: a transfer from rank to peer, or the local step in `slot` of
-// rank.
+// A possible next event: a transfer from rank to peer, or the local step in `slot` of rank.
 struct Event {
   int rank;
   int peer;  // -1: local
   int slot;
 };
 
-// The one send and the one recv at the head of the stream from one rank to another.
+// The send and the recv at the head of the stream from one rank to another.
 struct Stream {
   int send_slot = -1;
   int recv_slot = -1;
@@ -117,7 +116,7 @@ class Run {
     return {.element = own.element, .set = *set, .writer = -1};
   }
 
-  // Element i of the result: part k must be what rank k contributes, alone.
+  // Element i of the result: part k must be the contribution of rank k alone.
   Symbol combined(const CheckedRank& rank, const CheckedRank::Slot& slot, std::int64_t i) const {
     const Step& step = slot.step;
     const auto part = [&](int k) -> const Symbol& {

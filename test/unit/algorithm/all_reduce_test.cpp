@@ -1,5 +1,5 @@
-// All-reduce and barrier: every algorithm, size and count, in place and not.
-#include "problems.hpp"
+// All-reduce and barrier: every algorithm, size and count, in place and out of place.
+#include "cases.hpp"
 #include "support/catch.hpp"
 
 namespace tutti::algorithm::test {
@@ -17,11 +17,11 @@ Case all_reduce_case(std::string_view algorithm, int ranks, const Size& size, bo
 
 void try_counts(std::string_view algorithm, int ranks) {
   std::uint64_t run = static_cast<std::uint64_t>(ranks);
-  // Large jobs take turns.
+  // Large jobs try fewer variants.
   for (std::uint64_t round = 0; round < (ranks <= 24 ? 6 : 2); ++round) {
     const std::uint64_t variant = static_cast<std::uint64_t>(ranks) + round;
     for (const Size& size : sizes_for(ranks, variant)) {
-      // Everyone's scratch holds everyone's contribution.
+      // Every rank's scratch holds all contributions.
       if (algorithm == "gathered" && size.count * ranks > 5000) continue;
       Case c = all_reduce_case(algorithm, ranks, size, true, options_for(run++));
       set_in_place(c, variant);
@@ -43,7 +43,7 @@ TEST_CASE("all_reduce works beyond 64 ranks") {
     for (const int ranks : {100, 128}) try_counts(algorithm, ranks);
 }
 
-TEST_CASE("all_reduce is right for every small count and chunk") {
+TEST_CASE("all_reduce is correct for every small count and chunk") {
   for (const std::string_view algorithm : algorithms_of(Operation::all_reduce)) {
     for (int ranks = 1; ranks <= 9; ++ranks) {
       for (std::int64_t count = 0; count <= 40; ++count) {
@@ -58,7 +58,7 @@ TEST_CASE("all_reduce is right for every small count and chunk") {
   }
 }
 
-TEST_CASE("all_reduce is right for every window and order") {
+TEST_CASE("all_reduce is correct for every window and order") {
   for (const std::string_view algorithm : algorithms_of(Operation::all_reduce)) {
     for (const int ranks : {2, 3, 4, 7, 8, 13}) {
       for (int window = 2; window <= 64; window += window < 8 ? 1 : 7) {
@@ -73,7 +73,7 @@ TEST_CASE("all_reduce is right for every window and order") {
   }
 }
 
-TEST_CASE("nobody leaves a barrier before all have come") {
+TEST_CASE("no rank leaves a barrier before all have entered") {
   for (int ranks = 1; ranks <= 130; ++ranks) {
     for (std::uint64_t run = 0; run < 16; ++run) {
       const Case c{.operation = Operation::barrier,

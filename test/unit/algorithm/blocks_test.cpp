@@ -1,6 +1,6 @@
 // Operations on blocks, and reduce: every algorithm, size, root, count, chunk and window, in place,
 // out of place and mixed.
-#include "problems.hpp"
+#include "cases.hpp"
 #include "support/catch.hpp"
 
 namespace tutti::algorithm::test {
@@ -47,7 +47,8 @@ void require_right(const Case& c) {
   if (!failure.empty()) FAIL(failure);
 }
 
-// All variants of small jobs; of large ones a few, other ones for each size, root and count.
+// All variants of small jobs; a few variants of large ones, different for each size, root and
+// count.
 void sweep(Operation operation, std::string_view algorithm, int ranks, std::uint64_t& run) {
   for (const int root : roots_of(operation, ranks)) {
     for (const std::int64_t count : counts) {
@@ -60,7 +61,7 @@ void sweep(Operation operation, std::string_view algorithm, int ranks, std::uint
 
 }  // namespace
 
-TEST_CASE("blocks and sums arrive where they belong, for sizes 1 to 64", "[sweep]") {
+TEST_CASE("blocks and sums arrive at their positions, for sizes 1 to 64", "[sweep]") {
   for (const Operation operation : operations) {
     DYNAMIC_SECTION(name(operation)) {
       for (const std::string_view algorithm : algorithms_of(operation)) {
@@ -71,7 +72,7 @@ TEST_CASE("blocks and sums arrive where they belong, for sizes 1 to 64", "[sweep
   }
 }
 
-TEST_CASE("blocks and sums arrive where they belong, beyond 64 ranks", "[sweep]") {
+TEST_CASE("blocks and sums arrive at their positions, beyond 64 ranks", "[sweep]") {
   for (const Operation operation : operations) {
     for (const std::string_view algorithm : algorithms_of(operation)) {
       for (const int ranks : {100, 128}) {
@@ -82,7 +83,7 @@ TEST_CASE("blocks and sums arrive where they belong, beyond 64 ranks", "[sweep]"
   }
 }
 
-TEST_CASE("blocks of many chunks go through scratch that is small", "[sweep]") {
+TEST_CASE("blocks of many chunks need little scratch", "[sweep]") {
   for (const Operation operation : operations) {
     for (const std::string_view algorithm : algorithms_of(operation)) {
       for (const int ranks : {2, 3, 4, 5, 8, 11}) {
@@ -96,7 +97,7 @@ TEST_CASE("blocks of many chunks go through scratch that is small", "[sweep]") {
   }
 }
 
-TEST_CASE("every window and order of events will do") {
+TEST_CASE("every window and order of events works") {
   for (const Operation operation : operations) {
     for (const std::string_view algorithm : algorithms_of(operation)) {
       for (const int ranks : {2, 3, 6, 8, 13}) {

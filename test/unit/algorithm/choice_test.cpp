@@ -1,9 +1,9 @@
-// Which algorithm is chosen, and names that are not known.
+// Choice of algorithms, and unknown names.
 #include <algorithm>
 #include <cmath>
 #include <set>
 
-#include "problems.hpp"
+#include "cases.hpp"
 #include "support/catch.hpp"
 
 namespace tutti::algorithm::test {
@@ -27,12 +27,12 @@ constexpr std::int64_t mib = std::int64_t{1} << 20;
 
 }  // namespace
 
-TEST_CASE("what is chosen exists, is in rank order if it must be, and makes a schedule") {
+TEST_CASE("the chosen algorithm exists, respects rank order, and makes a schedule") {
   for (const Operation operation : with_algorithms) {
     for (const int size : {1, 2, 3, 16, 1000}) {
       for (const std::int64_t count : {std::int64_t{0}, std::int64_t{4}, mib, 1024 * mib}) {
         for (const bool in_rank_order : {false, true}) {
-          const Problem problem{.size = size, .count = count, .chunk = 1024};
+          const ScheduleArguments problem{.size = size, .count = count, .chunk = 1024};
           const std::string_view algorithm =
               choose(operation, problem, {.element_bytes = 2, .in_rank_order = in_rank_order});
           INFO(name(operation) << " " << algorithm);
@@ -74,16 +74,16 @@ TEST_CASE("small buffers take few rounds, large ones a pipeline") {
   CHECK(chosen(Operation::all_to_all, 16, 4) == "bruck");
   CHECK(chosen(Operation::all_to_all, 16, mib) == "pairwise");
   CHECK(chosen(Operation::all_to_all, 4, 4) == "pairwise");
-  // A hop a rank is too much for a buffer that gives each rank a few bytes.
+  // One hop per rank does not pay off for a few bytes per rank.
   CHECK(chosen(Operation::broadcast, 4096, mib) == "binomial");
   CHECK(chosen(Operation::reduce, 4096, mib) == "binomial");
   CHECK(chosen(Operation::all_reduce, 4096, mib) == "rabenseifner");
 }
 
-TEST_CASE("between hosts the cost model decides, from what all ranks know") {
+TEST_CASE("between hosts the cost model decides, the same on all ranks") {
   const auto chosen = [](Operation operation, const std::vector<int>& host, std::int64_t bytes,
                          const CostModel& costs = {}) {
-    Problem problem{.size = static_cast<int>(host.size()), .count = bytes / 4};
+    ScheduleArguments problem{.size = static_cast<int>(host.size()), .count = bytes / 4};
     problem.host = host;
     return choose(operation, problem, {.element_bytes = 4, .costs = costs});
   };
@@ -101,13 +101,13 @@ TEST_CASE("between hosts the cost model decides, from what all ranks know") {
   CHECK(chosen(Operation::all_gather, four, 4 * mib) == "ring");
   CHECK(chosen(Operation::reduce_scatter, four, 4 * mib) == "ring");
   CHECK(chosen(Operation::all_to_all, four, 4 * mib) == "pairwise");
-  // A link that takes long to begin is worth fewer, longer messages.
+  // A link with high latency needs fewer, longer messages.
   const CostModel slow{.link_latency = 0.1, .link_rate = 1e10};
   CHECK(chosen(Operation::all_reduce, four, mib, slow) == "recursive_doubling");
 }
 
-TEST_CASE("a slower link is worth shorter chunks") {
-  Problem problem{.size = 8, .count = 16 * mib};
+TEST_CASE("a slower link uses shorter chunks") {
+  ScheduleArguments problem{.size = 8, .count = 16 * mib};
   problem.host = {0, 1, 2, 3, 4, 5, 6, 7};
   const auto chunk = [&](const CostModel& costs) {
     return choose_chunk(Operation::broadcast, "chain", problem, {.costs = costs});
@@ -118,7 +118,7 @@ TEST_CASE("a slower link is worth shorter chunks") {
   CHECK(chunk({}) == 256 << 10);
 }
 
-TEST_CASE("a cost model is read from JSON, and what it can't be is named") {
+TEST_CASE("a cost model is parsed from JSON, and errors are named") {
   const CostModel model = parse_cost_model(R"({"link_gbs": 12.5, "link_latency_us": 5})");
   CHECK(model.link_rate == 12.5e9);
   CHECK(std::abs(model.link_latency - 5e-6) < 1e-12);
@@ -129,11 +129,11 @@ TEST_CASE("a cost model is read from JSON, and what it can't be is named") {
     CHECK_THROWS_AS(parse_cost_model(text), std::invalid_argument);
 }
 
-TEST_CASE("every schedule bears the name it was asked for by") {
+TEST_CASE("every schedule has the name of its algorithm") {
   for (const Operation operation : with_algorithms) {
     for (const int size : {1, 4}) {
       for (const auto algorithm : algorithms_of(operation)) {
-        Problem problem{.size = size, .count = 9, .chunk = 2};
+        ScheduleArguments problem{.size = size, .count = 9, .chunk = 2};
         CHECK(make(operation, algorithm, problem).algorithm == algorithm);
         problem.count = 0;
         CHECK(make(operation, algorithm, problem).algorithm == algorithm);
@@ -142,7 +142,7 @@ TEST_CASE("every schedule bears the name it was asked for by") {
   }
 }
 
-TEST_CASE("every name has an id of its own") {
+TEST_CASE("every algorithm has a unique id") {
   std::set<int> ids;
   std::set<std::string_view> known;
   for (const Operation operation : with_algorithms) {
@@ -154,11 +154,11 @@ TEST_CASE("every name has an id of its own") {
   }
   CHECK(ids.size() == known.size());
   CHECK(ids.count(0) == 0);
-  // Of the two others one is none, and one goes by shared memory without a schedule.
+  // Of the two others one means none, and one is shared memory without a schedule.
   CHECK(static_cast<int>(ids.size()) == algorithm_id_count - 2);
 }
 
-TEST_CASE("what is in rank order adds nothing up on the way") {
+TEST_CASE("algorithms in rank order reduce nothing on the way") {
   for (const Operation operation : {Operation::all_reduce, Operation::reduce,
                                     Operation::reduce_scatter, Operation::reduce_scatter_v}) {
     CHECK(algorithms_of(operation, true).size() < algorithms_of(operation).size());
@@ -181,8 +181,8 @@ TEST_CASE("what is in rank order adds nothing up on the way") {
   }
 }
 
-TEST_CASE("an unknown name is refused with the names that are known") {
-  const Problem problem;
+TEST_CASE("an unknown name is refused, and the known ones are listed") {
+  const ScheduleArguments problem;
   try {
     static_cast<void>(make(Operation::all_reduce, "rings", problem));
     FAIL("was accepted");
@@ -196,7 +196,7 @@ TEST_CASE("an unknown name is refused with the names that are known") {
   CHECK_THROWS_AS(make(Operation::fan_out, "chain", problem), std::invalid_argument);
 }
 
-TEST_CASE("messages take no algorithm") {
+TEST_CASE("send and recv have no algorithm") {
   for (const Operation operation :
        {Operation::none, Operation::send, Operation::recv, Operation::send_recv}) {
     CHECK(algorithms_of(operation).empty());

@@ -1,8 +1,8 @@
-// Layouts of ranks on hosts: the results stay right, and walks enter each host once.
+// Placements of ranks on hosts: results stay correct, and rings enter each host once.
 #include <set>
 
 #include "algorithm/rank_order.hpp"
-#include "problems.hpp"
+#include "cases.hpp"
 #include "support/catch.hpp"
 
 namespace tutti::algorithm::test {
@@ -14,7 +14,7 @@ constexpr Operation operations[] = {
     Operation::reduce,         Operation::gather,    Operation::scatter,   Operation::all_gather,
     Operation::reduce_scatter, Operation::all_to_all};
 
-Problem problem_on(const std::vector<int>& host, int root) {
+ScheduleArguments problem_on(const std::vector<int>& host, int root) {
   return {.size = static_cast<int>(host.size()),
           .root = root,
           .count = 57,
@@ -23,7 +23,7 @@ Problem problem_on(const std::vector<int>& host, int root) {
           .host = host};
 }
 
-void try_all(Operation operation, const Problem& problem) {
+void try_all(Operation operation, const ScheduleArguments& problem) {
   for (const std::string_view algorithm : algorithms_of(operation)) {
     for (std::uint64_t run = 0; run < 20; ++run) {
       Case c{.operation = operation,
@@ -38,7 +38,7 @@ void try_all(Operation operation, const Problem& problem) {
   }
 }
 
-// How many elements go from one host to another.
+// Number of elements sent from one host to another.
 std::int64_t elements_between_hosts(const std::vector<Schedule>& schedules,
                                     const std::vector<int>& host) {
   std::int64_t elements = 0;
@@ -53,15 +53,15 @@ std::int64_t elements_between_hosts(const std::vector<Schedule>& schedules,
 
 }  // namespace
 
-TEST_CASE("every algorithm is right on every layout of hosts") {
+TEST_CASE("every algorithm is correct on every placement on hosts") {
   for (const auto& host : host_layouts())
     for (int root = 0; root < static_cast<int>(host.size()); ++root)
       for (const Operation operation : operations) try_all(operation, problem_on(host, root));
 }
 
-TEST_CASE("blocks of different lengths are right on every layout of hosts") {
+TEST_CASE("blocks of different lengths are correct on every placement on hosts") {
   for (const auto& host : host_layouts()) {
-    Problem problem = problem_on(host, 0);
+    ScheduleArguments problem = problem_on(host, 0);
     for (std::int64_t rank = 0; rank < problem.size; ++rank)
       problem.counts.push_back(rank * 7 % 5 * 3);
     for (const Operation operation : {Operation::all_gather_v, Operation::reduce_scatter_v})
@@ -72,7 +72,7 @@ TEST_CASE("blocks of different lengths are right on every layout of hosts") {
 TEST_CASE("rings enter each host once") {
   for (const auto& host : host_layouts()) {
     const auto hosts = static_cast<std::int64_t>(std::set<int>(host.begin(), host.end()).size());
-    const Problem problem = problem_on(host, 0);
+    const ScheduleArguments problem = problem_on(host, 0);
     for (const Operation operation : {Operation::all_gather, Operation::reduce_scatter}) {
       const auto schedules =
           schedules_of({.operation = operation, .algorithm = "ring", .problem = problem});
@@ -85,7 +85,7 @@ TEST_CASE("a chain crosses to or from each host but the root's once") {
   for (const auto& host : host_layouts()) {
     const auto hosts = static_cast<std::int64_t>(std::set<int>(host.begin(), host.end()).size());
     for (int root = 0; root < static_cast<int>(host.size()); ++root) {
-      const Problem problem = problem_on(host, root);
+      const ScheduleArguments problem = problem_on(host, root);
       for (const Operation operation : {Operation::broadcast, Operation::reduce}) {
         const auto schedules =
             schedules_of({.operation = operation, .algorithm = "chain", .problem = problem});
@@ -99,7 +99,7 @@ TEST_CASE("a hierarchical all-reduce crosses links as often as a ring of hosts w
   for (const auto& host : host_layouts()) {
     const auto hosts = static_cast<std::int64_t>(std::set<int>(host.begin(), host.end()).size());
     for (const std::int64_t count : {1, 57, 1000}) {
-      Problem problem = problem_on(host, 0);
+      ScheduleArguments problem = problem_on(host, 0);
       problem.count = count;
       const auto schedules = schedules_of(
           {.operation = Operation::all_reduce, .algorithm = "hierarchical", .problem = problem});
@@ -108,13 +108,13 @@ TEST_CASE("a hierarchical all-reduce crosses links as often as a ring of hosts w
   }
 }
 
-TEST_CASE("hierarchical schedules are right for every size on hosts of all kinds", "[sweep]") {
+TEST_CASE("hierarchical schedules are correct for every size and placement on hosts", "[sweep]") {
   std::uint64_t run = 0;
   for (int size = 1; size <= 64; ++size) {
     for (const int hosts : {1, 2, 3, 5, 16}) {
       if (hosts > size) continue;
       for (const int kind : {0, 1, 2}) {
-        Problem problem{.size = size, .in_place = true};
+        ScheduleArguments problem{.size = size, .in_place = true};
         for (int rank = 0; rank < size; ++rank) {
           const int uneven = rank < hosts ? rank : rank * 7 % 11 % hosts;
           problem.host.push_back(kind == 0   ? rank * hosts / size
@@ -141,7 +141,7 @@ TEST_CASE("the order starts with the first rank and keeps hosts together") {
   for (const auto& host : host_layouts()) {
     const auto size = static_cast<int>(host.size());
     for (int first = 0; first < size; ++first) {
-      Problem problem = problem_on(host, first);
+      ScheduleArguments problem = problem_on(host, first);
       const RankOrder order(problem, first);
       CHECK(order.rank_at(0) == first);
       std::set<int> ranks;
@@ -166,8 +166,8 @@ TEST_CASE("the order starts with the first rank and keeps hosts together") {
   }
 }
 
-TEST_CASE("a layout needs one host for each rank") {
-  Problem problem = problem_on({0, 0, 1}, 0);
+TEST_CASE("a placement needs one host for each rank") {
+  ScheduleArguments problem = problem_on({0, 0, 1}, 0);
   problem.size = 4;
   CHECK_THROWS_AS(RankOrder(problem, 0), std::invalid_argument);
 }

@@ -1,5 +1,5 @@
 // Broadcast and fan-out: every algorithm, size and count, and every root of up to 32 ranks.
-#include "problems.hpp"
+#include "cases.hpp"
 #include "support/catch.hpp"
 
 namespace tutti::algorithm::test {
@@ -38,7 +38,7 @@ TEST_CASE("broadcast and fan_out work beyond 64 ranks", "[sweep]") {
   }
 }
 
-TEST_CASE("broadcast is right for every window and order") {
+TEST_CASE("broadcast is correct for every window and order") {
   for (const std::string_view algorithm : algorithms_of(Operation::broadcast)) {
     for (const int ranks : {2, 3, 4, 7, 8, 13}) {
       for (int window = 2; window <= 64; window += window < 8 ? 1 : 7) {

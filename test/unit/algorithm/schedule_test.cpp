@@ -1,10 +1,9 @@
-// Schedules as data: the cursor, the text of a step, and sizes that do not grow with ranks or
-// bytes.
+// Schedules as data: the cursor, the text of a step, and sizes independent of ranks and bytes.
 #include <bit>
 
 #include "algorithm/patterns.hpp"
 #include "algorithm/rounds.hpp"
-#include "problems.hpp"
+#include "cases.hpp"
 #include "support/catch.hpp"
 
 namespace tutti::algorithm::test {
@@ -46,7 +45,7 @@ std::int64_t sent(const Schedule& schedule) {
 
 }  // namespace
 
-TEST_CASE("a cursor walks loops in order and leaves empty regions out") {
+TEST_CASE("a cursor iterates loops in order and omits empty regions") {
   const StepPattern piece{.kind = StepKind::send,
                           .peer = 3,
                           .to = Buffer::output,
@@ -173,19 +172,7 @@ TEST_CASE("rounds that follow each other by constant strides become one loop") {
   CHECK(schedule.loops.size() == 3);
 }
 
-TEST_CASE("publish and await always count") {
-  StepPattern pattern;
-  pattern.kind = StepKind::publish;
-  pattern.peer = 2;
-  pattern.offset.start = 5;
-  Schedule schedule{
-      .algorithm = "made up", .loops = {Loop{1, 1, {pattern}}}, .scratch_elements = 0};
-  CHECK(texts_of(schedule) == std::vector<std::string>{"publish slot 5"});
-  schedule.loops[0].steps[0].kind = StepKind::await;
-  CHECK(texts_of(schedule) == std::vector<std::string>{"await slot 5 of rank 2"});
-}
-
-TEST_CASE("every kind of step has a text of its own") {
+TEST_CASE("every kind of step has its own text") {
   const Step step{.kind = StepKind::send,
                   .peer = 1,
                   .to = Buffer::output,
@@ -205,22 +192,20 @@ TEST_CASE("every kind of step has a text of its own") {
   CHECK(text(StepKind::copy) == "copy output[0, 2) = input[4, 6)");
   CHECK(text(StepKind::reduce) == "reduce output[0, 2) += input[4, 6)");
   CHECK(text(StepKind::combine) == "combine output[0, 2) = 3 parts of input[4, 6), one each 2");
-  CHECK(text(StepKind::read_from) == "read output[0, 2) = input[0, 2) of rank 1");
-  CHECK(text(StepKind::reduce_from) == "reduce output[0, 2) += input[0, 2) of rank 1");
 }
 
 TEST_CASE("schedules stay short for many ranks and many bytes") {
   for (const int size : {1, 2, 3, 64, 1000, 4096}) {
     for (int rank = 0; rank < size; rank += size / 7 + 1) {
-      const Problem problem{.rank = rank,
-                            .size = size,
-                            .root = size > 1 ? 1 : 0,
-                            .count = std::int64_t{1} << 28,
-                            .chunk = std::int64_t{1} << 14,
-                            .in_place = false};
+      const ScheduleArguments problem{.rank = rank,
+                                      .size = size,
+                                      .root = size > 1 ? 1 : 0,
+                                      .count = std::int64_t{1} << 28,
+                                      .chunk = std::int64_t{1} << 14,
+                                      .in_place = false};
       for (const Operation operation : operations) {
         for (const std::string_view algorithm : algorithms_of(operation)) {
-          // The root of this one has one pattern a peer.
+          // The root's schedule of this algorithm has one pattern per peer.
           if (algorithm == "scatter_ring" && rank == problem.root) continue;
           require_short(make(operation, algorithm, problem), size);
         }
@@ -229,11 +214,11 @@ TEST_CASE("schedules stay short for many ranks and many bytes") {
   }
 }
 
-TEST_CASE("each rank sends the bytes that the figures promise") {
+TEST_CASE("each rank sends the documented number of bytes") {
   const int size = 7;
   const std::int64_t count = 336;  // divisible by 7, 6 and 8
   for (int rank = 0; rank < size; ++rank) {
-    const Problem problem{
+    const ScheduleArguments problem{
         .rank = rank, .size = size, .root = 0, .count = count, .chunk = 8, .in_place = true};
     const auto by = [&](Operation operation, std::string_view algorithm) {
       return sent(make(operation, algorithm, problem));
@@ -264,7 +249,7 @@ TEST_CASE(
     "scratch is as large as promised, and no larger for larger buffers where chunks are moved") {
   const std::int64_t chunk = 10;
   const std::int64_t block = 100 * chunk;
-  Problem problem{
+  ScheduleArguments problem{
       .rank = 1, .size = 7, .root = 0, .count = block, .chunk = chunk, .in_place = false};
   const auto needs = [&](Operation operation, std::string_view algorithm) {
     return make(operation, algorithm, problem).scratch_elements;

@@ -1,8 +1,8 @@
-// Blocks of different lengths: random ones, and all kinds of empty ones.
+// Blocks of different lengths: random, and all kinds of empty ones.
 #include <algorithm>
 #include <random>
 
-#include "problems.hpp"
+#include "cases.hpp"
 #include "support/catch.hpp"
 
 namespace tutti::algorithm::test {
@@ -15,7 +15,7 @@ constexpr Operation operations[] = {Operation::all_gather_v, Operation::reduce_s
                                     Operation::gather_v, Operation::scatter_v,
                                     Operation::all_to_all_v};
 
-// A seed of the standard's own generator, so the counts are the same everywhere.
+// Seed of the standard's generator: the same counts everywhere.
 constexpr std::uint32_t counts_seed = 20240607;
 
 class RandomCounts {
@@ -32,7 +32,7 @@ class RandomCounts {
   std::mt19937 random_{counts_seed};
 };
 
-// Nothing at all; one block alone; all but one.
+// All empty; one block; all but one.
 std::vector<Counts> extreme_counts(int ranks) {
   const auto size = static_cast<std::size_t>(ranks);
   Counts one(size, 0);
@@ -54,7 +54,7 @@ Case case_of(Operation operation, std::string_view algorithm, const Counts& coun
          .options = options_for(run)};
   set_in_place(c, run / 2);
   if (operation == Operation::all_to_all_v) {
-    // Rank r sends what the counts say, turned by r.
+    // Rank r sends the counts rotated by r.
     set_in_place(c, 0);
     for (std::size_t rank = 0; rank < counts.size(); ++rank) {
       c.sent.push_back(counts);
@@ -85,7 +85,7 @@ std::vector<int> roots_of(Operation operation, int ranks) {
 
 }  // namespace
 
-TEST_CASE("blocks of any lengths arrive where they belong, for sizes 1 to 64", "[sweep]") {
+TEST_CASE("blocks of any lengths arrive at their positions, for sizes 1 to 64", "[sweep]") {
   for (const Operation operation : operations) {
     RandomCounts random;
     std::uint64_t run = 0;
@@ -96,7 +96,7 @@ TEST_CASE("blocks of any lengths arrive where they belong, for sizes 1 to 64", "
   }
 }
 
-TEST_CASE("blocks without elements are left out") {
+TEST_CASE("blocks without elements are omitted") {
   for (const Operation operation : operations) {
     for (const int ranks : {1, 2, 3, 4, 7, 8, 17}) {
       for (const Counts& counts : extreme_counts(ranks)) {
@@ -110,7 +110,7 @@ TEST_CASE("blocks without elements are left out") {
 }
 
 TEST_CASE("there must be one count for each rank") {
-  const Problem problem{.size = 3, .count = 0, .counts = {1, 2}};
+  const ScheduleArguments problem{.size = 3, .count = 0, .counts = {1, 2}};
   for (const Operation operation : operations)
     for (const std::string_view algorithm : algorithms_of(operation))
       CHECK_THROWS_AS(make(operation, algorithm, problem), std::invalid_argument);

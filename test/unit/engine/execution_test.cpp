@@ -13,7 +13,7 @@ namespace tutti::engine::test {
 
 namespace {
 
-using algorithm::Problem;
+using algorithm::ScheduleArguments;
 
 struct Case {
   std::string_view algorithm;
@@ -32,7 +32,7 @@ std::string text_of(const Case& c) {
          (c.in_place ? ", in place" : ", out of place");
 }
 
-Problem problem_of(const Case& c, int rank) {
+ScheduleArguments problem_of(const Case& c, int rank) {
   return {.rank = rank,
           .size = c.size,
           .root = c.root,

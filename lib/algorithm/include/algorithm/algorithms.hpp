@@ -4,13 +4,13 @@
 
 #include "algorithm/schedule.hpp"
 
-/// One function an algorithm. Each is pure: all ranks call it with the same Problem but for `rank`,
-/// `in_place`, and what Problem says of v-forms, and the schedules fit together. All are free of
-/// deadlocks for every window of two steps or more. docs/algorithms.md has the figures.
+/// One pure function per algorithm. All ranks call it with the same ScheduleArguments, except
+/// `rank`, `in_place` and, for v-forms, what ScheduleArguments says; then the schedules match. No
+/// schedule deadlocks with a window of two or more steps. docs/algorithms.md has the figures.
 ///
-/// Lengths are elements. A block is what one rank gives to, or gets from, one other or all; blocks
-/// lie in the order of ranks, without gaps. A slice is a share of one buffer, about count / size.
-/// What the buffers hold:
+/// Lengths are in elements. A block is what one rank sends to, or receives from, another rank or
+/// all; blocks are in rank order, without gaps. A slice is a share of one buffer, about count /
+/// size. Contents of the buffers:
 ///
 ///     operation        input                   output                   in place, in output
 ///     broadcast,       –                       count                    always
@@ -24,107 +24,107 @@
 ///                                                                       place, the rest unchanged
 ///     all_to_all       a block for each rank   a block from each rank   a block a rank
 ///
-/// Who is not named as root has no such buffer. Ranks may differ in whether they work in place,
-/// which is of the root alone in reduce, gather and scatter: it makes no difference to what is
-/// sent. Input is not written to. No elements make no steps.
+/// Ranks other than the root have no such buffer. Whether a rank works in place may differ between
+/// ranks (in reduce, gather and scatter it concerns the root only) and does not affect what is
+/// sent. Input is not written. Without elements there are no steps.
 namespace tutti::algorithm {
 
-/// The fewest consecutive steps that whoever runs a schedule must keep in flight: a send, and the
-/// recv beside it.
+/// Minimum window: the number of consecutive steps in flight that every schedule needs, a send and
+/// the recv beside it.
 inline constexpr int min_window = 2;
 
 /// "direct": the root sends the whole buffer to each other rank.
-[[nodiscard]] Schedule fan_out_direct(const Problem& problem);
+[[nodiscard]] Schedule fan_out_direct(const ScheduleArguments& arguments);
 
-/// "binomial": whoever has the buffer passes it on whole, so the number of owners doubles each
-/// round.
-[[nodiscard]] Schedule broadcast_binomial(const Problem& problem);
+/// "binomial": every rank that has the buffer forwards all of it, so the number of owners doubles
+/// each round.
+[[nodiscard]] Schedule broadcast_binomial(const ScheduleArguments& arguments);
 
 /// "chain": chunks travel down one chain of all ranks.
-[[nodiscard]] Schedule broadcast_chain(const Problem& problem);
+[[nodiscard]] Schedule broadcast_chain(const ScheduleArguments& arguments);
 
-/// "scatter_ring": the root deals chunks out in turn, and a ring of the others completes each copy
-/// meanwhile. The root's schedule has one pattern a peer.
-[[nodiscard]] Schedule broadcast_scatter_ring(const Problem& problem);
+/// "scatter_ring": the root deals out chunks in turn; meanwhile a ring of the other ranks completes
+/// each copy. The root's schedule has one pattern per peer.
+[[nodiscard]] Schedule broadcast_scatter_ring(const ScheduleArguments& arguments);
 
 /// "recursive_doubling": partners at distances 1, 2, 4, … exchange whole buffers. Scratch: `count`
 /// elements.
-[[nodiscard]] Schedule all_reduce_recursive_doubling(const Problem& problem);
+[[nodiscard]] Schedule all_reduce_recursive_doubling(const ScheduleArguments& arguments);
 
-/// "ring": slices are reduced on one way round the ring and handed out on the next. Any chunk is
-/// made to fit the slices.
-[[nodiscard]] Schedule all_reduce_ring(const Problem& problem);
+/// "ring": slices are reduced on the first way round the ring and distributed on the second. Any
+/// chunk is adjusted to the slices.
+[[nodiscard]] Schedule all_reduce_ring(const ScheduleArguments& arguments);
 
-/// "dissemination": `count` and `chunk` are not looked at. An element is one byte; the caller gives
-/// scratch[0] a value, and what is done to bytes by reduce does not matter: the steps are there to
-/// be waited for.
-[[nodiscard]] Schedule barrier_dissemination(const Problem& problem);
+/// "dissemination": ignores `count` and `chunk`. An element is one byte; the caller sets
+/// scratch[0], and the operator does not matter: the data only orders the steps.
+[[nodiscard]] Schedule barrier_dissemination(const ScheduleArguments& arguments);
 
 /// "rabenseifner": reduce-scatter by halving, all-gather by doubling, of slices.
-[[nodiscard]] Schedule all_reduce_rabenseifner(const Problem& problem);
+[[nodiscard]] Schedule all_reduce_rabenseifner(const ScheduleArguments& arguments);
 
-/// "gathered": everyone gets all contributions and combines them in rank order. Scratch:
+/// "gathered": every rank receives all contributions and combines them in rank order. Scratch:
 /// size·count.
-[[nodiscard]] Schedule all_reduce_gathered(const Problem& problem);
+[[nodiscard]] Schedule all_reduce_gathered(const ScheduleArguments& arguments);
 
-/// "hierarchical": hosts add up inside, leaders between them, and hand out inside. Any chunk is
-/// made to fit the parts.
-[[nodiscard]] Schedule all_reduce_hierarchical(const Problem& problem);
+/// "hierarchical": reduces inside hosts, then between their leaders, and distributes inside. Any
+/// chunk is adjusted to the parts.
+[[nodiscard]] Schedule all_reduce_hierarchical(const ScheduleArguments& arguments);
 
-/// "slices": each rank gets one slice of all contributions, combines it in rank order, and hands
-/// the result to all. Scratch: size·chunk.
-[[nodiscard]] Schedule all_reduce_slices(const Problem& problem);
+/// "slices": each rank receives one slice of all contributions, combines it in rank order, and
+/// sends the result to all. Scratch: size·chunk.
+[[nodiscard]] Schedule all_reduce_slices(const ScheduleArguments& arguments);
 
-/// "binomial": sums go up a tree. Scratch: count, on ranks between leaves and root.
-[[nodiscard]] Schedule reduce_binomial(const Problem& problem);
+/// "binomial": sums move up a tree. Scratch: count, on ranks between leaves and root.
+[[nodiscard]] Schedule reduce_binomial(const ScheduleArguments& arguments);
 
-/// "chain": chunks are added up on their way down one chain of all ranks. Scratch: up to 8 chunks,
-/// on ranks between its ends.
-[[nodiscard]] Schedule reduce_chain(const Problem& problem);
+/// "chain": chunks are reduced along one chain of all ranks. Scratch: up to 8 chunks, on ranks
+/// between its ends.
+[[nodiscard]] Schedule reduce_chain(const ScheduleArguments& arguments);
 
-/// "gathered": contributions come to the root up a tree, and it combines them in rank order.
+/// "gathered": contributions move up a tree to the root, which combines them in rank order.
 /// Scratch: size·count at the root, (ranks of the subtree - 1)·count elsewhere.
-[[nodiscard]] Schedule reduce_gathered(const Problem& problem);
+[[nodiscard]] Schedule reduce_gathered(const ScheduleArguments& arguments);
 
-/// "slices": each rank gets one slice of all contributions, combines it in rank order, and gives
-/// the result to the root. Scratch: (size + 1)·chunk, at the root size·chunk.
-[[nodiscard]] Schedule reduce_slices(const Problem& problem);
+/// "slices": each rank receives one slice of all contributions, combines it in rank order, and
+/// sends the result to the root. Scratch: (size + 1)·chunk, at the root size·chunk.
+[[nodiscard]] Schedule reduce_slices(const ScheduleArguments& arguments);
 
-/// "bruck": in each round everyone gets as many blocks as it has.
-[[nodiscard]] Schedule all_gather_bruck(const Problem& problem);
+/// "bruck": in each round every rank receives as many blocks as it has.
+[[nodiscard]] Schedule all_gather_bruck(const ScheduleArguments& arguments);
 
 /// "ring": each block travels once round the ring. Also all_gather_v.
-[[nodiscard]] Schedule all_gather_ring(const Problem& problem);
+[[nodiscard]] Schedule all_gather_ring(const ScheduleArguments& arguments);
 
-/// "recursive_halving": in each round everyone hands half of its sums on. Scratch: half of all
+/// "recursive_halving": in each round every rank sends half of its sums. Scratch: half of all
 /// blocks, rounded up; none for two ranks.
-[[nodiscard]] Schedule reduce_scatter_recursive_halving(const Problem& problem);
+[[nodiscard]] Schedule reduce_scatter_recursive_halving(const ScheduleArguments& arguments);
 
 /// "ring": the sum of each block travels once round the ring. Scratch: up to 16 chunks; up to 8 for
 /// three ranks, none for two. Also reduce_scatter_v.
-[[nodiscard]] Schedule reduce_scatter_ring(const Problem& problem);
+[[nodiscard]] Schedule reduce_scatter_ring(const ScheduleArguments& arguments);
 
-/// "pairwise": each rank gets its block of all contributions and combines it in rank order.
+/// "pairwise": each rank receives its block of all contributions and combines it in rank order.
 /// Scratch: size·chunk. Also reduce_scatter_v.
-[[nodiscard]] Schedule reduce_scatter_pairwise(const Problem& problem);
+[[nodiscard]] Schedule reduce_scatter_pairwise(const ScheduleArguments& arguments);
 
-/// "binomial": blocks go up a tree. Scratch: (ranks of the subtree - 1)·count; none at the root.
-[[nodiscard]] Schedule gather_binomial(const Problem& problem);
+/// "binomial": blocks move up a tree. Scratch: (ranks of the subtree - 1)·count; none at the root.
+[[nodiscard]] Schedule gather_binomial(const ScheduleArguments& arguments);
 
-/// "direct": everyone sends its block to the root. Also gather_v.
-[[nodiscard]] Schedule gather_direct(const Problem& problem);
+/// "direct": every rank sends its block to the root. Also gather_v.
+[[nodiscard]] Schedule gather_direct(const ScheduleArguments& arguments);
 
-/// "binomial": blocks go down a tree. Scratch: (ranks of the subtree - 1)·count; none at the root.
-[[nodiscard]] Schedule scatter_binomial(const Problem& problem);
+/// "binomial": blocks move down a tree. Scratch: (ranks of the subtree - 1)·count; none at the
+/// root.
+[[nodiscard]] Schedule scatter_binomial(const ScheduleArguments& arguments);
 
-/// "direct": the root sends everyone its block. Also scatter_v.
-[[nodiscard]] Schedule scatter_direct(const Problem& problem);
+/// "direct": the root sends every rank its block. Also scatter_v.
+[[nodiscard]] Schedule scatter_direct(const ScheduleArguments& arguments);
 
-/// "bruck": blocks hop distances 1, 2, 4, …, together with others. Scratch: about 2·size·count.
-[[nodiscard]] Schedule all_to_all_bruck(const Problem& problem);
+/// "bruck": blocks travel distances 1, 2, 4, …, packed with others. Scratch: about 2·size·count.
+[[nodiscard]] Schedule all_to_all_bruck(const ScheduleArguments& arguments);
 
 /// "pairwise": each pair of ranks exchanges its blocks. Scratch: none; in place up to 8 chunks.
 /// Also all_to_all_v, which has no in-place form.
-[[nodiscard]] Schedule all_to_all_pairwise(const Problem& problem);
+[[nodiscard]] Schedule all_to_all_pairwise(const ScheduleArguments& arguments);
 
 }  // namespace tutti::algorithm

@@ -8,11 +8,11 @@
 
 namespace tutti::algorithm {
 
-/// Where the blocks of all ranks lie in one buffer: in the order of ranks, without gaps.
+/// Positions of all ranks' blocks in one buffer: in rank order, without gaps.
 class Blocks {
  public:
-  /// One of counts[r] elements for each rank r; where `counts` is empty, each of `count`. Throws
-  /// std::invalid_argument where there are more or fewer counts than ranks.
+  /// Block r has counts[r] elements or, if `counts` is empty, `count`. Throws std::invalid_argument
+  /// if the number of counts differs from `size`.
   Blocks(int size, std::int64_t count, const std::vector<std::int64_t>& counts)
       : size_(size), longest_(count), total_(size * count) {
     if (counts.empty()) return;
@@ -23,13 +23,14 @@ class Blocks {
     longest_ = *std::max_element(counts.begin(), counts.end());
     total_ = begins_.back();
   }
-  explicit Blocks(const Problem& problem) : Blocks(problem.size, problem.count, problem.counts) {}
+  explicit Blocks(const ScheduleArguments& arguments)
+      : Blocks(arguments.size, arguments.count, arguments.counts) {}
 
-  /// The slices of a buffer of problem.count elements that the ranks, or positions, share out among
-  /// them. All are as long as the first but for the last ones, which are shorter or empty.
-  [[nodiscard]] static Blocks slices(const Problem& problem) {
-    Blocks blocks(problem.size, (problem.count + problem.size - 1) / problem.size, {});
-    blocks.total_ = problem.count;
+  /// The slices of a buffer of arguments.count elements, one for each rank or position. All have
+  /// the length of the first, except the last ones, which are shorter or empty.
+  [[nodiscard]] static Blocks slices(const ScheduleArguments& arguments) {
+    Blocks blocks(arguments.size, (arguments.count + arguments.size - 1) / arguments.size, {});
+    blocks.total_ = arguments.count;
     return blocks;
   }
 
@@ -50,7 +51,7 @@ class Blocks {
   int size_;
   std::int64_t longest_;
   std::int64_t total_;
-  std::vector<std::int64_t> begins_;  // size + 1 of them, or none where blocks are equal
+  std::vector<std::int64_t> begins_;  // size + 1 of them; empty if all blocks have the same length
 };
 
 }  // namespace tutti::algorithm

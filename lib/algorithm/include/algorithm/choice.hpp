@@ -8,33 +8,32 @@
 #include "algorithm/schedule.hpp"
 #include "base/call_signature.hpp"
 
-/// Which algorithm a call uses, and the way from its name to its schedule.
+/// Choice of the algorithm of a call, and its schedule by name.
 namespace tutti::algorithm {
 
-/// What the choice looks at besides the problem; all ranks know it alike.
+/// What the choice depends on besides the arguments; the same on all ranks.
 struct Traits {
   std::int64_t element_bytes = 1;
-  /// Contributions must be combined in the order of ranks, all at once: 16-bit floats, which are
-  /// rounded once, and deterministic calls.
+  /// Contributions must be combined in rank order in one pass: for 16-bit floats, which are rounded
+  /// once, and for deterministic calls.
   bool in_rank_order = false;
-  /// Looked at between hosts; on one host the limits are constants that were measured.
+  /// Used between hosts; inside a host the limits are measured constants.
   CostModel costs;
 };
 
-/// All names that make() knows for the operation; with `in_rank_order`, those that combine so, or
-/// nothing at all. None for operations that take no algorithm: send, recv and send_recv.
+/// All algorithms of the operation. With `in_rank_order` only those that combine in rank order, or
+/// do not combine. Empty for operations without algorithms: send, recv and send_recv.
 [[nodiscard]] std::span<const std::string_view> algorithms_of(Operation operation,
                                                               bool in_rank_order = false);
-/// The same on all ranks; one of algorithms_of(operation, traits.in_rank_order). Throws
-/// std::invalid_argument for operations that take no algorithm.
-[[nodiscard]] std::string_view choose(Operation operation, const Problem& problem,
+/// Chooses one of algorithms_of(operation, traits.in_rank_order); the same on all ranks. Throws
+/// std::invalid_argument for operations without algorithms.
+[[nodiscard]] std::string_view choose(Operation operation, const ScheduleArguments& arguments,
                                       const Traits& traits);
-/// Elements of a chunk, the same on all ranks, for the algorithm that was chosen or named.
+/// Elements of a chunk for a chosen or named algorithm; the same on all ranks.
 [[nodiscard]] std::int64_t choose_chunk(Operation operation, std::string_view algorithm,
-                                        const Problem& problem, const Traits& traits);
-/// Throws std::invalid_argument for a name that the operation does not know; the text lists those
-/// it does.
+                                        const ScheduleArguments& arguments, const Traits& traits);
+/// Throws std::invalid_argument for an unknown name; the message lists the known ones.
 [[nodiscard]] Schedule make(Operation operation, std::string_view algorithm,
-                            const Problem& problem);
+                            const ScheduleArguments& arguments);
 
 }  // namespace tutti::algorithm

@@ -7,32 +7,31 @@
 #include "algorithm/cost_model.hpp"
 #include "base/call_signature.hpp"
 
-/// Closed formulas for what a call takes: cheap enough to be asked before each call. They know
-/// where a host's link is shared and what is pipelined, and nothing of chance; docs/algorithms.md
-/// has them in words.
+/// Closed formulas for the time of a call, cheap enough to evaluate before each call. They model
+/// shared links of hosts and pipelining, and no variance; docs/algorithms.md explains them.
 namespace tutti::algorithm {
 
-/// What the formulas look at of the placement of ranks.
-struct Layout {
+/// Placement of the ranks, as far as the formulas depend on it.
+struct RankLayout {
   int ranks = 1;
   int hosts = 1;
   int max_on_a_host = 1;
 };
 
-/// `host` as Problem::host; empty: all on one host.
-[[nodiscard]] Layout layout_of(int ranks, const std::vector<int>& host);
+/// `host` as in ScheduleArguments::host; empty: all on one host.
+[[nodiscard]] RankLayout rank_layout(int ranks, const std::vector<int>& host);
 
 struct CostQuestion {
   Operation operation = Operation::broadcast;
   std::string_view algorithm;
-  Layout layout;
-  double bytes = 0;  ///< Problem::count in bytes
-  double chunk = 1;  ///< Problem::chunk in bytes
+  RankLayout layout;
+  double bytes = 0;  ///< ScheduleArguments::count in bytes
+  double chunk = 1;  ///< ScheduleArguments::chunk in bytes
 };
 
-/// Seconds. Of what the formulas do not know: 0.
+/// Time in seconds; 0 for algorithms without a formula.
 [[nodiscard]] double cost_of(const CostQuestion& question, const CostModel& model);
-/// Rounds as docs/algorithms.md counts them: messages that can only follow each other.
+/// Number of rounds, that is of messages that depend on each other, as in docs/algorithms.md.
 [[nodiscard]] std::int64_t rounds_of(const CostQuestion& question);
 
 }  // namespace tutti::algorithm

@@ -7,7 +7,7 @@
 
 namespace tutti::algorithm {
 
-/// Where a pattern's step works: [offset, min(offset + length, end)) in elements.
+/// The region of a pattern's step: [offset, min(offset + length, end)) in elements.
 struct Piece {
   Affine offset;
   std::int64_t length = 0;
@@ -31,22 +31,22 @@ inline Piece chunk_of(const Region& region, std::int64_t chunk) {
   return {.offset = {region.begin, 0, chunk}, .length = chunk, .end = {region.end}};
 }
 
-inline Piece chunk_of(const Problem& problem) {
-  return chunk_of({0, problem.count}, problem.chunk);
+inline Piece chunk_of(const ScheduleArguments& arguments) {
+  return chunk_of({0, arguments.count}, arguments.chunk);
 }
 
-inline std::int64_t chunk_count(const Problem& problem) {
-  return divide_up(problem.count, problem.chunk);
+inline std::int64_t chunk_count(const ScheduleArguments& arguments) {
+  return divide_up(arguments.count, arguments.chunk);
 }
 
-/// The longest chunk that is not above the problem's and cuts `length` into nearly equal parts.
-inline std::int64_t even_chunk(const Problem& problem, std::int64_t length) {
-  return length == 0 ? 1 : divide_up(length, divide_up(length, problem.chunk));
+/// The longest chunk, at most arguments.chunk, that cuts `length` into nearly equal parts.
+inline std::int64_t even_chunk(const ScheduleArguments& arguments, std::int64_t length) {
+  return length == 0 ? 1 : divide_up(length, divide_up(length, arguments.chunk));
 }
 
-/// Where a rank's own contribution is.
-inline Buffer own_buffer(const Problem& problem) {
-  return problem.in_place ? Buffer::output : Buffer::input;
+/// The buffer of this rank's contribution.
+inline Buffer own_buffer(const ScheduleArguments& arguments) {
+  return arguments.in_place ? Buffer::output : Buffer::input;
 }
 
 inline StepPattern make_pattern(StepKind kind, int peer, Buffer to, Buffer from, const Piece& p) {
@@ -67,7 +67,7 @@ inline StepPattern recv_from(int peer, Buffer to, const Piece& piece) {
   return make_pattern(StepKind::recv, peer, to, to, piece);
 }
 
-/// `to`[offset] = `from`[offset + shift] ⊕ what comes.
+/// `to`[offset] = `from`[offset + shift] ⊕ received data.
 inline StepPattern recv_reduce_from(int peer, Buffer to, Buffer from, const Piece& piece,
                                     const Affine& shift = {}) {
   StepPattern pattern = make_pattern(StepKind::recv_reduce, peer, to, from, piece);
@@ -83,24 +83,24 @@ inline StepPattern local(StepKind kind, Buffer to, Buffer from, const Piece& pie
   return pattern;
 }
 
-/// `to`[to.begin, to.end) = as much of `from` from `from_begin` on.
+/// Copies into `to`[to.begin, to.end) the elements of `from` from `from_begin` on.
 inline StepPattern copy_of(Buffer to, const Region& region, Buffer from, std::int64_t from_begin) {
   return local(StepKind::copy, to, from, whole(region), {from_begin - region.begin});
 }
 
-/// The schedule of the only rank: out of place, what is in `input` is the result.
-inline Schedule alone(std::string algorithm, const Problem& problem) {
+/// The schedule of a single rank: out of place, copies input to output.
+inline Schedule alone(std::string algorithm, const ScheduleArguments& arguments) {
   Schedule schedule{.algorithm = std::move(algorithm), .loops = {}, .scratch_elements = 0};
-  const std::int64_t count = problem.counts.empty() ? problem.count : problem.counts.front();
-  if (!problem.in_place && count > 0)
+  const std::int64_t count = arguments.counts.empty() ? arguments.count : arguments.counts.front();
+  if (!arguments.in_place && count > 0)
     schedule.loops.push_back({1, 1, {copy_of(Buffer::output, {0, count}, Buffer::input, 0)}});
   return schedule;
 }
 
-/// Of rooted operations: in place is only for the root. The others have no output.
-inline Problem in_place_at_root(Problem problem) {
-  problem.in_place = problem.in_place && problem.rank == problem.root;
-  return problem;
+/// For rooted operations: only the root works in place; the others have no output.
+inline ScheduleArguments in_place_at_root(ScheduleArguments arguments) {
+  arguments.in_place = arguments.in_place && arguments.rank == arguments.root;
+  return arguments;
 }
 
 /// `to`[offset] = all `parts` that begin at `from`[offset + shift + k·stride], in order.

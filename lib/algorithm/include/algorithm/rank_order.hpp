@@ -6,21 +6,21 @@
 
 namespace tutti::algorithm {
 
-/// The ranks in the order in which chains, rings and trees walk them: `first` leads, its host's
-/// ranks follow, then one host after the other. Neighbours share a host wherever they can, so a
-/// walk enters and leaves each host once.
+/// The order of ranks in chains, rings and trees: `first` leads, its host's ranks follow, then host
+/// after host. Neighbours share a host wherever possible, so a chain enters and leaves each host
+/// once.
 class RankOrder {
  public:
-  RankOrder(const Problem& problem, int first);
-  /// 0, 1, 2, …, whatever the hosts: for those whose blocks must lie in one piece.
-  [[nodiscard]] static RankOrder by_rank(const Problem& problem) {
-    return {problem.size, 0, problem.rank};
+  RankOrder(const ScheduleArguments& arguments, int first);
+  /// The order 0, 1, 2, …, independent of hosts: for algorithms whose blocks must be contiguous.
+  [[nodiscard]] static RankOrder by_rank(const ScheduleArguments& arguments) {
+    return {arguments.size, 0, arguments.rank};
   }
 
   [[nodiscard]] int size() const noexcept { return size_; }
-  /// Where the own rank stands.
+  /// This rank's position.
   [[nodiscard]] int position() const noexcept { return position_; }
-  /// `position` may lie up to one round outside of 0 to size - 1.
+  /// `position` may be up to `size` outside of 0 to size - 1.
   [[nodiscard]] int rank_at(int position) const;
 
  private:
@@ -29,7 +29,7 @@ class RankOrder {
   int size_;
   int first_;
   int position_;
-  std::vector<int> ranks_;  // empty where the order is first, first + 1, …
+  std::vector<int> ranks_;  // empty if the order is first, first + 1, …
 };
 
 }  // namespace tutti::algorithm

@@ -50,7 +50,7 @@ class HostBackend final : public Backend {
  private:
   using Peer = std::pair<int, std::uint32_t>;  ///< rank, tag
 
-  [[nodiscard]] algorithm::Problem problem_of(const CheckedCollective& call) const;
+  [[nodiscard]] algorithm::ScheduleArguments problem_of(const CheckedCollective& call) const;
   [[nodiscard]] algorithm::Schedule choose_schedule(const CheckedCollective& call,
                                                     const CallSettings& settings) const;
   void prepare(engine::Task& task, const CheckedCollective& call, const CallSettings& settings,

@@ -17,7 +17,7 @@ TEST_CASE("a chain's walk: bytes over each link, messages, sockets") {
   const Machine machine{.host = {0, 0, 1, 1, 2}};
   Surveyor surveyor(machine);
   for (int rank = 0; rank < 5; ++rank) {
-    algorithm::Problem problem{.rank = rank, .size = 5, .count = 100, .chunk = 30};
+    algorithm::ScheduleArguments problem{.rank = rank, .size = 5, .count = 100, .chunk = 30};
     problem.host = machine.host;
     surveyor.add(rank, algorithm::broadcast_chain(problem));
   }
@@ -39,7 +39,7 @@ TEST_CASE("hosts of a ring are alike, by slot and by node, and not if one has fe
     const Machine machine{.host = host};
     Surveyor surveyor(machine);
     for (int rank = 0; rank < static_cast<int>(host.size()); ++rank) {
-      algorithm::Problem problem{
+      algorithm::ScheduleArguments problem{
           .rank = rank, .size = static_cast<int>(host.size()), .count = 60, .chunk = 5};
       problem.host = host;
       surveyor.add(rank, algorithm::all_reduce_ring(problem));

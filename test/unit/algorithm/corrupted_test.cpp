@@ -1,8 +1,8 @@
-// Spoiled schedules: the checker finds every one, and names the step.
+// Corrupted schedules: the checker detects each and names the step.
 #include <algorithm>
 #include <functional>
 
-#include "problems.hpp"
+#include "cases.hpp"
 #include "support/catch.hpp"
 
 namespace tutti::algorithm::test {
@@ -55,7 +55,7 @@ bool nothing(const StepPattern&) {
   return false;
 }
 
-// Spoils each pattern of each loop of each rank in turn.
+// Corrupts each pattern of each loop of each rank in turn.
 void require_all_found(Case c, const std::string& what, const Spoil& spoil,
                        Spared spared = nothing) {
   const auto schedules = schedules_of(c);
@@ -69,7 +69,7 @@ void require_all_found(Case c, const std::string& what, const Spoil& spoil,
         const std::string text = text_after(c, rank, loop, index, spoil);
         INFO(text_of(c) << ": " << what << " in rank " << rank << " loop " << loop << " pattern "
                         << index << ": " << text);
-        // Where the only step that wrote to an element is gone, there is none to name.
+        // If the only step that wrote an element is gone, there is none to name.
         const bool named = contains(text, ", step ") || contains(text, " from the start: ") ||
                            contains(text, " was never written");
         if (!named) FAIL("no step is named");
@@ -87,12 +87,12 @@ void double_it(std::vector<StepPattern>& steps, std::size_t index) {
   steps.insert(steps.begin() + static_cast<std::ptrdiff_t>(index), copy);
 }
 
-// Copying once more what is there does no harm.
+// A repeated copy of the same data is harmless.
 bool writes_the_same_again(const StepPattern& step) {
   return step.kind == StepKind::copy || step.kind == StepKind::combine;
 }
 
-// By the last element that the pattern has in its first iteration.
+// Removes the last element that the pattern has in its first iteration.
 void cut_short(std::vector<StepPattern>& steps, std::size_t index) {
   StepPattern& step = steps[index];
   step.length = std::min(step.length, step.end.start - step.offset.start) - 1;
@@ -100,7 +100,7 @@ void cut_short(std::vector<StepPattern>& steps, std::size_t index) {
 
 }  // namespace
 
-TEST_CASE("a dropped, doubled or displaced step is found wherever it is", "[sweep]") {
+TEST_CASE("a dropped, doubled or displaced step is detected wherever it is", "[sweep]") {
   for (const int size : {2, 3, 5, 8}) {
     for (const Case& c : jobs(size)) {
       require_all_found(c, "dropped", drop);
@@ -121,7 +121,7 @@ TEST_CASE("a dropped, doubled or displaced step is found wherever it is", "[swee
   }
 }
 
-TEST_CASE("a spoiled schedule is described by its step") {
+TEST_CASE("the error names the corrupted step") {
   const auto text = [&](Case c, std::size_t rank, std::size_t loop, std::size_t index,
                         const Spoil& spoil) {
     c.options = {.window = 2, .seed = 0};
@@ -153,7 +153,7 @@ TEST_CASE("a spoiled schedule is described by its step") {
       "no such peer"));
 }
 
-TEST_CASE("adding on arrival to what is being sent is a deadlock") {
+TEST_CASE("a recv_reduce into a region being sent is a deadlock") {
   const Case c = job(Operation::all_reduce, "recursive_doubling", 2);
   auto schedules = schedules_of(c);
   for (Schedule& schedule : schedules) {
@@ -170,7 +170,7 @@ TEST_CASE("adding on arrival to what is being sent is a deadlock") {
   }
 }
 
-TEST_CASE("a send and a recv in one go need a window of two") {
+TEST_CASE("a concurrent send and recv need a window of two") {
   const Case c = job(Operation::all_reduce, "ring", 4);
   const auto schedules = schedules_of(c);
   const Expectation expectation = expectation_of(c);
@@ -180,7 +180,7 @@ TEST_CASE("a send and a recv in one go need a window of two") {
   CHECK_THROWS_AS(check(schedules, expectation, {65, 0}), std::invalid_argument);
 }
 
-TEST_CASE("a barrier that forgets what it has heard is found") {
+TEST_CASE("a barrier that drops a notification is detected") {
   const Case c{
       .operation = Operation::barrier, .algorithm = "dissemination", .problem = {.size = 8}};
   auto schedules = schedules_of(c);
@@ -190,7 +190,7 @@ TEST_CASE("a barrier that forgets what it has heard is found") {
   CHECK(contains(fault.value_or(""), ", step "));
 }
 
-TEST_CASE("parts that are no rank's contribution, or another's, are found") {
+TEST_CASE("a part that is no contribution, or another rank's, is detected") {
   const Case c = job(Operation::all_reduce, "gathered", 3, false);
   const auto fault_after = [&](const std::function<void(StepPattern&)>& spoil) {
     auto schedules = schedules_of(c);
@@ -215,7 +215,7 @@ TEST_CASE("parts that are no rank's contribution, or another's, are found") {
                  "the result overlaps the parts"));
 }
 
-TEST_CASE("a part that others have been added to is found") {
+TEST_CASE("a part that contains other contributions is detected") {
   const Case c = job(Operation::reduce_scatter, "pairwise", 3, false);
   auto schedules = schedules_of(c);
   auto& steps = schedules[1].loops[0].steps;
@@ -230,7 +230,7 @@ TEST_CASE("a part that others have been added to is found") {
 TEST_CASE("a reduce_scatter in place leaves the other blocks as they are") {
   const Case c = job(Operation::reduce_scatter, "recursive_halving", 4);
   auto schedules = schedules_of(c);
-  // Halving that keeps its sums in output: right but for what it leaves behind.
+  // Halving that keeps its sums in output: correct except for what it leaves there.
   Schedule& spoiled = schedules[1];
   StepPattern& take = spoiled.loops.front().steps[1];
   REQUIRE(take.kind == StepKind::recv_reduce);
@@ -253,7 +253,7 @@ TEST_CASE("a reduce_scatter in place leaves the other blocks as they are") {
                  "ranks {1}"));
 }
 
-TEST_CASE("output that a rank shall not have is not written to") {
+TEST_CASE("output that a rank does not have is not written") {
   const Case c = job(Operation::gather, "direct", 3);
   auto schedules = schedules_of(c);
   StepPattern copy = schedules[1].loops[0].steps[0];

@@ -10,20 +10,20 @@
 #include "algorithm/schedule.hpp"
 #include "support/schedule_checker/checker.hpp"
 
-/// What the tests of this folder share: the cases to try, and the way to try one.
+/// Shared by the tests of this folder: the cases, and how to check one.
 namespace tutti::algorithm::test {
 
 struct Case {
   Operation operation;
   std::string_view algorithm;
-  Problem problem;  // `rank` is not looked at; `counts` of v-forms are the blocks of all ranks
+  ScheduleArguments problem;  // `rank` is ignored; `counts` of v-forms are the blocks of all ranks
   CheckOptions options;
-  std::vector<bool> in_place_of;                // where ranks differ in it
+  std::vector<bool> in_place_of;                // if ranks differ in it
   std::vector<std::vector<std::int64_t>> sent;  // all_to_all_v: by sender, then receiver
 };
 
-inline Problem problem_of(const Case& c, int rank) {
-  Problem problem = c.problem;
+inline ScheduleArguments problem_of(const Case& c, int rank) {
+  ScheduleArguments problem = c.problem;
   problem.rank = rank;
   const auto own = static_cast<std::size_t>(rank);
   if (!c.in_place_of.empty()) problem.in_place = c.in_place_of[own];
@@ -58,7 +58,7 @@ inline Expectation expectation_of(const Case& c) {
 }
 
 inline std::string text_of(const Case& c) {
-  const Problem& p = c.problem;
+  const ScheduleArguments& p = c.problem;
   std::string text = std::string(name(c.operation)) + " " + std::string(c.algorithm) + " size " +
                      std::to_string(p.size) + " root " + std::to_string(p.root) + " count " +
                      std::to_string(p.count) + " chunk " + std::to_string(p.chunk) +
@@ -70,7 +70,7 @@ inline std::string text_of(const Case& c) {
   return text;
 }
 
-/// Empty if right, else the case and what is wrong.
+/// Empty if correct, else the case and its error.
 inline std::string failure_of(const Case& c) {
   const auto fault = check(schedules_of(c), expectation_of(c), c.options);
   return fault ? text_of(c) + ": " + *fault : std::string();
@@ -81,9 +81,8 @@ struct Size {
   std::int64_t chunk;
 };
 
-/// Nothing, one element, around one a rank, an odd number, and many chunks. Chunks are small where
-/// a run is cheap, or in one run of four, so that a sweep over all sizes and roots stays within
-/// seconds.
+/// No elements, one, about one per rank, an odd number, and many chunks. Chunks are small if a run
+/// is cheap, or in one run of four, so that a sweep over all sizes and roots takes seconds.
 inline std::vector<Size> sizes_for(int ranks, std::uint64_t run) {
   const bool fine = run % 4 == 0;
   return {{0, 4},
@@ -94,13 +93,13 @@ inline std::vector<Size> sizes_for(int ranks, std::uint64_t run) {
           {1003, fine ? 16 : 64}};
 }
 
-/// One run after the other takes the next of these.
+/// Successive runs use successive options.
 inline CheckOptions options_for(std::uint64_t run) {
   constexpr int windows[] = {2, 64, 3, 16};
   return {.window = windows[run % 4], .seed = run / 4 % 5};
 }
 
-/// Out of place, in place, and about half of the ranks so and half so: as `variant` modulo 3 says.
+/// Out of place, in place, or mixed, by `variant` modulo 3.
 inline void set_in_place(Case& c, std::uint64_t variant) {
   c.problem.in_place = variant % 3 == 1;
   c.in_place_of.clear();
@@ -116,7 +115,7 @@ inline std::vector<std::vector<int>> host_layouts() {
           {0, 1, 1, 1, 1},                     // two, uneven the other way
           {0, 0, 1, 1, 2, 2},                  // three hosts
           {0, 1, 2, 0, 1, 2, 0},               // three, interleaved, uneven
-          {2, 0, 1, 1, 0, 2, 2, 2},            // three, in no order
+          {2, 0, 1, 1, 0, 2, 2, 2},            // three, unordered
           {0, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2}};  // three, very uneven
 }
 
