@@ -160,10 +160,10 @@ void check_devices(const Patient& patient, Findings& findings) {
   }
   const rendezvous::Peers peers(0, std::move(infos), {});
   const auto agreement = device::agree(peers);
-  if (agreement.path != device::Path::nccl) {
+  if (agreement.mode != device::DeviceMode::nccl) {
     findings.push_back({Severity::slows, "devices",
                         fmt::format("NCCL can't serve this job: {}", agreement.reason),
-                        agreement.path == device::Path::host
+                        agreement.mode == device::DeviceMode::host
                             ? "show every rank a device (CUDA_VISIBLE_DEVICES, the container's "
                               "--gpus), or use --backend cpu"
                             : "give every rank a whole device of its own: fewer ranks on the host, "

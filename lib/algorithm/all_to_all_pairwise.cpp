@@ -130,7 +130,7 @@ class Pairwise {
 
 Schedule all_to_all_pairwise(const ScheduleArguments& arguments) {
   if (arguments.counts.size() != arguments.recv_counts.size())
-    throw std::invalid_argument("Problem::recv_counts needs one count for each rank");
+    throw std::invalid_argument("ScheduleArguments::recv_counts needs one count for each rank");
   if (arguments.size == 1) return alone("pairwise", arguments);
   return arguments.counts.empty() ? Pairwise(arguments).run() : Pairwise(arguments).run_whole();
 }

@@ -13,7 +13,7 @@ HostGroups::HostGroups(const ScheduleArguments& arguments) {
     std::iota(ranks_.front().begin(), ranks_.front().end(), 0);
   } else {
     if (arguments.host.size() != size)
-      throw std::invalid_argument("Problem::host needs one host for each rank");
+      throw std::invalid_argument("ScheduleArguments::host needs one host for each rank");
     const int last = *std::max_element(arguments.host.begin(), arguments.host.end());
     ranks_.resize(static_cast<std::size_t>(last) + 1);
     for (int rank = 0; rank < arguments.size; ++rank)

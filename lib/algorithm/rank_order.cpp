@@ -41,7 +41,7 @@ RankOrder::RankOrder(const ScheduleArguments& arguments, int first)
       position_(wrap(arguments.rank - first, arguments.size)) {
   if (arguments.host.empty()) return;
   if (arguments.host.size() != static_cast<std::size_t>(size_))
-    throw std::invalid_argument("Problem::host needs one host for each rank");
+    throw std::invalid_argument("ScheduleArguments::host needs one host for each rank");
   ranks_ = by_host(arguments, first);
   const auto own = std::find(ranks_.begin(), ranks_.end(), arguments.rank);
   position_ = static_cast<int>(own - ranks_.begin());

@@ -10,7 +10,7 @@ namespace {
 
 using rendezvous::Peers;
 
-/// A sentence where some ranks see no device.
+/// Reason for the host path: the ranks without a device.
 std::string ranks_without_device(const Peers& peers) {
   std::vector<std::string> without;
   for (int rank = 0; rank < peers.size(); ++rank) {
@@ -93,18 +93,18 @@ Agreement agree(const Peers& peers) {
   agreement.reason = ranks_without_device(peers);
   if (!agreement.reason.empty()) return agreement;
   for (int rank = 0; rank < peers.size(); ++rank) {
-    // More ranks than devices share them in turn; NCCL does not serve them then.
+    // More ranks than devices share them in turn; NCCL is not used then.
     const auto visible = static_cast<int>(peers.info(rank).devices.size());
     agreement.device_of_rank.push_back(peers.place_of(rank).local_rank % visible);
   }
-  agreement.path = Path::staged;
+  agreement.mode = DeviceMode::staged;
   for (auto* check : {ranks_without_nccl, too_few_devices}) {
     agreement.reason = check(peers);
     if (!agreement.reason.empty()) return agreement;
   }
   agreement.reason = shared_devices(peers, agreement.device_of_rank);
   if (!agreement.reason.empty()) return agreement;
-  agreement.path = Path::nccl;
+  agreement.mode = DeviceMode::nccl;
   agreement.reason = "every rank has a device of its own";
   return agreement;
 }

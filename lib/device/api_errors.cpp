@@ -5,7 +5,7 @@
 #include "device/inventory.hpp"
 
 namespace tutti::device {
-void Faults::fail(const std::string& doing, const std::string& reason) const {
+void ApiErrors::fail(const std::string& doing, const std::string& reason) const {
   if (plane_.failed()) throw plane_.agreed_error();
   const auto& peers = plane_.peers();
   throw plane_.report_and_wait(
@@ -15,7 +15,7 @@ void Faults::fail(const std::string& doing, const std::string& reason) const {
        .origin = peers.rank()});
 }
 
-void Faults::fail(CudaResult result, const char* doing) const {
+void ApiErrors::fail(CudaResult result, const char* doing) const {
   fail(std::string(doing), cuda_error_text(cuda_, result));
 }
 

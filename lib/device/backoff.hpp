@@ -8,9 +8,9 @@
 
 namespace tutti::device {
 
-/// Waiting for a device by looking again and again: all the time at first, as CUDA's own waits do;
-/// after some milliseconds with pauses of a hundredth of the time waited, so that a long wait costs
-/// no core and ends little later.
+/// Polls a device with increasing pauses: continuously at first, like CUDA's own waits; after some
+/// milliseconds with pauses of 1 % of the time waited, so that a long wait uses little processor
+/// time and ends hardly later.
 class Backoff {
  public:
   using Clock = std::chrono::steady_clock;

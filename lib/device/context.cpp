@@ -13,7 +13,7 @@ Context::Context(std::shared_ptr<const Library<CudaCalls>> cuda, int device_inde
   const char* doing = "choosing the device";
   auto result = calls.device_get(&device_, device_index);
   if (result == cuda_success) {
-    doing = "making the CUDA context";
+    doing = "retaining the CUDA context";
     result = calls.retain_primary_context(&handle_, device_);
   }
   if (result == cuda_success) return;

@@ -15,8 +15,8 @@ namespace {
 void require_settings(const CallSettings& settings) {
   if (settings.tag == 0 && settings.algorithm.empty()) return;
   throw Error(ErrorCode::usage,
-              "on device memory calls take no tag and no algorithm: NCCL matches by order and "
-              "chooses itself");
+              "calls on device memory accept no tag and no algorithm: NCCL matches by order and "
+              "chooses the algorithm");
 }
 
 }  // namespace
@@ -32,18 +32,18 @@ DeviceBackend::DeviceBackend(Parts parts)
       pointers_(session_->context()),
       self_(std::make_shared<DeviceBackend*>(this)),
       algorithm_id_(algorithm_id(algorithm_)),
-      watch_({.failed = [this] { return plane_.failed(); },
-              .late =
-                  [this](std::chrono::nanoseconds timeout) {
-                    static_cast<void>(plane_.report_and_wait(make_timeout_report(timeout)));
-                  },
-              .abort = [this] { session_->abort(); },
-              .stuck =
-                  [this, tell = std::move(parts.stuck)] {
-                    if (tell) tell(agreed_failure());
-                  }},
-             session_->take_watch_thread()) {
-  // The pool keeps the context as long as there are events.
+      watchdog_({.failed = [this] { return plane_.failed(); },
+                 .on_timeout =
+                     [this](std::chrono::nanoseconds timeout) {
+                       static_cast<void>(plane_.report_and_wait(make_timeout_report(timeout)));
+                     },
+                 .abort = [this] { session_->abort(); },
+                 .on_stuck =
+                     [this, tell = std::move(parts.stuck)] {
+                       if (tell) tell(agreed_failure());
+                     }},
+                session_->take_watchdog_thread()) {
+  // The pool keeps the context alive as long as there are events.
   events_ = std::make_shared<EventPool>(session_->shared_context());
 }
 
@@ -88,10 +88,9 @@ void DeviceBackend::queue(const CallSignature& call, bool collective, const Call
   if (plane_.failed()) throw agreed_failure();
   NcclResult result = nccl_success;
   {
-    // NCCL makes the communicator's device current by itself where it needs to, and puts the
-    // caller's back.
-    const Watch::Inside inside(watch_, settings.timeout);
-    if (!inside.open()) throw agreed_failure();
+    // NCCL makes the communicator's device current if necessary, and restores the caller's.
+    const NcclWatchdog::ActiveCall active(watchdog_, settings.timeout);
+    if (!active.may_call()) throw agreed_failure();
     if (collective) {
       history_->begin_collective(call);
     } else {
@@ -120,7 +119,7 @@ void DeviceBackend::run(const CheckedCollective& call, const CallSettings& setti
         [&] { return nccl_.collective(call, settings.stream); });
 }
 
-/// Every block is read and overwritten by one call, so it reads from a copy.
+/// One call reads and overwrites every block, so it reads from a copy.
 void DeviceBackend::all_to_all_in_place(const CheckedCollective& call,
                                         const CallSettings& settings) {
   const auto& session = *session_;
@@ -135,14 +134,14 @@ void DeviceBackend::all_to_all_in_place(const CheckedCollective& call,
   DeviceAddress copy = 0;
   auto apart = call;
   apart.in_place = false;
-  const Context::Current current(session.context(), session.faults());
+  const CurrentContext current(session.context(), session.errors());
   if (bytes > 0) {
-    session.faults().check(cuda.allocate_async(&copy, bytes, settings.stream),
+    session.errors().check(cuda.allocate_async(&copy, bytes, settings.stream),
                            "allocating memory for all_to_all in place");
-    session.faults().check(cuda.copy_on_device(copy, reinterpret_cast<DeviceAddress>(call.send),
+    session.errors().check(cuda.copy_on_device(copy, reinterpret_cast<DeviceAddress>(call.send),
                                                bytes, settings.stream),
                            "copying for all_to_all in place");
-    // NOLINTNEXTLINE(performance-no-int-to-ptr): CUDA gives a number
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): CUDA returns a number
     apart.send = reinterpret_cast<const void*>(copy);
   }
   queue(signature_of(call, shape_of(call.operation), algorithm_id_), true, settings, [&] {
@@ -176,9 +175,9 @@ std::unique_ptr<Pending> DeviceBackend::start(const Message& message,
 
 std::unique_ptr<Pending> DeviceBackend::record(const CallSettings& settings) {
   const auto& session = *session_;
-  const Context::Current current(session.context(), session.faults());
+  const CurrentContext current(session.context(), session.errors());
   auto started = std::make_unique<Started>(*this, settings, is_capturing(settings.stream));
-  session.faults().check(session.context().cuda().record_event(started->event(), settings.stream),
+  session.errors().check(session.context().cuda().record_event(started->event(), settings.stream),
                          "recording an event");
   return started;
 }
@@ -193,7 +192,7 @@ void DeviceBackend::synchronize(const CallSettings& settings) {
   require_settings(settings);
   if (plane_.failed()) throw agreed_failure();
   const auto& context = session_->context();
-  const Context::Current current(context, session_->faults());
+  const CurrentContext current(context, session_->errors());
   if (is_capturing(settings.stream)) {
     throw Error(ErrorCode::usage,
                 "a stream can't be waited for while it is captured: end the capture, and launch "
@@ -215,7 +214,7 @@ bool DeviceBackend::wait(Look look, Deadline limit, Deadline deadline,
     for (const Backoff backoff;; backoff.pause()) {
       const auto result = look();
       if (result == cuda_success) return true;
-      if (result != cuda_not_ready) session_->faults().check(result, "work on the stream");
+      if (result != cuda_not_ready) session_->errors().check(result, "work on the stream");
       if (plane_.failed()) throw agreed_failure();
       session_->check_async();
       if (deadline.expired()) {
@@ -224,8 +223,8 @@ bool DeviceBackend::wait(Look look, Deadline limit, Deadline deadline,
       if (limit.expired()) return false;
     }
   } catch (...) {
-    // NCCL's kernels may still wait for a rank that is gone, and whatever the program frees next
-    // would wait for them.
+    // NCCL's kernels may wait for a lost rank, and memory that the program frees next would wait
+    // for them.
     session_->abort();
     throw;
   }
@@ -244,10 +243,10 @@ void DeviceBackend::finished(CudaStream stream, std::uint64_t ordinal) {
   std::erase_if(queues_, [&](const Queue& queue) {
     return queue.stream == stream && queue.latest <= ordinal;
   });
-  // Calls on another stream may still be on their way.
+  // Calls on another stream may be in progress.
   if (!queues_.empty()) return;
   for (; finished_ < begun_; ++finished_) history_->end();
-  watch_.rest();
+  watchdog_.set_idle();
 }
 
 control::FailureReport DeviceBackend::make_timeout_report(std::chrono::nanoseconds timeout) const {

@@ -7,7 +7,7 @@
 
 #include "communicator/backend.hpp"
 #include "control/plane.hpp"
-#include "device/watch.hpp"
+#include "device/nccl_watchdog.hpp"
 #include "event_pool.hpp"
 #include "nccl_queue.hpp"
 #include "pointer_check.hpp"
@@ -16,18 +16,18 @@
 
 namespace tutti::device {
 
-/// Moves buffers in device memory through NCCL: each call is NCCL's own, put on the caller's stream
-/// (CallSettings::stream), also while that is captured in a graph. A call returns when it is
-/// queued. What is queued counts as a call in progress until synchronize() or a Pending has seen it
-/// done, so that different calls are found by the control plane whoever waits, and how.
+/// Moves buffers in device memory with NCCL: each call is queued on the caller's stream
+/// (CallSettings::stream), also while the stream is captured in a graph, and returns when it is
+/// queued. A queued call counts as in progress until synchronize() or a Pending has seen it done,
+/// so that the control plane detects mismatched calls however the program waits.
 class DeviceBackend final : public Backend {
  public:
   struct Parts {
     control::Plane& plane;
     std::shared_ptr<control::CallHistory> history;
     std::unique_ptr<Session> session;
-    /// A call is stuck inside NCCL and can't be ended: this says so for people. From a thread of
-    /// the backend's own.
+    /// Reports a call that is blocked inside NCCL and can't be ended. Called from a thread of the
+    /// backend.
     std::function<void(const Error&)> stuck;
   };
   explicit DeviceBackend(Parts parts);
@@ -45,7 +45,7 @@ class DeviceBackend final : public Backend {
  private:
   class Started;
 
-  /// Error{usage} where NCCL, or this one, has no such arithmetic.
+  /// Throws Error{usage} if NCCL, or this version, lacks such arithmetic.
   void require_arithmetic(const CheckedCollective& call) const;
   template <class Action>
   void queue(const CallSignature& call, bool collective, const CallSettings& settings,
@@ -54,13 +54,13 @@ class DeviceBackend final : public Backend {
   [[nodiscard]] std::unique_ptr<Pending> record(const CallSettings& settings);
   [[nodiscard]] bool is_capturing(CudaStream stream) const;
 
-  /// True when `look` says cuda_success, false at `limit`; throws the verdict, what NCCL has met,
-  /// and past `deadline` who is late. After a throw NCCL's work is ended.
+  /// Returns true when `look` returns cuda_success, false at `limit`. Throws the agreed failure, an
+  /// error of NCCL, or past `deadline` a timeout report; then NCCL's work has been aborted.
   template <class Look>
   bool wait(Look look, Deadline limit, Deadline deadline, std::chrono::nanoseconds timeout);
-  /// The calls up to number `ordinal` are done: NCCL runs a communicator's calls in their order.
+  /// Calls up to number `ordinal` are done: NCCL runs a communicator's calls in order.
   void note_queued(CudaStream stream);
-  /// The stream has come past call number `ordinal`.
+  /// The stream has passed call number `ordinal`.
   void finished(CudaStream stream, std::uint64_t ordinal);
   [[nodiscard]] Error agreed_failure() const;
   [[nodiscard]] control::FailureReport make_timeout_report(std::chrono::nanoseconds timeout) const;
@@ -71,20 +71,20 @@ class DeviceBackend final : public Backend {
   NcclQueue nccl_;
   PointerCheck pointers_;
   std::shared_ptr<EventPool> events_;
-  /// Null once this is gone: calls that were started outlive it.
+  /// Null once the backend is destroyed: calls that were started outlive it.
   std::shared_ptr<DeviceBackend*> self_;
   std::string algorithm_ = "nccl";
   std::uint8_t algorithm_id_;
   std::uint64_t begun_ = 0;     ///< calls queued
   std::uint64_t finished_ = 0;  ///< of these, known to be done
-  /// Streams with calls that are not known to be done, and the latest call on each.
+  /// Streams with calls not known to be done, and the latest call on each.
   struct Queue {
     CudaStream stream = nullptr;
     std::uint64_t latest = 0;
   };
   std::vector<Queue> queues_;
   std::atomic<int> latest_sender_{-1};  ///< of the latest send_recv
-  Watch watch_;                         ///< last: it ends before what it looks after
+  NcclWatchdog watchdog_;               ///< last member: it is destroyed before all that it uses
 };
 
 }  // namespace tutti::device

@@ -10,11 +10,11 @@ DeviceMemory::DeviceMemory(int device_index) : cuda_(load_cuda()) {
   const auto& calls = cuda_.calls;
   if (!cuda_.usable()) throw Error(ErrorCode::system, "no CUDA driver: " + cuda_.missing);
   CudaContext context = nullptr;
-  check(calls.init(0), "starting CUDA");
+  check(calls.init(0), "initializing CUDA");
   check(calls.device_get(&device_, device_index), "choosing the device");
-  check(calls.retain_primary_context(&context, device_), "making the CUDA context");
-  check(calls.set_context(context), "making the device current");
-  check(calls.create_stream(&stream_, non_blocking_stream), "making a stream");
+  check(calls.retain_primary_context(&context, device_), "retaining the CUDA context");
+  check(calls.set_context(context), "setting the current device");
+  check(calls.create_stream(&stream_, non_blocking_stream), "creating a stream");
 }
 
 DeviceMemory::~DeviceMemory() {
@@ -25,7 +25,7 @@ DeviceMemory::~DeviceMemory() {
 void* DeviceMemory::allocate(std::size_t bytes) {
   DeviceAddress address = 0;
   check(cuda_.calls.allocate(&address, bytes), "allocating device memory");
-  // NOLINTNEXTLINE(performance-no-int-to-ptr): CUDA gives a number
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): CUDA returns a number
   return reinterpret_cast<void*>(address);
 }
 

@@ -7,7 +7,7 @@
 
 namespace tutti::device {
 
-/// CUDA events, used again and again. Whoever holds an event keeps the pool.
+/// A pool of CUDA events. Events keep the pool alive.
 class EventPool {
  public:
   explicit EventPool(std::shared_ptr<const Context> context) : context_(std::move(context)) {}
@@ -17,12 +17,12 @@ class EventPool {
     for (auto* const event : free_) context_->cuda().destroy_event(event);
   }
 
-  /// An event that goes back into the pool at the end.
+  /// An event that returns to the pool when destroyed.
   class Event {
    public:
-    /// The device is current in the calling thread.
-    Event(std::shared_ptr<EventPool> pool, const Faults& faults)
-        : pool_(std::move(pool)), handle_(pool_->take(faults)) {}
+    /// The device must be current in the calling thread.
+    Event(std::shared_ptr<EventPool> pool, const ApiErrors& errors)
+        : pool_(std::move(pool)), handle_(pool_->take(errors)) {}
     Event(const Event&) = delete;
     Event& operator=(const Event&) = delete;
     ~Event() { pool_->free_.push_back(handle_); }
@@ -34,14 +34,14 @@ class EventPool {
   };
 
  private:
-  [[nodiscard]] CudaEvent take(const Faults& faults) {
+  [[nodiscard]] CudaEvent take(const ApiErrors& errors) {
     if (!free_.empty()) {
       auto* const event = free_.back();
       free_.pop_back();
       return event;
     }
     CudaEvent made = nullptr;
-    faults.check(context_->cuda().create_event(&made, event_without_timing), "making an event");
+    errors.check(context_->cuda().create_event(&made, event_without_timing), "creating an event");
     return made;
   }
 

@@ -14,7 +14,7 @@ std::string uuid_text(const CudaUuid& uuid) {
   return text;
 }
 
-/// Empty if a call fails; the device is then left out, and `failure` says why.
+/// Empty if a call fails: the device is omitted, and `failure` is set.
 std::optional<rendezvous::PeerDevice> describe(const CudaCalls& cuda, int ordinal,
                                                std::string& failure) {
   CudaDevice device = 0;
@@ -69,7 +69,7 @@ Inventory take_inventory(const CudaCalls& cuda, const std::string& missing) {
   if (!inventory.devices.empty()) {
     inventory.none_because.clear();
   } else if (inventory.none_because.empty()) {
-    inventory.none_because = "the driver shows no device (CUDA_VISIBLE_DEVICES may hide them)";
+    inventory.none_because = "the driver reports no device (CUDA_VISIBLE_DEVICES may hide them)";
   }
   return inventory;
 }

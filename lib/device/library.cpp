@@ -10,11 +10,11 @@ namespace {
 
 class Loader {
  public:
-  /// Tries the names in turn; `missing` tells why the last did not load.
+  /// Tries the names in order; `missing` is the error of the last.
   Loader(std::initializer_list<const char*> names, std::string& missing) : missing_(missing) {
     for (const auto* name : names) {
       handle_ = std::shared_ptr<void>(::dlopen(name, RTLD_NOW | RTLD_LOCAL), [](void* handle) {
-        // Never unloaded: CUDA and NCCL keep threads and exit handlers of their own.
+        // Never unloaded: CUDA and NCCL have threads and exit handlers of their own.
         static_cast<void>(handle);
       });
       if (handle_) {

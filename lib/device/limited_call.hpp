@@ -11,13 +11,12 @@
 
 namespace tutti::device {
 
-/// Runs a call that may never return in a thread of its own, so that the caller can stop waiting
-/// for it. A call that is given up keeps its thread, and all that `action` holds, until the process
-/// ends.
+/// Runs a call that may never return in a thread of its own, so that the caller can stop waiting.
+/// An abandoned call keeps its thread, and all that `action` holds, until the process ends.
 template <class Result>
 class LimitedCall {
  public:
-  /// Throws Error{system} where there is no thread.
+  /// Throws Error{system} if no thread is available.
   explicit LimitedCall(std::function<Result()> action) : state_(std::make_shared<State>()) {
     start_abandoned_thread("to call NCCL", [state = state_, action = std::move(action)] {
       auto result = action();
@@ -27,7 +26,7 @@ class LimitedCall {
     });
   }
 
-  /// The result, or nothing if it has not come after `limit`. May be called again.
+  /// Returns the result, or nothing if it has not arrived within `limit`. May be called again.
   std::optional<Result> wait_for(std::chrono::nanoseconds limit) {
     std::unique_lock lock(state_->mutex);
     state_->changed.wait_for(lock, limit, [this] { return state_->result.has_value(); });

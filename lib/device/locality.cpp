@@ -21,7 +21,7 @@ Locality unknown(std::string reason) {
   return {.unknown_because = std::move(reason)};
 }
 
-/// Null where it can't be had. `xml` empty: of this host.
+/// Null on failure. An empty `xml` means this host.
 Topology load(const std::string& xml) {
   hwloc_topology_t raw = nullptr;
   if (hwloc_topology_init(&raw) != 0) return nullptr;

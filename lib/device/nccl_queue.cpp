@@ -4,11 +4,11 @@
 
 namespace tutti::device {
 
-/// A buffer as blocks that lie in the order of ranks without gaps.
+/// A buffer of blocks in rank order, without gaps.
 struct NcclQueue::Blocks {
   std::byte* memory = nullptr;
   std::size_t element_bytes = 1;
-  std::size_t count = 0;  ///< elements of each block, where `counts` is empty
+  std::size_t count = 0;  ///< elements of each block if `counts` is empty
   std::span<const std::size_t> counts = {};
 
   [[nodiscard]] std::size_t count_of(int rank) const {
@@ -16,15 +16,15 @@ struct NcclQueue::Blocks {
   }
 };
 
-/// Which blocks go to and come from whom.
+/// Blocks to send and to receive, by peer.
 struct NcclQueue::Parts {
   Blocks send;
   Blocks recv;
   int type = 0;
-  bool one_to_all = false;  ///< what is sent is one block, to every peer
-  int only_to = -1;         ///< or to this one alone
-  int only_from = -1;       ///< only this one sends
-  bool to_self = false;     ///< the own block is copied from send to recv
+  bool one_to_all = false;  ///< the send buffer is one block, for every peer
+  int only_to = -1;         ///< or for this one only
+  int only_from = -1;       ///< only this rank sends
+  bool to_self = false;     ///< copy this rank's block from send to recv
   bool sends = false;
   bool receives = false;
   CudaStream stream = nullptr;
@@ -38,7 +38,7 @@ std::byte* writable(const void* memory) {
 
 }  // namespace
 
-/// Of one rank the average is its own contribution, and NCCL refuses to divide some types by 1.
+/// With one rank the average is its own contribution; NCCL refuses to divide some types by 1.
 int NcclQueue::operator_of(const CheckedCollective& call) const {
   const bool is_alone = target_.size == 1 && call.op == Operator::average;
   return nccl_operator(is_alone ? Operator::sum : call.op).value_or(0);
@@ -49,7 +49,7 @@ NcclResult NcclQueue::grouped(Action action) const {
   const auto start = nccl_.group_start();
   if (start != nccl_success) return start;
   const NcclResult result = action();
-  // The group must be closed in any case, or every later call would wait for its end.
+  // End the group in any case, or every later call would be part of it.
   const auto end = nccl_.group_end();
   return result != nccl_success ? result : end;
 }
@@ -99,7 +99,7 @@ NcclResult NcclQueue::collective(const CheckedCollective& call, CudaStream strea
   }
 }
 
-/// The operations that are made of sends and receives.
+/// Operations composed of sends and receives.
 NcclResult NcclQueue::exchange(const CheckedCollective& call, CudaStream stream) const {
   const auto bytes = size_of(call.type);
   const bool is_root = call.root == target_.rank;
@@ -123,7 +123,7 @@ NcclResult NcclQueue::exchange(const CheckedCollective& call, CudaStream stream)
       break;
     case Operation::gather:
     case Operation::gather_v:
-      // Only the root knows all counts; what a rank sends is its own block.
+      // Only the root knows all counts; other ranks send their own block.
       parts.one_to_all = true;
       parts.only_to = call.root;
       parts.sends = true;
@@ -151,7 +151,7 @@ NcclResult NcclQueue::exchange(const Parts& parts) const {
   return grouped([&] {
     auto* from = parts.send.memory;
     auto* to = parts.recv.memory;
-    // A lone receiver has one block, at the start of its buffer.
+    // A lone receiver has one block, at the begin of its buffer.
     const bool one_from_one = parts.only_from >= 0;
     for (int peer = 0; peer < target_.size; ++peer) {
       const auto sent = parts.one_to_all ? parts.send.count : parts.send.count_of(peer);
@@ -174,7 +174,7 @@ NcclResult NcclQueue::exchange(const Parts& parts) const {
   });
 }
 
-/// A reduce for each rank, to it.
+/// One reduce per rank, to that rank.
 NcclResult NcclQueue::reduce_scatter_v(const CheckedCollective& call, CudaStream stream) const {
   return grouped([&] {
     const auto* from = static_cast<const std::byte*>(call.send);
@@ -194,7 +194,7 @@ NcclResult NcclQueue::reduce_scatter_v(const CheckedCollective& call, CudaStream
 NcclResult NcclQueue::message(const Message& message, CudaStream stream) const {
   const auto type = nccl_moved_type(message.type);
   const auto send = [&] {
-    // NCCL wants an address for zero elements, too.
+    // NCCL requires an address even for zero elements.
     const void* const from = message.send_count == 0 ? target_.token : message.send;
     return nccl_.send(from, message.send_count, type, message.to, target_.comm, stream);
   };

@@ -7,9 +7,9 @@
 
 namespace tutti::device {
 
-/// Puts operations on a stream by NCCL's calls: its own where it has them, groups of sends and
-/// receives where not. Within a group all transfers run at once; one after another each would wait
-/// for the one before.
+/// Queues operations on a stream with NCCL's calls: its own collectives, or groups of sends and
+/// receives. Transfers of a group run concurrently; outside a group each would wait for the
+/// previous one.
 class NcclQueue {
  public:
   struct Target {
@@ -20,8 +20,8 @@ class NcclQueue {
   };
   NcclQueue(const NcclCalls& nccl, Target target) : nccl_(nccl), target_(target) {}
 
-  /// What `call` asks for is possible; its buffers are in device memory. all_to_all in place is not
-  /// for this: every block would be read and overwritten at once.
+  /// Requires valid arguments and buffers in device memory. Not for all_to_all in place, which
+  /// would read and overwrite every block concurrently.
   [[nodiscard]] NcclResult collective(const CheckedCollective& call, CudaStream stream) const;
   [[nodiscard]] NcclResult message(const Message& message, CudaStream stream) const;
 

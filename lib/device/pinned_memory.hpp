@@ -6,15 +6,15 @@
 
 namespace tutti::device {
 
-/// Page-locked host memory, which the device's copy engines reach by themselves.
+/// Page-locked host memory, which the device's copy engines access directly.
 class PinnedMemory {
  public:
   PinnedMemory() = default;
-  /// The device is current in the calling thread. No bytes, no memory.
-  PinnedMemory(std::shared_ptr<const Context> context, const Faults& faults, std::size_t bytes)
+  /// The device must be current in the calling thread. 0 bytes allocate nothing.
+  PinnedMemory(std::shared_ptr<const Context> context, const ApiErrors& errors, std::size_t bytes)
       : context_(std::move(context)) {
     if (bytes == 0) return;
-    faults.check(context_->cuda().allocate_pinned(&memory_, bytes, 0),
+    errors.check(context_->cuda().allocate_pinned(&memory_, bytes, 0),
                  "allocating page-locked memory for staging");
     bytes_ = bytes;
   }

@@ -15,7 +15,7 @@ void PointerCheck::ask(const void* buffer) const {
   std::array<void*, 3> values{&memory, &managed, &ordinal};
   const auto result = context_.cuda().pointer_attributes(
       attributes.size(), attributes.data(), values.data(), reinterpret_cast<DeviceAddress>(buffer));
-  if (result != cuda_success) return;  // what the driver can't say is NCCL's to find out
+  if (result != cuda_success) return;  // unknown to the driver: NCCL will report it
   if (memory == memory_unknown) {
     throw Error(ErrorCode::usage,
                 fmt::format("the buffer at {} is plain host memory: a device_span is for memory of "

@@ -10,14 +10,15 @@
 
 namespace tutti::device {
 
-/// Refuses memory that is not this rank's device's, before NCCL or a kernel trips over it. Asks the
-/// driver once for an address and remembers some, so that a loop over the same buffers pays for a
+/// Refuses memory that is not on this rank's device, before NCCL or a kernel fails on it. Queries
+/// the driver once per address and caches some, so that a loop over the same buffers costs a
 /// comparison.
 class PointerCheck {
  public:
   explicit PointerCheck(const Context& context) : context_(context) {}
 
-  /// Throws Error{usage} that says where a buffer lies. One without elements may lie anywhere.
+  /// Throws Error{usage} that names the location of a wrong buffer. Buffers without elements are
+  /// not checked.
   void require(const CheckedCollective& call, const Shape& shape) {
     if (call.send != nullptr && has_elements(shape.send, call.count, call.counts)) {
       require(call.send);
@@ -45,7 +46,7 @@ class PointerCheck {
   }
 
   void ask(const void* buffer) const;
-  /// By Fibonacci hashing (Knuth): large buffers differ in few bits of their addresses.
+  /// Fibonacci hashing (Knuth): large buffers differ in few bits of their addresses.
   [[nodiscard]] static std::size_t slot_of(const void* buffer) {
     constexpr std::uint64_t golden = 0x9E3779B97F4A7C15U;
     return (reinterpret_cast<std::uintptr_t>(buffer) * golden) >> 59;

@@ -23,7 +23,7 @@ struct Prewarm::State {
 
 namespace {
 
-/// The device that the rank will choose (agreement.hpp); empty where there is none for it.
+/// The device that the rank will choose (agreement.hpp); empty if there is none for it.
 std::optional<int> device_of(const CudaCalls& cuda, int local_rank) {
   int count = 0;
   if (cuda.init(0) != cuda_success || cuda.device_count(&count) != cuda_success || count == 0) {
@@ -32,7 +32,7 @@ std::optional<int> device_of(const CudaCalls& cuda, int local_rank) {
   return local_rank % count;
 }
 
-/// Null where it can't be made.
+/// Null on failure.
 std::unique_ptr<Context> make_context(int local_rank) {
   const auto cuda = std::make_shared<const Library<CudaCalls>>(load_cuda());
   if (!cuda->usable()) return nullptr;
@@ -58,7 +58,7 @@ Prewarm::Prewarm(int local_rank) : state_(std::make_shared<State>()) {
       state->changed.notify_all();
     });
   } catch (const Error&) {
-    state_->over = true;  // it is a matter of speed only
+    state_->over = true;  // affects speed only
   }
 }
 
@@ -78,7 +78,7 @@ std::unique_ptr<Prewarm> Prewarm::from(const EnvironmentMap& environment) {
     const auto claim = launch::read_launcher(environment);
     if (claim.local_rank) return std::make_unique<Prewarm>(*claim.local_rank);
   } catch (const Error&) {
-    // The communicator will say so.
+    // The communicator will report it.
   }
   return nullptr;
 }

@@ -28,7 +28,7 @@ void Provider::describe(rendezvous::PeerInfo& info) {
   if (nccl_->calls.get_version(&version) == nccl_success && version > 0) {
     info.nccl_version = static_cast<std::uint32_t>(version);
   } else {
-    info.no_nccl_reason = "it does not tell its version";
+    info.no_nccl_reason = "it does not report its version";
   }
 }
 
@@ -43,39 +43,39 @@ DevicePath Provider::open(control::Plane& plane, Backend& host, const BootstrapB
   const auto agreement = agree(peers);
   required_ = required;
   reason_ = agreement.reason;
-  if (required && agreement.path != Path::nccl) {
+  if (required && agreement.mode != DeviceMode::nccl) {
     throw Error(
         ErrorCode::usage,
         fmt::format("the nccl backend can't be used: {}; the cpu backend can (--backend cpu, "
                     "or TUTTI_BACKEND=cpu)",
                     reason_));
   }
-  if (agreement.path == Path::host) return {.reason = reason_};
+  if (agreement.mode == DeviceMode::host) return {.reason = reason_};
 
   const auto group = control::Group::whole_job(peers.rank(), peers.size());
   const auto index = agreement.device_of_rank[static_cast<std::size_t>(peers.rank())];
-  SetupTalk talk(plane, group, host, plane.deadline(timeout));
+  SetupExchange setup(plane, group, host, plane.deadline(timeout));
   const auto start = std::chrono::steady_clock::now();
   try {
-    open_context(talk, index);
+    open_context(setup, index);
   } catch (const AgreedFailure& failure) {
     context_.reset();
     if (required) throw Error(failure);
     reason_ = fmt::format("a device can't be used: {}", failure.sentence());
-    warn(group, reason_ + "; buffers in device memory are not served");
+    warn(group, reason_ + "; buffers in device memory are refused");
     return {.reason = reason_};
   }
   const std::chrono::duration<double, std::milli> context_time =
       std::chrono::steady_clock::now() - start;
-  path_ = agreement.path;
-  auto opened = open_best(plane, group, host, talk, [&](const Bytes& of_rank_0) {
-    return broadcast(of_rank_0, talk.deadline());
+  mode_ = agreement.mode;
+  auto opened = open_best(plane, group, host, setup, [&](const Bytes& of_rank_0) {
+    return broadcast(of_rank_0, setup.deadline());
   });
 
   DevicePath path{
       .backend = std::move(opened.backend),
       .device = index,
-      .staged = path_ == Path::staged,
+      .staged = mode_ == DeviceMode::staged,
       .reason = reason_,
       .phases = fmt::format("CUDA context {:.1f} ms{}", context_time.count(), opened.phases)};
   for (int rank = 0; rank < peers.size(); ++rank) {
@@ -89,57 +89,58 @@ DevicePath Provider::open(control::Plane& plane, Backend& host, const BootstrapB
 std::unique_ptr<Backend> Provider::open_group(control::Plane& plane, const control::Group& group,
                                               Backend& host, std::chrono::nanoseconds timeout) {
   if (!context_) {
-    throw Error(ErrorCode::usage, "this job has no device path: " + reason_);
+    throw Error(ErrorCode::usage, "this job has no backend for device memory: " + reason_);
   }
-  SetupTalk talk(plane, group, host, plane.deadline(timeout));
-  // The bootstrap is gone by now.
-  return open_best(plane, group, host, talk,
+  SetupExchange setup(plane, group, host, plane.deadline(timeout));
+  // The bootstrap is closed by now.
+  return open_best(plane, group, host, setup,
                    [&](Bytes message) {
-                     talk.broadcast(message.data(), message.size());
+                     setup.broadcast(message.data(), message.size());
                      return message;
                    })
       .backend;
 }
 
-void Provider::open_context(SetupTalk& talk, int index) {
+void Provider::open_context(SetupExchange& setup, int index) {
   std::string failure;
   try {
     context_ = std::make_shared<const Context>(cuda_, index);
   } catch (const Error& error) {
     failure = error.sentence();
   }
-  static_cast<void>(talk.all_done(true, failure));
+  static_cast<void>(setup.all_done(true, failure));
 }
 
-/// NCCL where it can serve; staged where not, or where its set-up fails and it is not insisted on.
+/// Opens NCCL if possible; staging if not, or if its set-up fails and it is not required.
 Provider::Opened Provider::open_best(control::Plane& plane, const control::Group& group,
-                                     Backend& host, SetupTalk& talk, const Broadcast& broadcast) {
+                                     Backend& host, SetupExchange& setup,
+                                     const Broadcast& broadcast) {
   bool failed = false;
-  if (path_ == Path::nccl) {
+  if (mode_ == DeviceMode::nccl) {
     try {
-      return open_nccl(plane, group, talk, broadcast);
+      return open_nccl(plane, group, setup, broadcast);
     } catch (const AgreedFailure& failure) {
       if (required_) throw Error(failure);
-      // Of the whole job: communicators that are split off need not try again.
-      if (group.id == 0) path_ = Path::staged;
+      // For the whole job: communicators split off later need not try again.
+      if (group.id == 0) mode_ = DeviceMode::staged;
       reason_ = failure.sentence();
       failed = true;
     }
   }
-  // After a loss it may stand there already.
+  // After a loss `reason_` may have the suffix already.
   constexpr std::string_view staged = "; buffers in device memory are staged through host memory";
   if ((group.id == 0 || failed) && !reason_.ends_with(staged)) reason_ += staged;
   if (failed) {
-    told_ = true;
+    warned_ = true;
     warn(group, reason_);
   }
   return {.backend = open_staged(plane, group, host)};
 }  // NOLINT(clang-analyzer-cplusplus.NewDeleteLeaks): clang 14 loses what is returned
 
 Provider::Opened Provider::open_nccl(control::Plane& plane, const control::Group& group,
-                                     SetupTalk& talk, const Broadcast& broadcast) {
+                                     SetupExchange& setup, const Broadcast& broadcast) {
   auto session = std::make_unique<Session>(
-      Session::Parts{.context = context_, .nccl = nccl_, .plane = plane, .group = group}, talk,
+      Session::Parts{.context = context_, .nccl = nccl_, .plane = plane, .group = group}, setup,
       broadcast);
   Opened opened;
   opened.phases = fmt::format(", NCCL {:.1f} ms", session->setup_milliseconds());
@@ -159,7 +160,7 @@ std::unique_ptr<Backend> Provider::open_staged(control::Plane& plane, const cont
                                                               .group = group,
                                                               .host = host,
                                                               .on_first_call = [this, group] {
-                                                                if (std::exchange(told_, true)) {
+                                                                if (std::exchange(warned_, true)) {
                                                                   return;
                                                                 }
                                                                 warn(group, reason_);

@@ -7,22 +7,22 @@
 
 #include "device/inventory.hpp"
 #include "device/nccl_numbers.hpp"
-#include "device/watch.hpp"
+#include "device/nccl_watchdog.hpp"
 #include "limited_call.hpp"
 
 namespace tutti::device {
 namespace {
 
-// ncclCommAbort and ncclCommDestroy wait for the other ranks' work; ranks that are gone do none.
+// ncclCommAbort and ncclCommDestroy wait for the other ranks, which may be lost.
 constexpr std::chrono::nanoseconds orderly_end_limit = std::chrono::seconds(5);
 constexpr std::chrono::milliseconds abort_limit{800};
-// Between two looks at how the other ranks' set-up goes.
+// Interval between checks of the other ranks' set-up.
 constexpr std::chrono::milliseconds first_round{20};
 constexpr std::chrono::milliseconds longest_round{500};
 
 using Clock = std::chrono::steady_clock;
 
-/// What a rank's set-up came to.
+/// Result of a rank's set-up.
 struct Joined {
   std::string failure;
   NcclComm comm = nullptr;
@@ -55,29 +55,29 @@ Joined init(const Context& context, const NcclCalls& nccl, const NcclUniqueId& i
 
 }  // namespace
 
-Session::Session(Parts parts, SetupTalk& talk, const Broadcast& broadcast)
-    : parts_(std::move(parts)), faults_(parts_.plane, parts_.context->cuda()) {
+Session::Session(Parts parts, SetupExchange& setup, const Broadcast& broadcast)
+    : parts_(std::move(parts)), errors_(parts_.plane, parts_.context->cuda()) {
   const auto start = Clock::now();
   nccl().get_version(&version_);
-  reserve_watch_thread();
+  reserve_watchdog_thread();
   const IdMaker maker{
       .context = parts_.context, .nccl = parts_.nccl, .plane = parts_.plane, .group = parts_.group};
-  join(share_unique_id(maker, talk, broadcast), talk);
+  join(share_unique_id(maker, setup, broadcast), setup);
   setup_milliseconds_ = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-/// Here and not where it is needed, so that the other ranks hear of its lack by join().
-void Session::reserve_watch_thread() {
+/// Reserved here, so that join() tells the other ranks if it fails.
+void Session::reserve_watchdog_thread() {
   try {
-    watch_thread_ = std::make_unique<ReservedThread>(Watch::purpose);
+    watchdog_thread_ = std::make_unique<ReservedThread>(NcclWatchdog::purpose);
   } catch (const Error& error) {
     no_thread_because_ = error.sentence();
   }
 }
 
-void Session::join(const NcclUniqueId& id, SetupTalk& talk) {
-  // In a thread that may be given up: NCCL has no deadline of its own, and its non-blocking mode
-  // would make every later call slower (docs/decisions/0004).
+void Session::join(const NcclUniqueId& id, SetupExchange& setup) {
+  // In a thread that can be abandoned: NCCL has no deadline, and its non-blocking mode would slow
+  // down every later call (docs/decisions/0004).
   const auto given_up = std::make_shared<std::atomic<bool>>(false);
   std::unique_ptr<LimitedCall<Joined>> call;
   std::optional<Joined> joined;
@@ -89,20 +89,20 @@ void Session::join(const NcclUniqueId& id, SetupTalk& talk) {
             return init(*context, nccl->calls, id, group, *given_up);
           });
   } catch (const Error& error) {
-    joined = Joined{.failure = error.sentence()};  // the others wait for what this rank says
+    joined = Joined{.failure = error.sentence()};  // the other ranks wait for this rank's result
   }
   try {
     auto round = first_round;
     while (true) {
-      const auto left = talk.deadline().remaining();
+      const auto left = setup.deadline().remaining();
       if (call) joined = call->wait_for(std::min<std::chrono::nanoseconds>(round, left));
       std::string failure;
       if (joined) {
         failure = joined->failure;
-      } else if (talk.deadline().expired()) {
-        failure = "NCCL's set-up was not done in time; NCCL_DEBUG=INFO shows what it waits for";
+      } else if (setup.deadline().expired()) {
+        failure = "NCCL's set-up timed out; NCCL_DEBUG=INFO shows what it waits for";
       }
-      if (talk.all_done(joined.has_value(), failure)) break;
+      if (setup.all_done(joined.has_value(), failure)) break;
       round = std::min(2 * round, longest_round);
     }
   } catch (...) {
@@ -120,7 +120,7 @@ void* Session::token() const {
 }
 
 void Session::end(bool in_order, std::chrono::nanoseconds limit) {
-  // Past the limit the thread is given up: it and what it holds stay until the process ends.
+  // Past the limit the thread is abandoned: it and all that it holds stay until the process ends.
   LimitedCall<bool> call([context = parts_.context, nccl = parts_.nccl, comm = comm_.load(),
                           token = token_, in_order] {
     const auto& cuda = context->cuda();
@@ -144,7 +144,7 @@ void Session::abort() noexcept {
   try {
     end(false, abort_limit);
   } catch (const std::exception&) {
-    // No thread to be had: then NCCL is left alone at once.
+    // No thread available: leave NCCL alone immediately.
     comm_ = nullptr;
   }
 }
@@ -177,7 +177,7 @@ void Session::fail(NcclResult result, const std::string& doing) const {
     const std::lock_guard lock(mutex_);
     reason = nccl_error_text(nccl(), comm_, result);
   }
-  faults_.fail(doing, reason);
+  errors_.fail(doing, reason);
 }
 
 }  // namespace tutti::device

@@ -10,13 +10,13 @@
 #include "control/group.hpp"
 #include "control/plane.hpp"
 #include "device/context.hpp"
-#include "device/setup_talk.hpp"
+#include "device/setup_exchange.hpp"
 #include "device/unique_id.hpp"
 #include "tutti/deadline.hpp"
 
 namespace tutti::device {
 
-/// A group's NCCL communicator, from set-up to the end.
+/// A group's NCCL communicator, from set-up to destruction.
 class Session {
  public:
   struct Parts {
@@ -26,20 +26,21 @@ class Session {
     control::Group group;
   };
 
-  /// Collective over the group; `broadcast` carries NCCL's unique id. Throws AgreedFailure where
-  /// rank 0 can't make the id, where NCCL's set-up fails or a thread for it is missing on some
-  /// rank, or where it is not done at the talk's deadline: NCCL is then never touched again.
-  Session(Parts parts, SetupTalk& talk, const Broadcast& broadcast);
+  /// Collective over the group; `broadcast` carries NCCL's unique id. Throws AgreedFailure if rank
+  /// 0 can't create the id, if NCCL's set-up fails or lacks a thread on some rank, or at `setup`'s
+  /// deadline; NCCL is not used afterwards.
+  Session(Parts parts, SetupExchange& setup, const Broadcast& broadcast);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
-  /// Finalises and destroys, or after a verdict aborts, within a limit: past it NCCL is left alone.
+  /// Finalizes and destroys the communicator, or aborts it after a failure, within a limit; past it
+  /// NCCL is left alone.
   ~Session();
 
   [[nodiscard]] const NcclCalls& nccl() const { return parts_.nccl->calls; }
   [[nodiscard]] const Context& context() const { return *parts_.context; }
   [[nodiscard]] std::shared_ptr<const Context> shared_context() const { return parts_.context; }
   [[nodiscard]] const control::Group& group() const { return parts_.group; }
-  [[nodiscard]] const Faults& faults() const { return faults_; }
+  [[nodiscard]] const ApiErrors& errors() const { return errors_; }
   /// Not after abort().
   [[nodiscard]] NcclComm comm() const { return comm_; }
   /// One byte of device memory, for barriers.
@@ -47,31 +48,31 @@ class Session {
   [[nodiscard]] int version() const { return version_; }
   [[nodiscard]] double setup_milliseconds() const { return setup_milliseconds_; }
 
-  /// Once: a thread for the Watch over this session's calls.
-  [[nodiscard]] std::unique_ptr<ReservedThread> take_watch_thread() {
-    return std::move(watch_thread_);
+  /// Callable once: the thread for the watchdog of this session's calls.
+  [[nodiscard]] std::unique_ptr<ReservedThread> take_watchdog_thread() {
+    return std::move(watchdog_thread_);
   }
 
-  /// Ends NCCL's work after a failure, within a limit; past it NCCL is left alone. From any thread.
-  /// Afterwards the session is of no use.
+  /// Aborts NCCL's work after a failure, within a limit; past it NCCL is left alone. From any
+  /// thread. The session can't be used afterwards.
   void abort() noexcept;
-  /// Throws what NCCL has met since it was last asked. From any thread.
+  /// Throws NCCL's asynchronous error since the last check. From any thread.
   void check_async() const;
-  /// Throws the error that `result` means.
+  /// Throws the error for `result`.
   [[noreturn]] void fail(NcclResult result, const std::string& doing) const;
 
  private:
-  void reserve_watch_thread();
-  void join(const NcclUniqueId& id, SetupTalk& talk);
+  void reserve_watchdog_thread();
+  void join(const NcclUniqueId& id, SetupExchange& setup);
   void end(bool in_order, std::chrono::nanoseconds limit);
 
   Parts parts_;
-  Faults faults_;
-  mutable std::mutex mutex_;  ///< of the communicator's end
-  // Written under the mutex; a call that is blocked in NCCL has read it when the watch ends it.
+  ApiErrors errors_;
+  mutable std::mutex mutex_;  ///< protects the end of the communicator
+  // Written under the mutex; a call blocked in NCCL has read it before the watchdog aborts it.
   std::atomic<NcclComm> comm_{nullptr};
   DeviceAddress token_ = 0;
-  std::unique_ptr<ReservedThread> watch_thread_;
+  std::unique_ptr<ReservedThread> watchdog_thread_;
   std::string no_thread_because_;
   int version_ = 0;
   double setup_milliseconds_ = 0;

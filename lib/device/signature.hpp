@@ -5,11 +5,11 @@
 
 namespace tutti::device {
 
-/// Adds what the ranks of a v-form must agree on: where all know all counts alike, those; else no
-/// counts.
+/// Adds the counts of a v-form that all ranks must agree on, if all ranks know all counts; else
+/// none.
 void add_counts(CallSignature& signature, const CheckedCollective& call, const Shape& shape);
 
-/// What the ranks of a call on device memory must agree on.
+/// The signature of a call on device memory that all ranks must agree on.
 [[nodiscard]] inline CallSignature signature_of(const CheckedCollective& call, const Shape& shape,
                                                 std::uint8_t algorithm) {
   CallSignature signature{.operation = call.operation,

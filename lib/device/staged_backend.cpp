@@ -26,13 +26,13 @@ CallSettings with_time_left(CallSettings settings, Deadline deadline) {
 
 StagedBackend::StagedBackend(Parts parts)
     : parts_(std::move(parts)),
-      faults_(parts_.plane, parts_.context->cuda()),
+      errors_(parts_.plane, parts_.context->cuda()),
       pointers_(*parts_.context),
       events_(std::make_shared<EventPool>(parts_.context)),
       self_(std::make_shared<StagedBackend*>(this)),
       algorithm_id_(algorithm_id(name())) {
-  const Context::Current current(*parts_.context, faults_);
-  faults_.check(cuda().create_stream(&copies_, non_blocking_stream), "making a stream");
+  const CurrentContext current(*parts_.context, errors_);
+  errors_.check(cuda().create_stream(&copies_, non_blocking_stream), "creating a stream");
 }
 
 StagedBackend::~StagedBackend() {
@@ -43,15 +43,14 @@ StagedBackend::~StagedBackend() {
       if (!advance(*call, limit.remaining())) break;
     }
   } catch (const std::exception&) {
-    // What it was is told by the calls themselves.
+    // The calls themselves have reported it.
   }
   *self_ = nullptr;
   cuda().destroy_stream(copies_);
-  for (auto& call : started_) let_go_for_good(std::move(call));
+  for (auto& call : started_) abandon(std::move(call));
 }
 
-/// What every call begins with: the stream's earlier work is done. Returns the host path's
-/// settings.
+/// Common begin of calls: waits for the stream's earlier work. Returns the host path's settings.
 CallSettings StagedBackend::begin(const CallSettings& settings) {
   if (const auto tell = std::exchange(parts_.on_first_call, nullptr)) tell();
   finish_dropped();
@@ -74,7 +73,7 @@ void StagedBackend::wait(Look look, Deadline deadline, const char* doing,
   for (const Backoff backoff;; backoff.pause()) {
     const auto result = look();
     if (result == cuda_success) return;
-    if (result != cuda_not_ready) faults_.check(result, doing);
+    if (result != cuda_not_ready) errors_.check(result, doing);
     if (parts_.plane.failed()) throw parts_.plane.agreed_error();
     if (!deadline.expired()) continue;
     const auto& peers = parts_.plane.peers();
@@ -87,7 +86,8 @@ void StagedBackend::wait(Look look, Deadline deadline, const char* doing,
   }
 }
 
-/// After an error copies may be on their way; when the call has thrown its buffers may go.
+/// After an error copies may be in flight; the caller may free the buffers once the call has
+/// thrown.
 void StagedBackend::end_copies() const noexcept {
   const Backoff backoff;
   while (cuda().query_stream(copies_) == cuda_not_ready && backoff.waited() < leave_limit) {
@@ -111,7 +111,7 @@ void StagedBackend::reserve(Slot& slot, std::size_t send_bytes, std::size_t recv
   const auto make_space = [&](PinnedMemory& area, std::size_t bytes) {
     if (area.bytes() >= bytes) return;
     area = PinnedMemory();
-    area = PinnedMemory(parts_.context, faults_, std::max(bytes, parts_.area_bytes));
+    area = PinnedMemory(parts_.context, errors_, std::max(bytes, parts_.area_bytes));
   };
   make_space(slot.send, send_bytes);
   make_space(slot.recv, recv_bytes);
@@ -119,7 +119,7 @@ void StagedBackend::reserve(Slot& slot, std::size_t send_bytes, std::size_t recv
 
 void StagedBackend::read(Slot& slot, const void* from, const StagedPiece& piece) {
   if (piece.bytes == 0) return;
-  faults_.check(
+  errors_.check(
       cuda().copy_to_host(slot.send.data() + piece.in_area,
                           device_address(at(from, piece.in_buffer)), piece.bytes, copies_),
       "copying from the device");
@@ -127,14 +127,14 @@ void StagedBackend::read(Slot& slot, const void* from, const StagedPiece& piece)
 
 void StagedBackend::write(const Slot& slot, void* to, const StagedPiece& piece) {
   if (piece.bytes == 0) return;
-  faults_.check(cuda().copy_to_device(device_address(at(to, piece.in_buffer)),
+  errors_.check(cuda().copy_to_device(device_address(at(to, piece.in_buffer)),
                                       slot.recv.data() + piece.in_area, piece.bytes, copies_),
                 "copying to the device");
 }
 
 void StagedBackend::mark_read(Slot& slot) {
-  if (!slot.read) slot.read = std::make_unique<EventPool::Event>(events_, faults_);
-  faults_.check(cuda().record_event(slot.read->handle(), copies_), "recording an event");
+  if (!slot.read) slot.read = std::make_unique<EventPool::Event>(events_, errors_);
+  errors_.check(cuda().record_event(slot.read->handle(), copies_), "recording an event");
 }
 
 void StagedBackend::read_round(const StagingPlan& plan, std::size_t round) {
@@ -153,7 +153,7 @@ void StagedBackend::write_round(const StagingPlan& plan, std::size_t round, void
 
 void StagedBackend::run(const CheckedCollective& call, const CallSettings& settings) {
   pointers_.require(call, shape_of(call.operation));
-  const Context::Current current(*parts_.context, faults_);
+  const CurrentContext current(*parts_.context, errors_);
   const auto deadline = parts_.plane.deadline(settings.timeout);
   const auto on_host = begin(settings);
   if (shape_of(call.operation).recv == Extent::none) return parts_.host.run(call, on_host);
@@ -161,7 +161,7 @@ void StagedBackend::run(const CheckedCollective& call, const CallSettings& setti
   for (std::size_t i = 0; i < std::min(plan.rounds(), slots_.size()); ++i) {
     reserve(slots_[i], plan.send_area_bytes(), plan.recv_area_bytes());
   }
-  // The whole call, so that a difference is found and told as what was called.
+  // Records the whole call, so that a mismatch is reported as the user's call.
   parts_.history->begin_collective(signature_of(call, shape_of(call.operation), algorithm_id_));
   try {
     run_rounds(plan, call.recv, on_host, deadline);
@@ -173,12 +173,12 @@ void StagedBackend::run(const CheckedCollective& call, const CallSettings& setti
   parts_.history->end();
 }
 
-/// While the host path has one round, the device reads the next and writes the one before.
+/// While the host path runs one round, the device reads the next and writes the previous one.
 void StagedBackend::run_rounds(const StagingPlan& plan, void* output, const CallSettings& settings,
                                Deadline deadline) {
   read_round(plan, 0);
   for (std::size_t round = 0; round < plan.rounds(); ++round) {
-    // All copies are on one stream: this one waits for the result that lies in its slot.
+    // All copies share one stream: this one waits for the result in its slot.
     if (round + 1 < plan.rounds()) read_round(plan, round + 1);
     auto& slot = slot_of(round);
     await(slot, deadline, settings.timeout);
@@ -191,7 +191,7 @@ void StagedBackend::run_rounds(const StagingPlan& plan, void* output, const Call
 
 void StagedBackend::run(const Message& message, const CallSettings& settings) {
   pointers_.require(message);
-  const Context::Current current(*parts_.context, faults_);
+  const CurrentContext current(*parts_.context, errors_);
   const auto deadline = parts_.plane.deadline(settings.timeout);
   const auto on_host = begin(settings);
   const MessagePlan plan(message, parts_.area_bytes);
@@ -226,7 +226,7 @@ void StagedBackend::run_rounds(const MessagePlan& plan, const Message& message,
 }
 
 void StagedBackend::synchronize(const CallSettings& settings) {
-  const Context::Current current(*parts_.context, faults_);
+  const CurrentContext current(*parts_.context, errors_);
   const auto deadline = parts_.plane.deadline(settings.timeout);
   static_cast<void>(begin(settings));
   const auto calls = started_;

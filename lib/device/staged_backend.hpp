@@ -17,10 +17,10 @@
 
 namespace tutti::device {
 
-/// Buffers in device memory where NCCL can't serve: copied to page-locked host memory, through the
-/// host path, and back, in the order of the caller's stream. A call waits for its stream first and
-/// is done when it returns; large ones go in rounds, so that copies and the host path overlap. A
-/// call that is started has page-locked memory for all its rounds.
+/// Moves buffers in device memory without NCCL: copies them to page-locked host memory, through the
+/// host path, and back, in the order of the caller's stream. A blocking call waits for its stream
+/// first and is done when it returns; large calls run in rounds, so that copies and the host path
+/// overlap. A non-blocking call has page-locked memory for all its rounds.
 class StagedBackend final : public Backend {
  public:
   struct Parts {
@@ -30,10 +30,10 @@ class StagedBackend final : public Backend {
     control::Group group;
     Backend& host;
     std::function<void()> on_first_call;            ///< may be empty
-    std::size_t area_bytes = std::size_t{4} << 20;  ///< of each of four staging areas
+    std::size_t area_bytes = std::size_t{4} << 20;  ///< of each of the four staging areas
   };
   explicit StagedBackend(Parts parts);
-  /// Waits up to a second for calls that were started.
+  /// Waits up to 1 s for non-blocking calls.
   ~StagedBackend() override;
 
   [[nodiscard]] const char* name() const override { return "staged"; }
@@ -52,7 +52,7 @@ class StagedBackend final : public Backend {
   struct Slot {
     PinnedMemory send;
     PinnedMemory recv;
-    std::unique_ptr<EventPool::Event> read;  ///< the input is there
+    std::unique_ptr<EventPool::Event> read;  ///< the input has been copied
   };
   struct Call;
   class Started;
@@ -85,20 +85,20 @@ class StagedBackend final : public Backend {
   template <class Start>
   std::unique_ptr<Pending> start_rounds(std::shared_ptr<Call> call, std::size_t rounds,
                                         Start start);
-  static void await_rest(Call& call);
-  static void let_go_for_good(std::shared_ptr<Call> call);
+  static void drain(Call& call);
+  static void abandon(std::shared_ptr<Call> call);
 
   [[nodiscard]] const CudaCalls& cuda() const { return parts_.context->cuda(); }
   [[nodiscard]] Slot& slot_of(std::size_t round) { return slots_[round % slots_.size()]; }
 
   Parts parts_;
-  Faults faults_;
+  ApiErrors errors_;
   PointerCheck pointers_;
   std::shared_ptr<EventPool> events_;
   CudaStream copies_ = nullptr;
   std::array<Slot, 2> slots_;
   std::list<std::shared_ptr<Call>> started_;
-  std::shared_ptr<StagedBackend*> self_;  ///< null once this is gone
+  std::shared_ptr<StagedBackend*> self_;  ///< null once the backend is destroyed
   std::uint8_t algorithm_id_;
 };
 

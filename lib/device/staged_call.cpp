@@ -1,4 +1,4 @@
-// Staged calls that are started and waited for later.
+// Non-blocking staged calls.
 #include "staged_call.hpp"
 
 #include <algorithm>
@@ -14,8 +14,8 @@ std::shared_ptr<StagedBackend::Call> StagedBackend::new_call(const CallSettings&
   auto call = std::make_shared<Call>();
   call->send_stride = send_bytes;
   call->recv_stride = recv_bytes;
-  call->send = PinnedMemory(parts_.context, faults_, rounds * send_bytes);
-  call->recv = PinnedMemory(parts_.context, faults_, rounds * recv_bytes);
+  call->send = PinnedMemory(parts_.context, errors_, rounds * send_bytes);
+  call->recv = PinnedMemory(parts_.context, errors_, rounds * recv_bytes);
   call->stream = settings.stream;
   call->deadline = parts_.plane.deadline(settings.timeout);
   call->timeout = settings.timeout;
@@ -25,7 +25,7 @@ std::shared_ptr<StagedBackend::Call> StagedBackend::new_call(const CallSettings&
 void StagedBackend::read_into(const Call& call, const void* from, const StagedPiece& piece,
                               std::size_t round) const {
   if (piece.bytes == 0) return;
-  faults_.check(cuda().copy_to_host(call.send_area(round) + piece.in_area,
+  errors_.check(cuda().copy_to_host(call.send_area(round) + piece.in_area,
                                     device_address(from) + piece.in_buffer, piece.bytes, copies_),
                 "copying from the device");
 }
@@ -42,7 +42,7 @@ void StagedBackend::await_input(const Call& call) const {
 template <class Start>
 std::unique_ptr<Pending> StagedBackend::start_rounds(std::shared_ptr<Call> call, std::size_t rounds,
                                                      Start start) {
-  // Remembered first: rounds that are under way use its memory, also where a later one can't start.
+  // Recorded first: rounds in flight use its memory, even if a later one can't start.
   started_.push_back(call);
   try {
     for (std::size_t round = 0; round < rounds; ++round) {
@@ -58,7 +58,7 @@ std::unique_ptr<Pending> StagedBackend::start_rounds(std::shared_ptr<Call> call,
 std::unique_ptr<Pending> StagedBackend::start(const CheckedCollective& call,
                                               const CallSettings& settings) {
   pointers_.require(call, shape_of(call.operation));
-  const Context::Current current(*parts_.context, faults_);
+  const CurrentContext current(*parts_.context, errors_);
   const auto on_host = begin(settings);
   if (shape_of(call.operation).recv == Extent::none) {
     return start_rounds(new_call(settings, 0, 0, 0), 1,
@@ -87,7 +87,7 @@ std::unique_ptr<Pending> StagedBackend::start(const CheckedCollective& call,
 std::unique_ptr<Pending> StagedBackend::start(const Message& message,
                                               const CallSettings& settings) {
   pointers_.require(message);
-  const Context::Current current(*parts_.context, faults_);
+  const CurrentContext current(*parts_.context, errors_);
   const auto on_host = begin(settings);
   const MessagePlan plan(message, parts_.area_bytes);
   auto started = new_call(settings, plan.rounds(), plan.send_area_bytes(), plan.recv_area_bytes());
@@ -103,7 +103,7 @@ std::unique_ptr<Pending> StagedBackend::start(const Message& message,
   });
 }
 
-/// True when the call is done, whether well or not.
+/// Returns true when the call has finished, successfully or not.
 bool StagedBackend::advance(Call& call, std::chrono::nanoseconds limit) {
   if (call.done) return true;
   try {
@@ -111,9 +111,9 @@ bool StagedBackend::advance(Call& call, std::chrono::nanoseconds limit) {
     for (; call.rounds_done < call.rounds.size(); ++call.rounds_done) {
       if (!call.rounds[call.rounds_done]->wait_for(end.remaining())) return false;
     }
-    const Context::Current current(*parts_.context, faults_);
+    const CurrentContext current(*parts_.context, errors_);
     for (const auto& piece : call.results) {
-      faults_.check(cuda().copy_to_device(device_address(call.output) + piece.in_buffer,
+      errors_.check(cuda().copy_to_device(device_address(call.output) + piece.in_buffer,
                                           call.recv.data() + piece.in_area, piece.bytes, copies_),
                     "copying to the device");
     }
@@ -121,7 +121,7 @@ bool StagedBackend::advance(Call& call, std::chrono::nanoseconds limit) {
   } catch (const std::exception&) {
     call.error = std::current_exception();
     end_copies();
-    await_rest(call);
+    drain(call);
   }
   call.done = true;
   call.rounds.clear();
@@ -131,21 +131,21 @@ bool StagedBackend::advance(Call& call, std::chrono::nanoseconds limit) {
   return true;
 }
 
-/// After an error the other rounds end, too, and soon; until then they use the call's memory.
-void StagedBackend::await_rest(Call& call) {
+/// After an error the other rounds end soon, too; until then they use the call's memory.
+void StagedBackend::drain(Call& call) {
   bool over = true;
   for (auto& round : call.rounds) {
     try {
       over = round->wait_for(leave_limit) && over;
     } catch (const std::exception&) {
-      continue;  // over
+      continue;  // finished
     }
   }
-  if (!over) let_go_for_good(std::make_shared<Call>(std::move(call)));
+  if (!over) abandon(std::make_shared<Call>(std::move(call)));
 }
 
-/// What the host path may still use is never freed.
-void StagedBackend::let_go_for_good(std::shared_ptr<Call> call) {
+/// Leaks the call: memory that the host path may still use must not be freed.
+void StagedBackend::abandon(std::shared_ptr<Call> call) {
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory)
   static_cast<void>(new std::shared_ptr<Call>(std::move(call)));
 }
@@ -158,11 +158,11 @@ void StagedBackend::finish_started() {
   }
 }
 
-/// Calls that nobody will wait for any more: an error of theirs is the next call's.
+/// Finishes calls whose handle was dropped; the next call throws their error.
 void StagedBackend::finish_dropped() {
   const auto calls = started_;
   for (const auto& call : calls) {
-    // The two lists have it; nobody else does.
+    // Only the two lists own it.
     if (call.use_count() > 2) continue;
     if (advance(*call, std::chrono::nanoseconds(0)) && call->error) {
       std::rethrow_exception(call->error);

@@ -9,20 +9,20 @@
 
 namespace tutti::device {
 
-/// How long a call that has failed waits for copies under way before it leaves them their memory.
+/// How long a failed call waits for copies in flight before it leaks their memory.
 inline constexpr std::chrono::seconds leave_limit{1};
 
-/// A call that was started: page-locked memory for all its rounds, and how far it has come. Its
-/// rounds are those of a call that was not started, since other ranks may have made it so.
+/// A non-blocking call: page-locked memory for all its rounds, and its progress. Its rounds are
+/// those of the blocking call, since other ranks may have made that.
 struct StagedBackend::Call {
   PinnedMemory send;
   PinnedMemory recv;
-  std::size_t send_stride = 0;  ///< bytes from one round's area to the next's
+  std::size_t send_stride = 0;  ///< bytes between the areas of successive rounds
   std::size_t recv_stride = 0;
   std::vector<std::unique_ptr<Pending>> rounds;
   std::size_t rounds_done = 0;
   void* output = nullptr;            ///< in device memory
-  std::vector<StagedPiece> results;  ///< where it gets what of `recv`
+  std::vector<StagedPiece> results;  ///< pieces of `recv` to copy there
   CudaStream stream = nullptr;
   Deadline deadline = Deadline::never();
   std::chrono::nanoseconds timeout{};
@@ -42,7 +42,7 @@ struct StagedBackend::Call {
   }
 };
 
-/// What the caller holds.
+/// The caller's handle.
 class StagedBackend::Started final : public Pending {
  public:
   Started(std::shared_ptr<StagedBackend*> owner, std::shared_ptr<Call> call)
@@ -56,7 +56,7 @@ class StagedBackend::Started final : public Pending {
     if (done && call_->error) std::rethrow_exception(call_->error);
     return done;
   }
-  /// Staged data is written by the host: this waits.
+  /// The host writes staged data, so this waits.
   void order_before(void*) override {
     while (!wait_for(std::chrono::hours(1))) {
     }

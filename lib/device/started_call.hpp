@@ -4,12 +4,12 @@
 
 namespace tutti::device {
 
-/// A call that was started: an event after it.
+/// A non-blocking call: an event recorded after it.
 class DeviceBackend::Started final : public Pending {
  public:
   Started(DeviceBackend& backend, const CallSettings& settings, bool captured)
       : owner_(backend.self_),
-        event_(backend.events_, backend.session_->faults()),
+        event_(backend.events_, backend.session_->errors()),
         stream_(settings.stream),
         ordinal_(backend.begun_),
         timeout_(settings.timeout),
@@ -26,7 +26,7 @@ class DeviceBackend::Started final : public Pending {
                   "on");
     }
     const auto& context = backend.session_->context();
-    const Context::Current current(context, backend.session_->faults());
+    const CurrentContext current(context, backend.session_->errors());
     const bool done = backend.wait([&] { return context.cuda().query_event(event()); },
                                    Deadline::after(limit), deadline_, timeout_);
     if (done) backend.finished(stream_, ordinal_);
@@ -36,8 +36,8 @@ class DeviceBackend::Started final : public Pending {
   void order_before(void* stream) override {
     auto& backend = owner();
     const auto& session = *backend.session_;
-    const Context::Current current(session.context(), session.faults());
-    session.faults().check(session.context().cuda().stream_wait_event(stream, event(), 0),
+    const CurrentContext current(session.context(), session.errors());
+    session.errors().check(session.context().cuda().stream_wait_event(stream, event(), 0),
                            "ordering a stream after a call");
   }
 

@@ -13,10 +13,10 @@
 namespace tutti::device {
 namespace {
 
-// Between two looks for a verdict.
+// Interval between checks for a failure.
 constexpr std::chrono::milliseconds one_round{20};
 
-/// What rank 0 hands round: the id, or why there is none.
+/// Rank 0's message: the id, or the reason of its failure.
 struct IdMessage {
   std::uint8_t made = 0;
   std::array<char, 255> reason{};
@@ -38,8 +38,8 @@ IdMessage make(const Context& context, const NcclCalls& nccl) {
   return message;
 }
 
-/// In a thread that may be given up, as all of NCCL that has no deadline. Says in `failure` why
-/// nothing has come of it; with a verdict the next call over the host path ends anyway.
+/// In a thread that can be abandoned, like all calls of NCCL without a deadline. On failure sets
+/// `failure`; if the job has failed, the next call over the host path ends anyway.
 IdMessage make_in_time(const IdMaker& maker, Deadline deadline, std::string& failure) {
   try {
     LimitedCall<IdMessage> call(
@@ -50,36 +50,37 @@ IdMessage make_in_time(const IdMaker& maker, Deadline deadline, std::string& fai
         return *message;
       }
       if (!deadline.expired()) continue;
-      failure = "the NCCL unique id was not made in time; NCCL_DEBUG=INFO shows what it waits for";
+      failure = "creating the NCCL unique id timed out; NCCL_DEBUG=INFO shows what it waits for";
       break;
     }
   } catch (const std::exception& error) {
-    failure = fmt::format("can't make the NCCL unique id: {}", error.what());
+    failure = fmt::format("can't create the NCCL unique id: {}", error.what());
   }
   return {};
 }
 
 }  // namespace
 
-NcclUniqueId share_unique_id(const IdMaker& maker, SetupTalk& talk, const Broadcast& broadcast) {
+NcclUniqueId share_unique_id(const IdMaker& maker, SetupExchange& setup,
+                             const Broadcast& broadcast) {
   IdMessage message;
   std::string failure;
-  if (maker.group.rank == 0) message = make_in_time(maker, talk.deadline(), failure);
-  static_cast<void>(talk.all_done(true, failure));
+  if (maker.group.rank == 0) message = make_in_time(maker, setup.deadline(), failure);
+  static_cast<void>(setup.all_done(true, failure));
   Bytes bytes(sizeof message);
   std::memcpy(bytes.data(), &message, sizeof message);
   bytes = broadcast(bytes);
   if (bytes.size() != sizeof message) {
     throw Error(ErrorCode::mismatch,
-                fmt::format("rank 0 sent {} bytes where {} of the NCCL unique id were due: the "
-                            "bootstrap mixes up messages",
+                fmt::format("rank 0 sent {} bytes instead of {} of the NCCL unique id: the "
+                            "bootstrap mixes up broadcasts",
                             bytes.size(), sizeof message));
   }
   std::memcpy(&message, bytes.data(), sizeof message);
   message.reason.back() = 0;
   if (message.made == 0) {
-    throw talk.failure_of(0,
-                          fmt::format("can't make the NCCL unique id: {}", message.reason.data()));
+    throw setup.failure_of(
+        0, fmt::format("can't create the NCCL unique id: {}", message.reason.data()));
   }
   return message.id;
 }

@@ -1,4 +1,4 @@
-// Which path all ranks take, from made-up infos: no GPU is needed to test who gets which.
+// The mode that all ranks agree on, from fake peer infos; needs no GPU.
 #include "device/agreement.hpp"
 
 #include "support/catch.hpp"
@@ -26,7 +26,7 @@ PeerInfo info(const std::string& host, const std::vector<std::string>& uuids) {
 
 Agreement agree_on(const std::vector<PeerInfo>& infos) {
   const auto first = agree(Peers(0, infos, {}));
-  // Every rank must come to the same.
+  // Every rank must agree.
   for (int rank = 1; rank < static_cast<int>(infos.size()); ++rank) {
     const auto other = agree(Peers(rank, infos, {}));
     CHECK(other.path == first.path);
@@ -49,7 +49,7 @@ TEST_CASE("ranks of a host that see all its devices take the one of their local 
     for (int i = 0; i < size; ++i) all.push_back(std::to_string(i));
     std::vector<PeerInfo> infos(static_cast<std::size_t>(size), info("a", all));
     const auto agreement = agree_on(infos);
-    REQUIRE(agreement.path == Path::nccl);
+    REQUIRE(agreement.mode == DeviceMode::nccl);
     for (int rank = 0; rank < size; ++rank) {
       CHECK(agreement.device_of_rank[static_cast<std::size_t>(rank)] == rank);
     }
@@ -59,48 +59,48 @@ TEST_CASE("ranks of a host that see all its devices take the one of their local 
 TEST_CASE("on two hosts the local rank counts, not the rank") {
   const auto agreement = agree_on(
       {info("a", {"1", "2"}), info("b", {"3", "4"}), info("a", {"1", "2"}), info("b", {"3", "4"})});
-  REQUIRE(agreement.path == Path::nccl);
+  REQUIRE(agreement.mode == DeviceMode::nccl);
   CHECK(agreement.device_of_rank == std::vector{0, 0, 1, 1});
 }
 
 TEST_CASE("a process that sees one device uses it, whatever its local rank") {
   const auto agreement = agree_on({info("a", {"1"}), info("a", {"2"}), info("a", {"3"})});
-  REQUIRE(agreement.path == Path::nccl);
+  REQUIRE(agreement.mode == DeviceMode::nccl);
   CHECK(agreement.device_of_rank == std::vector{0, 0, 0});
 }
 
-TEST_CASE("two ranks on one device are named, with what to do") {
+TEST_CASE("two ranks on one device are named, with the remedy") {
   const auto agreement = agree_on({info("a", {"1"}), info("a", {"1"})});
-  CHECK(agreement.path == Path::staged);
+  CHECK(agreement.mode == DeviceMode::staged);
   CHECK(says(agreement, "rank 0 (a, pid 4711) and rank 1 (a, pid 4711) share GPU"));
   CHECK(says(agreement, "CUDA_VISIBLE_DEVICES"));
 }
 
 TEST_CASE("the same device name on another host is another device") {
-  CHECK(agree_on({info("a", {"1"}), info("b", {"1"})}).path == Path::nccl);
+  CHECK(agree_on({info("a", {"1"}), info("b", {"1"})}).mode == DeviceMode::nccl);
 }
 
 TEST_CASE("more ranks than devices") {
   const auto agreement =
       agree_on({info("a", {"1", "2"}), info("a", {"1", "2"}), info("a", {"1", "2"})});
-  CHECK(agreement.path == Path::staged);
+  CHECK(agreement.mode == DeviceMode::staged);
   CHECK(agreement.device_of_rank == std::vector{0, 1, 0});
   CHECK(says(agreement, "host a: 3 local ranks, 2 devices"));
 }
 
-TEST_CASE("a rank without a device takes all to the host path") {
+TEST_CASE("a rank without a device leaves all ranks to the host path") {
   const auto agreement = agree_on({info("a", {"1"}), info("a", {}), info("a", {"2"})});
-  CHECK(agreement.path == Path::host);
+  CHECK(agreement.mode == DeviceMode::host);
   CHECK(agreement.device_of_rank.empty());
   CHECK(says(agreement, "rank 1 (a, pid 4711): hidden"));
   CHECK(agree_on({info("a", {}), info("b", {})}).reason == "no rank has a GPU");
 }
 
-TEST_CASE("a slice of peer info is refused by name") {
+TEST_CASE("a MIG slice is refused and named") {
   std::vector infos{info("a", {"1"}), info("a", {"2"})};
   infos[1].devices[0].is_slice = true;
   const auto agreement = agree_on(infos);
-  CHECK(agreement.path == Path::staged);
+  CHECK(agreement.mode == DeviceMode::staged);
   CHECK(says(agreement, "rank 1"));
   CHECK(says(agreement, "MIG"));
 }
@@ -112,7 +112,7 @@ TEST_CASE("NCCL missing or of another release on one rank") {
   infos[1].nccl_version = 0;
   infos[1].no_nccl_reason = "libnccl.so.2: not found";
   const auto agreement = agree_on(infos);
-  CHECK(agreement.path == Path::staged);
+  CHECK(agreement.mode == DeviceMode::staged);
   CHECK(says(agreement, "rank 1 (b, pid 4711) has no NCCL (libnccl.so.2: not found)"));
 }
 

@@ -1,6 +1,6 @@
-// What a call on device memory costs beyond NCCL's own: the calls below return at once.
+// Overhead of a call on device memory above NCCL's own: the calls below return immediately.
 //
-//     meson test -C build --benchmark device_call_cost --verbose
+// | meson test -C build --benchmark device_call_cost --verbose
 #include <fmt/format.h>
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// The tables of calls, filled by fakes.
+// The call tables, filled with fakes.
 #include <cstring>
 
 #include "device/inventory.hpp"
@@ -9,7 +9,7 @@
 namespace tutti::device::test {
 namespace {
 
-/// A driver that shows `count` devices; the UUID of device i is all bytes i.
+/// A driver with `count` devices; the UUID of device i has all bytes i.
 template <int count>
 CudaCalls driver() {
   auto calls = instant_cuda().calls;
@@ -41,7 +41,7 @@ void require_all_listed() {
 
 }  // namespace
 
-TEST_CASE("all devices that the driver shows are listed, by index") {
+TEST_CASE("all devices of the driver are listed, by index") {
   require_all_listed<1>();
   require_all_listed<2>();
   require_all_listed<3>();
@@ -54,7 +54,7 @@ TEST_CASE("all devices that the driver shows are listed, by index") {
   CHECK(take_inventory(driver<2>(), "").devices[1].uuid == "01010101-0101-0101-0101-010101010101");
 }
 
-TEST_CASE("no driver, no device and a failing driver each say so") {
+TEST_CASE("no driver, no device and a failing driver are each reported") {
   CHECK(take_inventory({}, "libcuda.so.1: not found").none_because.find("libcuda.so.1") !=
         std::string::npos);
   CHECK(take_inventory(driver<0>(), "").none_because.find("CUDA_VISIBLE_DEVICES") !=
@@ -69,7 +69,7 @@ TEST_CASE("no driver, no device and a failing driver each say so") {
   CHECK(inventory.none_because == "device 0: CUDA driver: error 3");
 }
 
-TEST_CASE("a slice has another UUID than its info") {
+TEST_CASE("a MIG slice has another UUID than its GPU") {
   auto calls = driver<1>();
   calls.card_uuid = [](CudaUuid* uuid, CudaDevice) {
     uuid->fill('x');
@@ -78,7 +78,7 @@ TEST_CASE("a slice has another UUID than its info") {
   CHECK(take_inventory(calls, "").devices.at(0).is_slice);
 }
 
-TEST_CASE("every result code of NCCL becomes words, known or not") {
+TEST_CASE("every result code of NCCL has a text, known or not") {
   const NcclCalls nothing;
   CHECK(nccl_error_text(nothing, nullptr, 6) == "NCCL: remote error (6)");
   for (int code = 0; code < 100; ++code) {

@@ -1,4 +1,4 @@
-// The library's own declarations of CUDA's and NCCL's calls against the headers of both.
+// Compares the library's declarations of CUDA's and NCCL's calls with the headers of both.
 #include <cuda.h>
 #include <nccl.h>
 
@@ -11,8 +11,8 @@
 namespace tutti::device::test {
 namespace {
 
-/// Handed over in the same way: integers of one size and signedness, enums as their integers,
-/// pointers as pointers, the id by value.
+/// Passed in the same way: integers of one size and signedness, enums as their integers, pointers
+/// as pointers, the id by value.
 template <class Theirs, class Ours>
 constexpr bool alike() {
   if constexpr (std::is_pointer_v<Theirs> || std::is_pointer_v<Ours>) {

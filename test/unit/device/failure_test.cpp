@@ -1,4 +1,4 @@
-// What goes wrong in calls on device memory, and who hears of it when.
+// Failures in calls on device memory: which ranks report them, and when.
 #include <fmt/format.h>
 
 #include <csignal>
@@ -14,8 +14,8 @@ namespace {
 using tutti::test::patience;
 
 /// A communicator, a stream and a little device memory.
-struct Desk {
-  explicit Desk(Rank& rank, std::chrono::nanoseconds timeout = 20s)
+struct Fixture {
+  explicit Fixture(Rank& rank, std::chrono::nanoseconds timeout = 20s)
       : communicator(rank.communicator({.timeout = timeout,
                                         .backend = BackendChoice::device,
                                         .log = [](LogLevel, const std::string&) {}})),
@@ -60,50 +60,51 @@ void require_failure(const std::vector<Report>& reports, ErrorCode code,
 
 }  // namespace
 
-TEST_CASE("different calls are named while the ranks wait, whoever waits and how") {
+TEST_CASE("mismatched calls are reported while the ranks wait, however they wait") {
   struct Difference {
-    std::function<void(Desk&)> first, second;
+    std::function<void(Fixture&)> first, second;
     std::string first_words, second_words;
   };
   const std::vector<Difference> differences{
-      {[](Desk& d) { d.communicator.all_reduce(in_place, d.first(4), sum, d.stream); },
-       [](Desk& d) { d.communicator.broadcast(d.first(4), 0, d.stream); }, "all_reduce of 4 f32",
+      {[](Fixture& d) { d.communicator.all_reduce(in_place, d.first(4), sum, d.stream); },
+       [](Fixture& d) { d.communicator.broadcast(d.first(4), 0, d.stream); }, "all_reduce of 4 f32",
        "broadcast of 4 f32"},
-      {[](Desk& d) { d.communicator.all_reduce(in_place, d.first(4), sum, d.stream); },
-       [](Desk& d) { d.communicator.all_reduce(in_place, d.first(5), sum, d.stream); },
+      {[](Fixture& d) { d.communicator.all_reduce(in_place, d.first(4), sum, d.stream); },
+       [](Fixture& d) { d.communicator.all_reduce(in_place, d.first(5), sum, d.stream); },
        "all_reduce of 4 f32", "all_reduce of 5 f32"},
-      {[](Desk& d) { d.communicator.reduce(in_place, d.first(4), sum, 0, d.stream); },
-       [](Desk& d) { d.communicator.reduce(in_place, d.first(4), sum, 1, d.stream); }, "to rank 0",
-       "to rank 1"},
-      {[](Desk& d) { d.communicator.all_reduce(in_place, d.first(4), max, d.stream); },
-       [](Desk& d) { d.communicator.all_reduce(in_place, d.first(4), min, d.stream); }, "max",
+      {[](Fixture& d) { d.communicator.reduce(in_place, d.first(4), sum, 0, d.stream); },
+       [](Fixture& d) { d.communicator.reduce(in_place, d.first(4), sum, 1, d.stream); },
+       "to rank 0", "to rank 1"},
+      {[](Fixture& d) { d.communicator.all_reduce(in_place, d.first(4), max, d.stream); },
+       [](Fixture& d) { d.communicator.all_reduce(in_place, d.first(4), min, d.stream); }, "max",
        "min"},
   };
   for (const auto& [first, second, first_words, second_words] : differences) {
     const auto reports = run_on_devices(2, {}, [&](Rank& rank) -> std::string {
-      Desk desk(rank);
-      (rank.rank() == 0 ? first : second)(desk);
+      Fixture fixture(rank);
+      (rank.rank() == 0 ? first : second)(fixture);
       if (rank.rank() == 0) {
-        desk.communicator.synchronize(desk.stream);
+        fixture.communicator.synchronize(fixture.stream);
       } else {
-        // Not by our means: NCCL's work is ended all the same, and the next call says why.
+        // By CUDA's own means: NCCL's work is aborted all the same, and the next call throws the
+        // reason.
         using Synchronize = int (*)(void*);
-        reinterpret_cast<Synchronize>(cuda_symbol("cuStreamSynchronize"))(desk.stream.handle);
+        reinterpret_cast<Synchronize>(cuda_symbol("cuStreamSynchronize"))(fixture.stream.handle);
       }
-      // Where the difference does not block anybody (the operators), the end finds it.
-      desk.communicator.finalize();
+      // If the mismatch (of operators) blocks no rank, finalize() detects it.
+      fixture.communicator.finalize();
       return "nothing was thrown";
     });
     require_failure(reports, ErrorCode::mismatch, {first_words, second_words});
   }
 }
 
-TEST_CASE("a rank that stays away is named at the deadline, also by a work's wait") {
+TEST_CASE("an absent rank is named at the deadline, also by Work::wait()") {
   for (const bool by_work : {false, true}) {
     const auto reports = run_on_devices(3, {}, [&](Rank& rank) -> std::string {
-      Desk desk(rank, 2s);
-      desk.communicator.all_reduce(in_place, desk.floats, sum, desk.stream);
-      desk.communicator.synchronize(desk.stream);
+      Fixture fixture(rank, 2s);
+      fixture.communicator.all_reduce(in_place, fixture.floats, sum, fixture.stream);
+      fixture.communicator.synchronize(fixture.stream);
       if (rank.rank() == 2) {
         std::this_thread::sleep_for(4s);
         return "away";
@@ -111,10 +112,11 @@ TEST_CASE("a rank that stays away is named at the deadline, also by a work's wai
       const auto start = std::chrono::steady_clock::now();
       const auto error = error_of([&] {
         if (by_work) {
-          desk.communicator.all_reduce_async(in_place, desk.floats, sum, desk.stream).wait();
+          fixture.communicator.all_reduce_async(in_place, fixture.floats, sum, fixture.stream)
+              .wait();
         } else {
-          desk.communicator.all_reduce(in_place, desk.floats, sum, desk.stream);
-          desk.communicator.synchronize(desk.stream);
+          fixture.communicator.all_reduce(in_place, fixture.floats, sum, fixture.stream);
+          fixture.communicator.synchronize(fixture.stream);
         }
       });
       expect(std::chrono::steady_clock::now() - start < 4s * patience(), "too late");
@@ -126,12 +128,12 @@ TEST_CASE("a rank that stays away is named at the deadline, also by a work's wai
   }
 }
 
-TEST_CASE("a message that nobody sends names the sender") {
+TEST_CASE("a receive without a send names the sender") {
   const auto reports = run_on_devices(3, {}, [](Rank& rank) -> std::string {
-    Desk desk(rank, 2s);
+    Fixture fixture(rank, 2s);
     if (rank.rank() == 0) {
-      desk.communicator.recv(desk.floats, 2, desk.stream);
-      desk.communicator.synchronize(desk.stream);
+      fixture.communicator.recv(fixture.floats, 2, fixture.stream);
+      fixture.communicator.synchronize(fixture.stream);
     }
     std::this_thread::sleep_for(4s);
     return "away";
@@ -140,52 +142,55 @@ TEST_CASE("a message that nobody sends names the sender") {
   CHECK(reports[0].failure->failed_ranks == std::vector{2});
 }
 
-TEST_CASE("wait_for gives up early without harm") {
+TEST_CASE("wait_for() can time out without harm") {
   const auto reports = run_on_devices(2, {}, [](Rank& rank) -> std::string {
-    Desk desk(rank);
+    Fixture fixture(rank);
     if (rank.rank() == 1) std::this_thread::sleep_for(500ms);
-    auto work = desk.communicator.all_reduce_async(in_place, desk.floats, sum, desk.stream);
+    auto work =
+        fixture.communicator.all_reduce_async(in_place, fixture.floats, sum, fixture.stream);
     if (rank.rank() == 0) {
       expect(!work.test(), "done before the other has come");
       expect(!work.wait_for(100ms), "done before the other has come");
     }
     work.wait();
     expect(work.test(), "not done");
-    desk.communicator.finalize();
+    fixture.communicator.finalize();
     return "done";
   });
   CHECK(trouble(reports) == "");
 }
 
-TEST_CASE("a call that is blocked inside NCCL is ended at its deadline, and the late rank named") {
+TEST_CASE("a call blocked inside NCCL is aborted at its deadline, and the late rank is named") {
   const auto reports = run_on_devices(2, {}, [](Rank& rank) -> std::string {
-    Desk desk(rank, 2s);
+    Fixture fixture(rank, 2s);
     if (rank.rank() == 1) {
       std::this_thread::sleep_for(5s);
       return "away";
     }
     set("FAKE_NCCL_CALL_BLOCKS", "1");
     const auto start = std::chrono::steady_clock::now();
-    const auto error = error_of([&] { desk.communicator.broadcast(desk.floats, 0, desk.stream); });
+    const auto error =
+        error_of([&] { fixture.communicator.broadcast(fixture.floats, 0, fixture.stream); });
     const auto took = std::chrono::steady_clock::now() - start;
     expect(took > 1900ms && took < 4s * patience(), "too early or too late");
-    // And again, the same.
-    const auto next = error_of([&] { desk.communicator.broadcast(desk.floats, 0, desk.stream); });
+    // The next call throws the same.
+    const auto next =
+        error_of([&] { fixture.communicator.broadcast(fixture.floats, 0, fixture.stream); });
     expect(next.sentence() == error.sentence(), "another error: " + next.sentence());
     throw error;
   });
   require_failure({reports[0]}, ErrorCode::timeout, {"broadcast of 256 f32", "rank 1"});
 }
 
-TEST_CASE("a call that is blocked inside NCCL is ended when another rank dies") {
+TEST_CASE("a call blocked inside NCCL is aborted when another rank dies") {
   const SharedSegment segment;
   tutti::test::Job job(2, [&](Rank& rank) -> std::string {
     set("FAKE_NCCL_ARENA", segment.path());
-    Desk desk(rank);
+    Fixture fixture(rank);
     rank.mark();
     if (rank.rank() == 1) std::this_thread::sleep_for(60s);
     set("FAKE_NCCL_CALL_BLOCKS", "1");
-    desk.communicator.broadcast(desk.floats, 0, desk.stream);
+    fixture.communicator.broadcast(fixture.floats, 0, fixture.stream);
     return "nothing was thrown";
   });
   job.await_marks_of_all(1);
@@ -196,14 +201,14 @@ TEST_CASE("a call that is blocked inside NCCL is ended when another rank dies") 
   CHECK(reports[0].ended - killed < 5s);
 }
 
-TEST_CASE("a rank that is killed amid a loop: the others name it") {
+TEST_CASE("a rank killed in a loop is named by the others") {
   const SharedSegment segment;
   tutti::test::Job job(3, [&](Rank& rank) -> std::string {
     set("FAKE_NCCL_ARENA", segment.path());
-    Desk desk(rank);
+    Fixture fixture(rank);
     while (true) {
-      desk.communicator.all_reduce(in_place, desk.floats, max, desk.stream);
-      desk.communicator.synchronize(desk.stream);
+      fixture.communicator.all_reduce(in_place, fixture.floats, max, fixture.stream);
+      fixture.communicator.synchronize(fixture.stream);
       rank.mark();
     }
   });
@@ -217,23 +222,23 @@ TEST_CASE("a rank that is killed amid a loop: the others name it") {
   }
 }
 
-TEST_CASE("a call that is done on one stream does not hide another's on a second stream") {
+TEST_CASE("a call done on one stream does not hide another on a second stream") {
   const SharedSegment segment;
   tutti::test::Job job(3, [&](Rank& rank) -> std::string {
     set("FAKE_NCCL_ARENA", segment.path());
-    Desk desk(rank);
-    DeviceMemory other(desk.communicator.device());
+    Fixture fixture(rank);
+    DeviceMemory other(fixture.communicator.device());
     gpu_test::DeviceBuffer second(other, 64);
     const device_span<float> there(reinterpret_cast<float*>(second.data()), 16);
     const Stream stream(other.stream());
-    if (rank.rank() == 0) desk.communicator.recv(desk.first(16), 2, desk.stream);
-    if (rank.rank() == 0) desk.communicator.send_async(there, 1, stream).wait();
-    if (rank.rank() == 1) desk.communicator.recv_async(there, 0, stream).wait();
+    if (rank.rank() == 0) fixture.communicator.recv(fixture.first(16), 2, fixture.stream);
+    if (rank.rank() == 0) fixture.communicator.send_async(there, 1, stream).wait();
+    if (rank.rank() == 1) fixture.communicator.recv_async(there, 0, stream).wait();
     rank.mark();
     if (rank.rank() != 0) std::this_thread::sleep_for(20s);
-    // By CUDA's own means: only the watch can end what waits for rank 2.
-    static_cast<void>(desk.buffer.download());
-    desk.communicator.barrier();
+    // By CUDA's own means: only the watchdog can end the wait for rank 2.
+    static_cast<void>(fixture.buffer.download());
+    fixture.communicator.barrier();
     return "nothing was thrown";
   });
   job.await_marks_of_all(1);
@@ -245,15 +250,15 @@ TEST_CASE("a call that is done on one stream does not hide another's on a second
   require_failure({reports[0]}, ErrorCode::peer_lost, {"rank 2"});
 }
 
-TEST_CASE("an abort that hangs does not hold the survivor up") {
+TEST_CASE("an abort that hangs does not block the survivor") {
   const auto reports = run_on_devices(2, {}, [](Rank& rank) -> std::string {
-    Desk desk(rank, 2s);
+    Fixture fixture(rank, 2s);
     set("FAKE_NCCL_ABORT_HANGS", "1");
     if (rank.rank() == 1) std::this_thread::sleep_for(4s);
     const auto start = std::chrono::steady_clock::now();
     const auto error = error_of([&] {
-      desk.communicator.all_reduce(in_place, desk.floats, sum, desk.stream);
-      desk.communicator.synchronize(desk.stream);
+      fixture.communicator.all_reduce(in_place, fixture.floats, sum, fixture.stream);
+      fixture.communicator.synchronize(fixture.stream);
     });
     expect(std::chrono::steady_clock::now() - start < 5s * patience(), "too late");
     throw error;
@@ -261,7 +266,7 @@ TEST_CASE("an abort that hangs does not hold the survivor up") {
   require_failure({reports[0]}, ErrorCode::timeout, {"rank 1"});
 }
 
-TEST_CASE("a call that never comes back although it was ended is told of") {
+TEST_CASE("a call that never returns after the abort is reported") {
   const SharedSegment segment;
   tutti::test::Job job(2, [&](Rank& rank) -> std::string {
     set("FAKE_NCCL_ARENA", segment.path());
@@ -285,20 +290,20 @@ TEST_CASE("a call that never comes back although it was ended is told of") {
 TEST_CASE("every result code of NCCL becomes an error on all ranks") {
   for (const int code : {1, 2, 3, 4, 5, 6, 8, 42, 99}) {
     const auto reports = run_on_devices(2, {}, [&](Rank& rank) -> std::string {
-      Desk desk(rank);
+      Fixture fixture(rank);
       const bool in_call = code % 2 == 0;
       if (rank.rank() == 1) {
         set(in_call ? "FAKE_NCCL_CALL_RESULT" : "FAKE_NCCL_ASYNC_RESULT", std::to_string(code));
         if (!in_call) set("FAKE_NCCL_CALL_RESULT", "0");
       }
       if (in_call || rank.rank() == 1) {
-        desk.communicator.all_reduce(in_place, desk.floats, sum, desk.stream);
+        fixture.communicator.all_reduce(in_place, fixture.floats, sum, fixture.stream);
       }
       if (rank.rank() == 0 && !in_call) {
-        // Makes the other wait.
-        desk.communicator.barrier({.timeout = 10s});
+        // Makes the other rank wait.
+        fixture.communicator.barrier({.timeout = 10s});
       }
-      desk.communicator.synchronize(desk.stream);
+      fixture.communicator.synchronize(fixture.stream);
       return "nothing was thrown";
     });
     require_failure(reports, ErrorCode::system, {"rank 1", fmt::format("{}", code)});
@@ -306,10 +311,10 @@ TEST_CASE("every result code of NCCL becomes an error on all ranks") {
   }
 }
 
-TEST_CASE("what can't be done is refused before anything is sent") {
+TEST_CASE("unsupported calls are refused before anything is sent") {
   const auto reports = run_on_devices(2, {}, [](Rank& rank) -> std::string {
-    Desk desk(rank);
-    auto& communicator = desk.communicator;
+    Fixture fixture(rank);
+    auto& communicator = fixture.communicator;
     const auto refused = [&](const std::string& words, const auto& action) {
       const auto error = error_of(action);
       expect(error.code() == ErrorCode::usage && contains(error.sentence(), words),
@@ -317,24 +322,24 @@ TEST_CASE("what can't be done is refused before anything is sent") {
     };
     int on_host = 0;
     const device_span<int> host(&on_host, 1);
-    refused("plain host memory", [&] { communicator.broadcast(host, 0, desk.stream); });
-    refused("plain host memory", [&] { communicator.send(host, 1 - rank.rank(), desk.stream); });
+    refused("plain host memory", [&] { communicator.broadcast(host, 0, fixture.stream); });
+    refused("plain host memory", [&] { communicator.send(host, 1 - rank.rank(), fixture.stream); });
     {
       DeviceMemory elsewhere(3);
       gpu_test::DeviceBuffer theirs(elsewhere, 4);
       refused("memory of device 3", [&] {
         communicator.broadcast(device_span<int>(reinterpret_cast<int*>(theirs.data()), 1), 0,
-                               desk.stream);
+                               fixture.stream);
       });
     }
-    const device_span<int> ints(reinterpret_cast<int*>(desk.buffer.data()), 4);
+    const device_span<int> ints(reinterpret_cast<int*>(fixture.buffer.data()), 4);
     refused("all_reduce by bit_xor",
-            [&] { communicator.all_reduce(in_place, ints, bit_xor, desk.stream); });
-    refused("no tag", [&] { communicator.broadcast(ints, 0, desk.stream, {.tag = 1}); });
+            [&] { communicator.all_reduce(in_place, ints, bit_xor, fixture.stream); });
+    refused("no tag", [&] { communicator.broadcast(ints, 0, fixture.stream, {.tag = 1}); });
     refused("no algorithm",
-            [&] { communicator.broadcast(ints, 0, desk.stream, {.algorithm = "ring"}); });
-    communicator.all_reduce(in_place, ints, sum, desk.stream);
-    communicator.synchronize(desk.stream);
+            [&] { communicator.broadcast(ints, 0, fixture.stream, {.algorithm = "ring"}); });
+    communicator.all_reduce(in_place, ints, sum, fixture.stream);
+    communicator.synchronize(fixture.stream);
     communicator.finalize();
     return "done";
   });
@@ -344,16 +349,17 @@ TEST_CASE("what can't be done is refused before anything is sent") {
 TEST_CASE("8-bit floats: moved by any NCCL, reduced from 2.24 on") {
   const auto reports =
       run_on_devices(2, {{"FAKE_NCCL_VERSION", "22304"}}, [](Rank& rank) -> std::string {
-        Desk desk(rank);
+        Fixture fixture(rank);
         for (const auto operation : {Operation::broadcast, Operation::all_gather}) {
           const auto wrong =
-              gpu_test::check(desk.communicator, desk.memory,
+              gpu_test::check(fixture.communicator, fixture.memory,
                               {.operation = operation, .type = Type::f8e4m3, .count = 100}, 1);
           expect(wrong.empty(), wrong);
         }
-        const device_span<float8_e5m2> values(reinterpret_cast<float8_e5m2*>(desk.buffer.data()),
+        const device_span<float8_e5m2> values(reinterpret_cast<float8_e5m2*>(fixture.buffer.data()),
                                               4);
-        return error_of([&] { desk.communicator.all_reduce(in_place, values, sum, desk.stream); })
+        return error_of(
+                   [&] { fixture.communicator.all_reduce(in_place, values, sum, fixture.stream); })
             .sentence();
       });
   REQUIRE(trouble(reports) == "");

@@ -6,8 +6,8 @@
 #include "device/device_memory.hpp"
 #include "support/fork_ranks.hpp"
 
-/// Ranks by fork on a machine with made-up devices (fake_gpu/fake_gpu.hpp): LD_LIBRARY_PATH has to
-/// name the folder of the made-up libraries, as meson does.
+/// Forked ranks on a machine with fake devices (fake_gpu/fake_gpu.hpp). LD_LIBRARY_PATH must name
+/// the folder of the fake libraries, as meson sets it.
 namespace tutti::device::test {
 
 using namespace std::chrono_literals;
@@ -19,7 +19,7 @@ using tutti::test::trouble;
 
 using Variables = std::map<std::string, std::string>;
 
-/// The file through which the made-up NCCLs of a job talk.
+/// The file through which the fake NCCLs of a job communicate.
 class SharedSegment {
  public:
   SharedSegment();
@@ -32,14 +32,14 @@ class SharedSegment {
   std::string path_;
 };
 
-/// A job whose ranks have these variables in their environment.
+/// A job whose ranks have these environment variables.
 std::vector<Report> run_on_devices(int ranks, const Variables& variables, const Body& body,
                                    std::chrono::nanoseconds limit = 60s);
-/// From now on, in this process.
+/// Sets the variable in this process.
 void set(const std::string& variable, const std::string& value);
 /// The NCCL calls of this process so far: "id 1;init 2 0;all_reduce 4;"
 [[nodiscard]] std::string nccl_trace();
-/// An address of the made-up driver's, for what the library does not call itself.
+/// The address of a symbol of the fake driver, for calls that the library does not use.
 [[nodiscard]] void* cuda_symbol(const char* name);
 [[nodiscard]] void* nccl_symbol(const char* name);
 

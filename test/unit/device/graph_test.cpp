@@ -1,5 +1,5 @@
-// Calls that are captured in a graph and replayed. The made-up driver refuses, as the real one
-// does, what is illegal meanwhile: queries, waits and allocations.
+// Calls that are captured in a graph and replayed. Like the real one, the fake driver refuses what
+// is illegal during capture: queries, waits and allocations.
 #include "gpu/graph.hpp"
 #include "fake_ranks.hpp"
 #include "gpu/cases.hpp"
@@ -12,7 +12,7 @@ const Options on_nccl{.timeout = 20s, .backend = BackendChoice::device};
 
 }  // namespace
 
-TEST_CASE("captured calls are replayed, and replays are no calls") {
+TEST_CASE("captured calls are replayed, and replays do not count as calls") {
   const auto reports = run_on_devices(3, {}, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator(on_nccl);
     DeviceMemory memory(communicator.device());
@@ -24,7 +24,7 @@ TEST_CASE("captured calls are replayed, and replays are no calls") {
   CHECK(trouble(reports) == "");
 }
 
-TEST_CASE("while a stream is captured it can't be waited for, and says so") {
+TEST_CASE("waiting for a stream during capture is refused") {
   const auto reports = run_on_devices(1, {}, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator(on_nccl);
     DeviceMemory memory(communicator.device());
@@ -49,7 +49,7 @@ TEST_CASE("while a stream is captured it can't be waited for, and says so") {
   CHECK(reports[0].text == "2");
 }
 
-TEST_CASE("calls that are staged can't be captured, and say so") {
+TEST_CASE("capturing staged calls is refused") {
   const auto reports =
       run_on_devices(2, {{"FAKE_GPU_DEVICES", "1"}}, [](Rank& rank) -> std::string {
         auto& communicator = rank.communicator({.timeout = 20s});

@@ -4,8 +4,7 @@
 
 namespace tutti::device::test {
 
-/// A driver with one device and an NCCL whose calls return at once and do nothing: tables to start
-/// from.
+/// Tables of a driver with one device and of an NCCL whose calls return immediately without effect.
 [[nodiscard]] Library<CudaCalls> instant_cuda();
 [[nodiscard]] Library<NcclCalls> instant_nccl();
 

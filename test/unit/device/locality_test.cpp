@@ -1,4 +1,4 @@
-// Where a device lies, in a made-up host of two NUMA nodes with peer info each.
+// Location of a device, in a fake host of two NUMA nodes with one GPU each.
 #include "device/locality.hpp"
 
 #include "support/catch.hpp"
@@ -43,7 +43,7 @@ const std::string two_nodes = R"(<?xml version="1.0" encoding="UTF-8"?>
 }  // namespace
 
 #ifdef TUTTI_HAS_HWLOC
-TEST_CASE("the NUMA node of peer info, and whether the process is bound far from it") {
+TEST_CASE("the NUMA node of a GPU, and whether the process is bound far from it") {
   const auto first = device_locality("0000:18:00.0", two_nodes, "0-3");
   INFO(first.unknown_because);
   CHECK(first.unknown_because.empty());
@@ -55,7 +55,7 @@ TEST_CASE("the NUMA node of peer info, and whether the process is bound far from
   CHECK(!device_locality("0000:9a:00.0", two_nodes, "1,3").far_from_cpus);
 }
 
-TEST_CASE("peer info that the topology does not show, and a topology that is none") {
+TEST_CASE("a GPU that the topology lacks, and an invalid topology") {
   CHECK(device_locality("0000:77:00.0", two_nodes, "0").unknown_because.find("0000:77:00.0") !=
         std::string::npos);
   CHECK(!device_locality("0000:18:00.0", "nonsense", "0").unknown_because.empty());

@@ -1,4 +1,4 @@
-// Every operation on device memory, end to end: the library, a made-up driver and a made-up NCCL.
+// Every operation on device memory, end to end: the library with a fake driver and a fake NCCL.
 #include "fake_ranks.hpp"
 #include "gpu/cases.hpp"
 #include "support/catch.hpp"
@@ -25,7 +25,9 @@ std::string run_cases(Communicator& communicator, const std::vector<gpu_test::Ca
 
 }  // namespace
 
-TEST_CASE("every operation, apart and in place, called and started, from the first and the last") {
+TEST_CASE(
+    "every operation, out of place and in place, blocking and non-blocking, from the first and the "
+    "last root") {
   const int size = GENERATE(1, 2, 3, 4);
   const auto reports = run_on_devices(size, {}, [&](Rank& rank) -> std::string {
     auto& communicator = rank.communicator(on_nccl);
@@ -116,7 +118,7 @@ TEST_CASE("a fan_out to several is one group, and its receivers need none") {
   CHECK(three[1].text == "recv 4 from 0;");
 }
 
-TEST_CASE("communicators that were split off have sessions of their own") {
+TEST_CASE("split communicators have sessions of their own") {
   const auto reports = run_on_devices(4, {}, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator(on_nccl);
     auto half = communicator.split(rank.rank() % 2, -rank.rank());

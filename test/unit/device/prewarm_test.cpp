@@ -1,4 +1,4 @@
-// The context that is made while the program does something else.
+// The context that is created in the background.
 #include "device/prewarm.hpp"
 
 #include <thread>
@@ -8,7 +8,7 @@
 
 namespace tutti::device::test {
 
-TEST_CASE("a context is made ahead for the launcher's local rank, and given back") {
+TEST_CASE("a context is created ahead for the launcher's local rank, and released") {
   const auto reports = run_on_devices(2, {}, [](Rank& rank) -> std::string {
     const EnvironmentMap launched{{"OMPI_COMM_WORLD_LOCAL_RANK", std::to_string(rank.rank())}};
     auto prewarm = Prewarm::from(launched);
@@ -16,8 +16,8 @@ TEST_CASE("a context is made ahead for the launcher's local rank, and given back
     prewarm->wait(Deadline::after(20s));
     rank.communicator({.timeout = 20s, .backend = BackendChoice::device});
     prewarm.reset();
-    // Given back at once, also where the thread is not through yet. The made-up driver ends the
-    // process where a context is given back too often.
+    // Released immediately, even before the thread is done. The fake driver ends the process if a
+    // context is released too often.
     for (int i = 0; i < 20; ++i) static_cast<void>(Prewarm(rank.rank()));
     std::this_thread::sleep_for(100ms);
     return "done";
@@ -25,7 +25,7 @@ TEST_CASE("a context is made ahead for the launcher's local rank, and given back
   CHECK(trouble(reports) == "");
 }
 
-TEST_CASE("nothing happens where the launcher is silent or anything is missing") {
+TEST_CASE("nothing happens without a local rank or a library") {
   CHECK(Prewarm::from({}) == nullptr);
   CHECK(Prewarm::from({{"OMPI_COMM_WORLD_LOCAL_RANK", "many"}}) == nullptr);
   const auto reports = run_on_devices(1, {{"CUDA_VISIBLE_DEVICES", ""}}, [](Rank&) -> std::string {

@@ -1,4 +1,4 @@
-// How the device path is set up, what can go wrong there, and how it ends.
+// Set-up of the device backend, its failures, and its end.
 #include <csignal>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace tutti::device::test {
 namespace {
 
-/// Sums 1 over all ranks in device memory; throws where it is wrong.
+/// Sums 1 over all ranks in device memory; throws if the result is wrong.
 void use(Communicator& communicator) {
   DeviceMemory memory(communicator.device());
   const auto wrong = gpu_test::check(communicator, memory, {.count = 5}, 1);
@@ -35,7 +35,7 @@ bool contains(const std::string& text, const std::string& words) {
   return text.find(words) != std::string::npos;
 }
 
-/// Every rank threw the same sentence, which has these words.
+/// Every rank threw the same message, which contains these words.
 void require_same_failure(const std::vector<Report>& reports, ErrorCode code,
                           const std::string& words) {
   int speakers = 0;
@@ -52,7 +52,7 @@ void require_same_failure(const std::vector<Report>& reports, ErrorCode code,
 
 }  // namespace
 
-TEST_CASE("the root can't make the id: the same error on all ranks, or staging on all") {
+TEST_CASE("the root can't create the id: the same error on all ranks, or staging on all") {
   const Body insisting = [](Rank& rank) -> std::string {
     if (rank.rank() == 0) set("FAKE_NCCL_ID_RESULT", "2");
     rank.communicator(quiet(BackendChoice::device));
@@ -73,7 +73,7 @@ TEST_CASE("the root can't make the id: the same error on all ranks, or staging o
   CHECK(contains(reports[2].text, "staged"));
 }
 
-TEST_CASE("the id travels by the bootstrap's own broadcast, and only where NCCL serves") {
+TEST_CASE("the id uses the bootstrap's broadcast, and only if NCCL is used") {
   // 1 the secret, 2 the infos, 3 the barrier, 4 the id.
   const auto exchanges = [](const std::string& without, BackendChoice backend) {
     return run_on_devices(3, {}, [=](Rank& rank) -> std::string {
@@ -86,10 +86,10 @@ TEST_CASE("the id travels by the bootstrap's own broadcast, and only where NCCL 
       std::string made;
       if (communicator.has_device_path() && !communicator.is_device_path_staged()) {
         use(communicator);
-        // Of a part the id goes over the host path: the bootstrap is gone by then.
+        // In a split communicator the id uses the host path: the bootstrap is closed by then.
         auto part = communicator.split(0);
         use(*part);
-        // The made-up NCCL counts its ids from 1.
+        // The fake NCCL counts its ids from 1.
         const std::array one{std::byte{1}, std::byte{0}, std::byte{0}, std::byte{0}};
         const auto found = std::search(message.end() - 128, message.end(), one.begin(), one.end());
         made = found == message.end() - 128 ? ", the last one an id" : ", no id";
@@ -107,7 +107,7 @@ TEST_CASE("the id travels by the bootstrap's own broadcast, and only where NCCL 
   }
 }
 
-TEST_CASE("an id that is never made: an error after the deadline, or the other path") {
+TEST_CASE("an id that is never created: an error after the deadline, or staging") {
   const Body body = [](Rank& rank) -> std::string {
     if (rank.rank() == 0) set("FAKE_NCCL_ID_HANGS", "1");
     rank.communicator(quiet(BackendChoice::device, 2s));
@@ -148,7 +148,7 @@ TEST_CASE("a rank that dies before the id's broadcast is named by the others") {
   }
 }
 
-TEST_CASE("a rank whose NCCL fails, or whose context can't be made, is named by all") {
+TEST_CASE("a rank whose NCCL or CUDA context fails is named by all") {
   for (const std::string code : {"1", "5", "6", "42"}) {
     const auto reports = run_on_devices(3, {}, [&](Rank& rank) -> std::string {
       if (rank.rank() == 1) set("FAKE_NCCL_INIT_RESULT", code);
@@ -179,7 +179,7 @@ TEST_CASE("a rank whose NCCL fails, or whose context can't be made, is named by 
 
 TEST_CASE("a rank that can start no thread for NCCL is named by all, or all stage") {
   if (!tutti::test::can_refuse_threads()) return;
-  // 2 the infos, by when the control thread is there; 4 the id, right before NCCL's own set-up.
+  // 2 the infos, after the control thread has started; 4 the id, right before NCCL's own set-up.
   for (const auto& [number, purpose] : {std::tuple(2, "to watch NCCL"), {4, "to call NCCL"}}) {
     CAPTURE(purpose);
     const auto without_thread = [number = number](Rank& rank) {
@@ -199,7 +199,7 @@ TEST_CASE("a rank that can start no thread for NCCL is named by all, or all stag
     const auto reports = run_on_devices(3, {}, [&](Rank& rank) -> std::string {
       without_thread(rank);
       auto& communicator = rank.communicator(quiet(BackendChoice::automatic));
-      // The made-up driver's streams are threads, so nothing is queued here.
+      // The fake driver's streams are threads, so nothing is queued here.
       use_host(communicator);
       communicator.finalize();
       return communicator.device_path_reason();
@@ -213,7 +213,7 @@ TEST_CASE("a rank that can start no thread for NCCL is named by all, or all stag
   }
 }
 
-TEST_CASE("set-up that never ends on a rank: an error after the deadline, or the other path") {
+TEST_CASE("set-up that never ends on a rank: an error after the deadline, or staging") {
   const Body body = [](Rank& rank) -> std::string {
     if (rank.rank() == 1) set("FAKE_NCCL_INIT_HANGS", "1");
     const auto start = std::chrono::steady_clock::now();
@@ -226,8 +226,7 @@ TEST_CASE("set-up that never ends on a rank: an error after the deadline, or the
     }
     return "nothing was thrown";
   };
-  require_same_failure(run_on_devices(2, {}, body), ErrorCode::system,
-                       "NCCL's set-up was not done in time");
+  require_same_failure(run_on_devices(2, {}, body), ErrorCode::system, "NCCL's set-up timed out");
 
   const auto reports = run_on_devices(2, {}, [](Rank& rank) -> std::string {
     if (rank.rank() == 1) set("FAKE_NCCL_INIT_HANGS", "1");
@@ -241,10 +240,10 @@ TEST_CASE("set-up that never ends on a rank: an error after the deadline, or the
   CHECK(contains(reports[0].text, "not done in time"));
 }
 
-TEST_CASE("a rank that never comes to set-up is named soon after the deadline") {
+TEST_CASE("a rank absent from set-up is named soon after the deadline") {
   const auto reports = run_on_devices(3, {}, [](Rank& rank) -> std::string {
     if (rank.rank() == 2) {
-      // Leaves the info exchange as the others do, and then does not come.
+      // Leaves the info exchange as the others do, and then stays away.
       rank.bootstrap().after = [](int number) {
         if (number == 3) std::this_thread::sleep_for(6s);
       };
@@ -268,7 +267,7 @@ TEST_CASE("a rank that never comes to set-up is named soon after the deadline") 
   }
 }
 
-TEST_CASE("who gets which device, and what all say where NCCL can't serve") {
+TEST_CASE("device of each rank, and the reason of all ranks if NCCL can't be used") {
   const Body insisting = [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator(quiet(BackendChoice::device));
     use(communicator);
@@ -295,7 +294,7 @@ TEST_CASE("who gets which device, and what all say where NCCL can't serve") {
                        "no CUDA-capable device is detected");
 }
 
-TEST_CASE("without devices on all ranks there is no device path for any") {
+TEST_CASE("without devices on all ranks no rank has a backend for device memory") {
   const auto reports = run_on_devices(2, {}, [](Rank& rank) -> std::string {
     if (rank.rank() == 1) set("CUDA_VISIBLE_DEVICES", "");
     auto& communicator = rank.communicator(quiet(BackendChoice::automatic));
@@ -330,7 +329,7 @@ TEST_CASE("two communicators in a row have ids of their own, and end by finalize
   CHECK(reports[1].text == rest(1) + rest(1));
 }
 
-TEST_CASE("host memory only: devices are not looked at") {
+TEST_CASE("host memory only: devices are not queried") {
   const auto reports = run_on_devices(2, {}, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator(quiet(BackendChoice::host));
     use_host(communicator);

@@ -1,4 +1,4 @@
-// Survivors of a loss go on with device memory: through a new NCCL communicator, or staged.
+// After a loss the survivors continue with device memory: with a new NCCL communicator, or staged.
 #include <fmt/format.h>
 
 #include <csignal>
@@ -13,7 +13,7 @@ namespace {
 
 using tutti::test::Job;
 
-/// The inputs of all ranks are made of the seed, so it must be the same on all.
+/// All ranks derive their inputs from the seed, so it must be the same on all.
 void check_some(Communicator& communicator, DeviceMemory& memory) {
   std::uint64_t seed = 1;
   for (const auto operation : {Operation::all_reduce, Operation::broadcast, Operation::all_gather,
@@ -29,7 +29,7 @@ void check_some(Communicator& communicator, DeviceMemory& memory) {
   expect(wrong.empty(), wrong);
 }
 
-/// Loops until ranks are lost, then goes on with the rest; the more is lost, the more often.
+/// Loops until ranks are lost, then continues with the rest; repeats after further losses.
 std::string lose_and_go_on(Rank& rank, const Options& options, int left_at_last) {
   auto& first = rank.communicator(options);
   DeviceMemory memory(first.device());
@@ -63,13 +63,13 @@ std::string lose_and_go_on(Rank& rank, const Options& options, int left_at_last)
 
 }  // namespace
 
-TEST_CASE("after a loss NCCL serves the survivors, again and again") {
+TEST_CASE("after each loss the survivors use NCCL again") {
   const SharedSegment segment;
   Job job(5, [&](Rank& rank) -> std::string {
     set("FAKE_NCCL_ARENA", segment.path());
     set("FAKE_GPU_DEVICES", "8");
     const auto text = lose_and_go_on(rank, {.timeout = 20s, .backend = BackendChoice::device}, 3);
-    // Three set-ups of all that were left: the job's, and one after each loss.
+    // Three set-ups of all remaining ranks: the job's, and one after each loss.
     const auto trace = nccl_trace();
     for (const auto* each : {"init 5 ", "init 4 ", "init 3 "}) {
       expect(trace.find(each) != std::string::npos, "no NCCL communicator of: " + (each + trace));
@@ -88,7 +88,7 @@ TEST_CASE("after a loss NCCL serves the survivors, again and again") {
   CHECK(reports[4].text == "2 of 3");
 }
 
-TEST_CASE("after a loss buffers in device memory are staged as they were before") {
+TEST_CASE("after a loss buffers in device memory are staged as before") {
   const SharedSegment segment;
   Job job(3, [&](Rank& rank) -> std::string {
     set("FAKE_NCCL_ARENA", segment.path());
@@ -103,7 +103,7 @@ TEST_CASE("after a loss buffers in device memory are staged as they were before"
   CHECK(reports[2].text == "1 of 2");
 }
 
-TEST_CASE("why buffers are staged is told as it was where it is told only after a loss") {
+TEST_CASE("the reason of staging stays the same if it is reported only after a loss") {
   Job job(3, [&](Rank& rank) -> std::string {
     set("FAKE_GPU_MIG", "1");
     std::string told;

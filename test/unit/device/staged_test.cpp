@@ -1,4 +1,4 @@
-// Buffers in device memory where NCCL can't serve: copied through host memory.
+// Buffers in device memory without NCCL: copied through host memory.
 #include "device/staging_plan.hpp"
 
 #include <thread>
@@ -13,7 +13,7 @@ namespace {
 using gpu_test::check;
 using gpu_test::operation_cases;
 
-/// What rank 0 was told by the log.
+/// Rank 0's log messages.
 struct Notes {
   std::vector<std::string> lines;
   [[nodiscard]] Options options() {
@@ -26,7 +26,7 @@ const Variables one_device{{"FAKE_GPU_DEVICES", "1"}};
 
 }  // namespace
 
-TEST_CASE("ranks that share a device are served through host memory, every operation") {
+TEST_CASE("ranks that share a device are staged through host memory, every operation") {
   const int size = GENERATE(2, 3);
   const auto reports = run_on_devices(size, one_device, [&](Rank& rank) -> std::string {
     Notes notes;
@@ -53,11 +53,11 @@ TEST_CASE("ranks that share a device are served through host memory, every opera
   }
 }
 
-TEST_CASE("large buffers go in rounds") {
+TEST_CASE("large buffers are staged in rounds") {
   const auto reports = run_on_devices(2, one_device, [&](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 60s});
     DeviceMemory memory(communicator.device());
-    // 4 MiB areas: some rounds, and a last one that is shorter.
+    // 4 MiB areas: several rounds, the last one shorter.
     const std::size_t count = (std::size_t{9} << 20) / 4 + 3;
     for (const bool in_place : {false, true}) {
       for (const bool started : {false, true}) {
@@ -83,7 +83,7 @@ TEST_CASE("large buffers go in rounds") {
   CHECK(trouble(reports) == "");
 }
 
-TEST_CASE("one rank may start what another calls") {
+TEST_CASE("a non-blocking call on one rank matches a blocking one on another") {
   const auto reports = run_on_devices(2, one_device, [&](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 20s});
     DeviceMemory memory(communicator.device());
@@ -98,7 +98,7 @@ TEST_CASE("one rank may start what another calls") {
   CHECK(trouble(reports) == "");
 }
 
-TEST_CASE("messages that are started both ways do not wait for each other") {
+TEST_CASE("non-blocking messages in both directions do not wait for each other") {
   const auto reports = run_on_devices(2, one_device, [&](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 20s});
     DeviceMemory memory(communicator.device());
@@ -119,7 +119,7 @@ TEST_CASE("messages that are started both ways do not wait for each other") {
   CHECK(trouble(reports) == "");
 }
 
-TEST_CASE("a started call may be dropped, and synchronize() finishes it") {
+TEST_CASE("a non-blocking call may be dropped, and synchronize() finishes it") {
   const auto reports = run_on_devices(2, one_device, [&](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 20s});
     DeviceMemory memory(communicator.device());
@@ -130,13 +130,13 @@ TEST_CASE("a started call may be dropped, and synchronize() finishes it") {
     communicator.synchronize(memory.stream());
     expect(buffer.download()[0] == std::byte{6}, "not done");
     static_cast<void>(communicator.all_reduce_async(in_place, value, sum, Stream(memory.stream())));
-    rank.destroy_communicators();  // with the call under way
+    rank.destroy_communicators();  // with the call in progress
     return "done";
   });
   CHECK(trouble(reports) == "");
 }
 
-TEST_CASE("finalize() brings home calls that were started and dropped") {
+TEST_CASE("finalize() finishes dropped non-blocking calls") {
   const auto reports = run_on_devices(2, one_device, [&](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 20s});
     DeviceMemory memory(communicator.device());
@@ -151,7 +151,7 @@ TEST_CASE("finalize() brings home calls that were started and dropped") {
   CHECK(trouble(reports) == "");
 }
 
-TEST_CASE("slices of peer info and nodes without NCCL are staged, too") {
+TEST_CASE("MIG slices and nodes without NCCL are staged, too") {
   const Variables slices{{"FAKE_GPU_MIG", "1"}};
   const Variables no_nccl{{"FAKE_NCCL_VERSION", "0"}};
   for (const auto& variables : {slices, no_nccl}) {
@@ -169,7 +169,7 @@ TEST_CASE("slices of peer info and nodes without NCCL are staged, too") {
   }
 }
 
-TEST_CASE("different calls are named as what was called, and no copy outlives its call") {
+TEST_CASE("mismatches are reported as the user's calls, and no copy outlives its call") {
   const Variables slow{{"FAKE_GPU_DEVICES", "1"}, {"FAKE_GPU_DELAY_US", "300000"}};
   const auto reports = run_on_devices(2, slow, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 20s});
@@ -182,7 +182,7 @@ TEST_CASE("different calls are named as what was called, and no copy outlives it
                               sum, Stream(memory.stream()));
       communicator.finalize();
     } catch (const Error&) {
-      // A copy that is still on its way meets memory that is gone.
+      // A copy in flight would access freed memory.
       std::this_thread::sleep_for(700ms);
       throw;
     }

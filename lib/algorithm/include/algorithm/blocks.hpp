@@ -17,7 +17,7 @@ class Blocks {
       : size_(size), longest_(count), total_(size * count) {
     if (counts.empty()) return;
     if (counts.size() != static_cast<std::size_t>(size))
-      throw std::invalid_argument("Problem::counts needs one count for each rank");
+      throw std::invalid_argument("ScheduleArguments::counts needs one count for each rank");
     begins_.push_back(0);
     for (const std::int64_t length : counts) begins_.push_back(begins_.back() + length);
     longest_ = *std::max_element(counts.begin(), counts.end());

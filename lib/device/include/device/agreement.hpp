@@ -8,25 +8,24 @@
 
 namespace tutti::device {
 
-/// Who carries buffers in device memory.
-enum class Path : std::uint8_t {
-  host,    ///< nobody: some rank sees no device
-  staged,  ///< the host path, by copies: every rank has a device, but NCCL can't serve
+/// How buffers in device memory are moved.
+enum class DeviceMode : std::uint8_t {
+  host,    ///< not at all: some rank has no device
+  staged,  ///< copied through host memory: every rank has a device, but NCCL can't serve all
   nccl,
 };
 
-/// Which path all ranks take: a pure function of the infos, so that all come to the same.
+/// The mode of all ranks: a pure function of the peer infos, so that all ranks agree.
 struct Agreement {
-  Path path = Path::host;
-  /// Index among the devices that the rank sees; empty on the host path.
+  DeviceMode mode = DeviceMode::host;
+  /// Index among the devices that the rank sees; empty without devices on all ranks.
   std::vector<int> device_of_rank;
-  std::string reason;  ///< "every rank has a device of its own"; without NCCL, why
+  std::string reason;  ///< "every rank has a device of its own", or why NCCL is not used
 };
 
-/// The rule: a process that sees one device uses it; one that sees more uses the one whose index is
-/// its local rank. Two ranks on one device, slices of peer info (MIG), and ranks that have no NCCL
-/// lead to staging, a rank that sees no device to the host path, with the ranks, pids, host, device
-/// and remedy in `reason`.
+/// A process that sees one device uses it; one that sees several uses the one whose index is its
+/// local rank. Ranks that share a device, use a MIG slice or have no NCCL lead to staging, a rank
+/// without a device to the host path; `reason` names the ranks, pids, host, device and remedy.
 [[nodiscard]] Agreement agree(const rendezvous::Peers& peers);
 
 }  // namespace tutti::device

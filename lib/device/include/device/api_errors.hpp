@@ -7,11 +7,12 @@
 
 namespace tutti::device {
 
-/// Turns what goes wrong on this rank's device into an error that all ranks hear of: they wait for
-/// this rank on their devices. Where the trouble is another rank's, the verdict says whose.
-class Faults {
+/// Turns errors of CUDA and NCCL on this rank into failures that all ranks agree on, since the
+/// others wait for this rank on their devices. If another rank is the cause, the agreed failure
+/// names it.
+class ApiErrors {
  public:
-  Faults(control::Plane& plane, const CudaCalls& cuda) : plane_(plane), cuda_(cuda) {}
+  ApiErrors(control::Plane& plane, const CudaCalls& cuda) : plane_(plane), cuda_(cuda) {}
 
   /// "rank 1 (node1, pid 4711): all_reduce failed: NCCL: remote error (6)"
   [[noreturn]] void fail(const std::string& doing, const std::string& reason) const;

@@ -3,10 +3,10 @@
 #include <array>
 #include <cstddef>
 
-/// All that touches silicon: the calls of the CUDA driver and of NCCL that we use, as tables that
-/// are filled at run time (library.hpp) or by a test. Declared here and not by their headers, so
-/// that one build serves nodes with and without them; a test holds these declarations against the
-/// headers where it finds them. Plain pointers: what a call costs beyond NCCL's own counts.
+/// The calls of the CUDA driver and of NCCL that tutti uses, as tables that library.hpp fills at
+/// run time, or a test. Declared here, not by CUDA's and NCCL's headers, so that one build serves
+/// nodes with and without them; a test compares the declarations with the headers if they are
+/// installed. Plain function pointers keep the cost of a call at NCCL's own.
 namespace tutti::device {
 
 using CudaResult = int;  ///< CUresult; 0 is success
@@ -16,7 +16,7 @@ using CudaStream = void*;
 using CudaEvent = void*;
 using DeviceAddress = unsigned long long;  ///< CUdeviceptr
 
-/// CUDA's driver takes device memory by number, its runtime and our users by pointer.
+/// CUDA's driver takes device memory as a number, its runtime and the API of tutti as a pointer.
 [[nodiscard]] inline DeviceAddress device_address(const void* memory) {
   return reinterpret_cast<DeviceAddress>(memory);
 }
@@ -24,35 +24,36 @@ using DeviceAddress = unsigned long long;  ///< CUdeviceptr
 inline constexpr CudaResult cuda_success = 0;
 inline constexpr CudaResult cuda_not_ready = 600;
 
-// Streams and events.
+// Flags of streams and events.
 inline constexpr unsigned non_blocking_stream = 1;  ///< does not wait for the default stream
 inline constexpr unsigned event_without_timing = 2;
 inline constexpr int not_capturing = 0;
-// What cuPointerGetAttributes is asked.
+// Attributes for cuPointerGetAttributes.
 inline constexpr int attribute_memory_type = 2;
 inline constexpr int attribute_is_managed = 8;
 inline constexpr int attribute_device_ordinal = 9;
-inline constexpr unsigned memory_unknown = 0;  ///< neither of the others: not CUDA's
+inline constexpr unsigned memory_unknown = 0;  ///< not CUDA's memory
 inline constexpr unsigned memory_host = 1;
 inline constexpr unsigned memory_device = 2;
-// What cuDeviceGetAttribute is asked.
+// Attributes for cuDeviceGetAttribute.
 inline constexpr int attribute_compute_major = 75;
 
 using CudaUuid = std::array<char, 16>;
 
-/// The CUDA driver's calls (libcuda.so.1). An optional one may be null.
+/// Calls of the CUDA driver (libcuda.so.1). Optional ones may be null.
 struct CudaCalls {
   CudaResult (*init)(unsigned flags) = nullptr;
   CudaResult (*driver_version)(int* version) = nullptr;  ///< optional
   CudaResult (*device_count)(int* count) = nullptr;
   CudaResult (*device_get)(CudaDevice* device, int ordinal) = nullptr;
   CudaResult (*device_name)(char* name, int length, CudaDevice device) = nullptr;
-  /// A MIG slice has its own.
+  /// A MIG slice has its own UUID.
   CudaResult (*device_uuid)(CudaUuid* uuid, CudaDevice device) = nullptr;
-  CudaResult (*card_uuid)(CudaUuid* uuid, CudaDevice device) = nullptr;  ///< optional: the card's
+  CudaResult (*card_uuid)(CudaUuid* uuid,
+                          CudaDevice device) = nullptr;  ///< optional: the UUID of the whole GPU
   CudaResult (*device_bus_id)(char* bus_id, int length, CudaDevice device) = nullptr;
   CudaResult (*device_attribute)(int* value, int attribute, CudaDevice device) = nullptr;
-  /// Whether `device` can read and write the memory of `peer`; optional, only told of.
+  /// Whether `device` can access the memory of `peer`; optional, for reports only.
   CudaResult (*device_can_access_peer)(int* can, CudaDevice device, CudaDevice peer) = nullptr;
   CudaResult (*retain_primary_context)(CudaContext* context, CudaDevice device) = nullptr;
   CudaResult (*release_primary_context)(CudaDevice device) = nullptr;
@@ -61,7 +62,7 @@ struct CudaCalls {
 
   CudaResult (*allocate)(DeviceAddress* address, std::size_t bytes) = nullptr;
   CudaResult (*free)(DeviceAddress address) = nullptr;
-  /// In the order of a stream, also while it is captured; optional (CUDA 11.2).
+  /// In stream order, also during capture; optional (CUDA 11.2).
   CudaResult (*allocate_async)(DeviceAddress* address, std::size_t bytes,
                                CudaStream stream) = nullptr;
   CudaResult (*free_async)(DeviceAddress address, CudaStream stream) = nullptr;
@@ -102,11 +103,11 @@ inline constexpr std::size_t nccl_unique_id_bytes = 128;
 
 /// ncclUniqueId: passed by value.
 struct NcclUniqueId {
-  char bytes[nccl_unique_id_bytes];  // NOLINT(modernize-avoid-c-arrays): the layout of NCCL's own
+  char bytes[nccl_unique_id_bytes];  // NOLINT(modernize-avoid-c-arrays): NCCL's layout
 };
 
-/// NCCL's calls (libnccl.so.2). Types and operators are NCCL's numbers (nccl_numbers.hpp). Optional
-/// ones came after 2.18.
+/// Calls of NCCL (libnccl.so.2). Types and operators are NCCL's numbers (nccl_numbers.hpp).
+/// Optional ones are newer than 2.18.
 struct NcclCalls {
   NcclResult (*get_version)(int* version) = nullptr;
   NcclResult (*get_unique_id)(NcclUniqueId* id) = nullptr;

@@ -7,11 +7,11 @@
 
 namespace tutti::device {
 
-/// The primary context of one device, retained for as long as this lives. All communicators of a
-/// process share it.
+/// The primary context of one device, retained for the lifetime of this object. All communicators
+/// of a process share it.
 class Context {
  public:
-  /// `device_index`: among the devices that this process sees. Throws Error{system}.
+  /// `device_index` counts the devices that this process sees. Throws Error{system}.
   Context(std::shared_ptr<const Library<CudaCalls>> cuda, int device_index);
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
@@ -19,38 +19,38 @@ class Context {
 
   [[nodiscard]] const CudaCalls& cuda() const { return cuda_->calls; }
   [[nodiscard]] CudaDevice device() const { return device_; }
-  /// Among the devices that this process sees.
+  /// Index among the devices that this process sees.
   [[nodiscard]] int index() const { return index_; }
   [[nodiscard]] CudaContext handle() const { return handle_; }
-  /// 9 for compute capability 9.0; 0 where the driver does not say.
+  /// 9 for compute capability 9.0; 0 if the driver does not report it.
   [[nodiscard]] int compute_major() const;
-
-  /// Makes the device current in the calling thread for as long as it lives.
-  class Current {
-   public:
-    Current(const Context& context, const Faults& faults) : cuda_(context.cuda()) {
-      cuda_.get_context(&before_);
-      if (before_ == context.handle_) return;
-      faults.check(cuda_.set_context(context.handle_), "making the device current");
-      changed_ = true;
-    }
-    Current(const Current&) = delete;
-    Current& operator=(const Current&) = delete;
-    ~Current() {
-      if (changed_) cuda_.set_context(before_);
-    }
-
-   private:
-    const CudaCalls& cuda_;
-    CudaContext before_ = nullptr;
-    bool changed_ = false;
-  };
 
  private:
   std::shared_ptr<const Library<CudaCalls>> cuda_;
   int index_;
   CudaDevice device_ = 0;
   CudaContext handle_ = nullptr;
+};
+
+/// Makes the device current in the calling thread; the destructor restores the previous one.
+class CurrentContext {
+ public:
+  CurrentContext(const Context& context, const ApiErrors& errors) : cuda_(context.cuda()) {
+    cuda_.get_context(&before_);
+    if (before_ == context.handle()) return;
+    errors.check(cuda_.set_context(context.handle()), "setting the current device");
+    changed_ = true;
+  }
+  CurrentContext(const CurrentContext&) = delete;
+  CurrentContext& operator=(const CurrentContext&) = delete;
+  ~CurrentContext() {
+    if (changed_) cuda_.set_context(before_);
+  }
+
+ private:
+  const CudaCalls& cuda_;
+  CudaContext before_ = nullptr;
+  bool changed_ = false;
 };
 
 }  // namespace tutti::device

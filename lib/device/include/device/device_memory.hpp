@@ -6,8 +6,8 @@
 
 namespace tutti::device {
 
-/// Plain memory of one device, for programs that have no CUDA of their own. Makes the device
-/// current in the calling thread. Throws Error{system}.
+/// Memory of one device, for programs that do not use CUDA themselves. Makes the device current in
+/// the calling thread. Throws Error{system}.
 class DeviceMemory {
  public:
   explicit DeviceMemory(int device_index);
@@ -19,7 +19,7 @@ class DeviceMemory {
   void free(void* address) noexcept;
   void copy_to_device(void* to, const void* from, std::size_t bytes);
   void copy_to_host(void* to, const void* from, std::size_t bytes);
-  /// A stream of its own, for as long as this lives.
+  /// A stream of its own; lives as long as this object.
   [[nodiscard]] void* stream() const { return stream_; }
 
  private:

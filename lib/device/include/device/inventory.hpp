@@ -9,7 +9,7 @@
 
 namespace tutti::device {
 
-/// The devices that this process sees (CUDA_VISIBLE_DEVICES counts), in the order of their indices.
+/// The devices that this process sees (subject to CUDA_VISIBLE_DEVICES), by index.
 struct Inventory {
   std::vector<rendezvous::PeerDevice> devices;
   std::string none_because;  ///< why there are none; empty if there are some
@@ -18,8 +18,8 @@ struct Inventory {
 /// `missing`: why the CUDA driver can't be used; empty if it can.
 [[nodiscard]] Inventory take_inventory(const CudaCalls& cuda, const std::string& missing);
 
-/// Indices of devices of which one can't reach the other's memory, as far as this process sees
-/// them: NCCL goes through host memory between such. Empty too where the driver can't say.
+/// Pairs of devices without peer access, as far as this process sees them: NCCL uses host memory
+/// between them. Empty if the driver can't tell.
 [[nodiscard]] std::vector<std::pair<int, int>> pairs_without_peer_access(const CudaCalls& cuda);
 
 /// "CUDA driver: out of memory (2)"

@@ -16,8 +16,8 @@ struct Library {
   [[nodiscard]] bool usable() const { return missing.empty(); }
 };
 
-/// Looks the calls up one by one, so that older and newer releases serve alike; a missing optional
-/// call stays empty.
+/// Resolves the calls one by one, so that old and new releases work; a missing optional call stays
+/// null.
 [[nodiscard]] Library<CudaCalls> load_cuda();
 [[nodiscard]] Library<NcclCalls> load_nccl();
 

@@ -10,22 +10,23 @@ namespace tutti::device {
 
 /// NCCL's number of an element type (nccl.h, ncclDataType_t).
 [[nodiscard]] int nccl_type(Type type) noexcept;
-/// The number of a type of the same size that every NCCL moves: for operations without arithmetic.
+/// NCCL's number of a type of the same size that every release of NCCL supports: for operations
+/// without arithmetic.
 [[nodiscard]] int nccl_moved_type(Type type) noexcept;
-/// NCCL's number of an operator (ncclRedOp_t); empty for bitwise ones, which it has not.
+/// NCCL's number of an operator (ncclRedOp_t); empty for bitwise ones, which NCCL lacks.
 [[nodiscard]] std::optional<int> nccl_operator(Operator op) noexcept;
 [[nodiscard]] inline bool is_8_bit_float(Type type) noexcept {
   return type == Type::f8e4m3 || type == Type::f8e5m2;
 }
 
-/// 8-bit floats are reduced since this version, on devices of this compute capability and later.
+/// First version, and compute capability, that reduces 8-bit floats.
 inline constexpr int nccl_version_of_8_bit_floats = 22400;
 inline constexpr int compute_major_of_8_bit_floats = 9;
 
 /// "2.28.3"
 [[nodiscard]] std::string nccl_version_text(int version);
 
-/// A sentence's part on any result code, known or not: "NCCL: internal error (3); last: …".
+/// Text of any result code, known or not: "NCCL: internal error (3); last: …".
 [[nodiscard]] std::string nccl_error_text(const NcclCalls& nccl, NcclComm comm, NcclResult result);
 
 }  // namespace tutti::device

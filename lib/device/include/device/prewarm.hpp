@@ -7,24 +7,23 @@
 
 namespace tutti::device {
 
-/// Makes the CUDA context of this rank's device in the background, and loads NCCL, while the
-/// program does something else (MPI_Init). A communicator that is made later finds it there. Safe
-/// where anything is missing, and speaks of nothing: what does not work shows when the communicator
-/// is made.
+/// Creates the CUDA context of this rank's device and loads NCCL in the background, while the
+/// program does something else (MPI_Init). A communicator created later reuses the context. Reports
+/// no errors: they show when the communicator is created.
 class Prewarm {
  public:
-  /// `local_rank`: the launcher's word on it.
+  /// `local_rank` as the launcher reports it.
   explicit Prewarm(int local_rank);
   Prewarm(const Prewarm&) = delete;
   Prewarm& operator=(const Prewarm&) = delete;
-  /// Gives the context back, or has the thread do so when it is through.
+  /// Releases the context, or has the thread do so when it is done.
   ~Prewarm();
 
-  /// Returns when the context is there or can't be made, at the latest at the deadline. Before any
-  /// other use of CUDA: two threads that start it at once hold each other up.
+  /// Waits until the context exists or has failed, at the latest until the deadline. Call it before
+  /// any other use of CUDA: two threads that initialize it concurrently delay each other.
   void wait(Deadline deadline) const;
 
-  /// Where the environment names the local rank; else null.
+  /// Null unless the environment contains the local rank.
   [[nodiscard]] static std::unique_ptr<Prewarm> from(const EnvironmentMap& environment);
 
  private:

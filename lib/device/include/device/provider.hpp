@@ -9,21 +9,21 @@
 #include "device/agreement.hpp"
 #include "device/context.hpp"
 #include "device/library.hpp"
-#include "device/setup_talk.hpp"
+#include "device/setup_exchange.hpp"
 #include "device/unique_id.hpp"
 
 namespace tutti::device {
 
-/// The device path through the CUDA driver and NCCL, as far as they are there.
+/// The backend for device memory through the CUDA driver and NCCL, if they are available.
 class Provider final : public DeviceProvider {
  public:
   struct Settings {
-    std::shared_ptr<Log> log;  ///< null: no notes
-    /// A call is stuck inside NCCL for good: its thread will not come back. From another thread.
+    std::shared_ptr<Log> log;  ///< null: no messages
+    /// Called from another thread when a call is blocked inside NCCL and can't be ended.
     std::function<void(const Error&)> on_stuck;
   };
 
-  /// With the libraries of this node, or those of a test.
+  /// With this node's libraries, or those of a test.
   Provider(Library<CudaCalls> cuda, Library<NcclCalls> nccl, Settings settings);
   Provider(Library<CudaCalls> cuda, Library<NcclCalls> nccl)
       : Provider(std::move(cuda), std::move(nccl), Settings{}) {}
@@ -39,22 +39,22 @@ class Provider final : public DeviceProvider {
     std::unique_ptr<Backend> backend;
     std::string phases;
   };
-  void open_context(SetupTalk& talk, int index);
+  void open_context(SetupExchange& setup, int index);
   [[nodiscard]] Opened open_nccl(control::Plane& plane, const control::Group& group,
-                                 SetupTalk& talk, const Broadcast& broadcast);
+                                 SetupExchange& setup, const Broadcast& broadcast);
   [[nodiscard]] std::unique_ptr<Backend> open_staged(control::Plane& plane,
                                                      const control::Group& group, Backend& host);
   [[nodiscard]] Opened open_best(control::Plane& plane, const control::Group& group, Backend& host,
-                                 SetupTalk& talk, const Broadcast& broadcast);
+                                 SetupExchange& setup, const Broadcast& broadcast);
   void warn(const control::Group& group, const std::string& text) const;
 
   std::shared_ptr<const Library<CudaCalls>> cuda_;
   std::shared_ptr<const Library<NcclCalls>> nccl_;
   Settings settings_;
-  Path path_ = Path::host;
+  DeviceMode mode_ = DeviceMode::host;
   bool required_ = false;
   std::string reason_;
-  bool told_ = false;  ///< that buffers are staged
+  bool warned_ = false;  ///< has warned that buffers are staged
   std::shared_ptr<const Context> context_;
 };
 

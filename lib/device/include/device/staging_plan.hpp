@@ -7,23 +7,23 @@
 
 namespace tutti::device {
 
-/// A run of elements of a user's buffer and where it lies in a staging area.
+/// A run of elements of a user's buffer, and its place in a staging area.
 struct StagedPiece {
-  std::size_t in_buffer = 0;  ///< bytes from the buffer's start
-  std::size_t in_area = 0;    ///< bytes from the area's start
+  std::size_t in_buffer = 0;  ///< bytes from the buffer's begin
+  std::size_t in_area = 0;    ///< bytes from the area's begin
   std::size_t bytes = 0;
 };
 
-/// How a collective on device memory is cut into rounds that fit into staging areas. Each round is
-/// the same collective on a part of every block: so a round reads and writes the same elements, and
-/// in-place calls need no care. All ranks come to the same rounds. v-forms are one round, since not
-/// all ranks know all counts.
+/// Splits a collective on device memory into rounds that fit into staging areas. Each round is the
+/// same collective on a part of every block; it reads and writes the same elements, so in-place
+/// calls need no special case. The rounds are the same on all ranks. v-forms are one round, since
+/// not all ranks know all counts.
 class StagingPlan {
  public:
   StagingPlan(const CheckedCollective& call, int rank, int size, std::size_t area_bytes);
 
   [[nodiscard]] std::size_t rounds() const { return rounds_; }
-  /// Bytes that a round needs at most in the area of each buffer.
+  /// Maximum bytes of a round in the area of each buffer.
   [[nodiscard]] std::size_t send_area_bytes() const;
   [[nodiscard]] std::size_t recv_area_bytes() const;
 
@@ -32,12 +32,12 @@ class StagingPlan {
   [[nodiscard]] StagedPiece recv_piece(std::size_t round, std::size_t index) const;
   [[nodiscard]] std::size_t send_pieces() const { return has_input_ ? pieces(send_extent_) : 0; }
   [[nodiscard]] std::size_t recv_pieces() const { return has_output_ ? pieces(recv_extent_) : 0; }
-  /// Where the input lies: broadcast and fan_out have it in their one buffer.
+  /// The input; for broadcast and fan_out their only buffer.
   [[nodiscard]] const void* input() const;
-  /// The round's call on the areas.
+  /// The round's call, on the staging areas.
   [[nodiscard]] CheckedCollective call(std::size_t round, std::byte* send_area,
                                        std::byte* recv_area) const;
-  /// Broadcast and fan_out: input and output are one area.
+  /// Broadcast and fan_out: input and output share one area.
   [[nodiscard]] bool one_buffer() const { return one_buffer_; }
 
  private:
@@ -59,7 +59,8 @@ class StagingPlan {
   std::size_t rounds_ = 1;
 };
 
-/// The same for messages: both ends cut at the same places. Either direction may be the longer.
+/// The same for messages: both ends split at the same positions. Either direction may be the
+/// longer.
 class MessagePlan {
  public:
   MessagePlan(const Message& message, std::size_t area_bytes);
@@ -67,10 +68,10 @@ class MessagePlan {
   [[nodiscard]] std::size_t rounds() const { return std::max(send_rounds_, recv_rounds_); }
   [[nodiscard]] std::size_t send_area_bytes() const;
   [[nodiscard]] std::size_t recv_area_bytes() const;
-  /// Of no bytes where the round has nothing to send or to receive.
+  /// Empty if the round has nothing to send or to receive.
   [[nodiscard]] StagedPiece send_piece(std::size_t round) const;
   [[nodiscard]] StagedPiece recv_piece(std::size_t round) const;
-  /// The round's message between the areas.
+  /// The round's message, on the staging areas.
   [[nodiscard]] Message message(std::size_t round, std::byte* send_area,
                                 std::byte* recv_area) const;
 

@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <vector>
 
-/// Reductions of the made-up NCCL: numbers of types and operators are NCCL's.
+/// Reductions of the fake NCCL: numbers of types and operators are NCCL's.
 namespace fake_gpu {
 
 inline std::size_t size_of(int type) {

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <functional>
 
-/// What the two made-up libraries have in common. Device memory is mapped twice: programs see
+/// What the two fake libraries have in common. Device memory is mapped twice: programs see
 /// addresses that nobody may read or write, so that whatever treats device memory as host memory
 /// dies of it.
 ///

@@ -1,5 +1,5 @@
 // An NCCL without devices: libnccl.so.2 for tests. It really moves and reduces the data, between
-// processes through a shared file, in the order of the (made-up) streams.
+// processes through a shared file, in the order of the (fake) streams.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>

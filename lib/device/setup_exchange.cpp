@@ -1,4 +1,4 @@
-#include "device/setup_talk.hpp"
+#include "device/setup_exchange.hpp"
 
 #include <fmt/format.h>
 
@@ -9,18 +9,18 @@
 namespace tutti::device {
 namespace {
 
-// Ranks learn of each other's deadlines here, so these calls may last a little longer.
+// Ranks learn of each other's deadlines here, so these calls may last slightly longer.
 constexpr std::chrono::milliseconds grace{1000};
 constexpr std::size_t reason_bytes = 1024;
 
 }  // namespace
 
-CallSettings SetupTalk::settings() const {
+CallSettings SetupExchange::settings() const {
   return {.timeout = deadline_.remaining() + grace};
 }
 
-bool SetupTalk::all_done(bool own_done, const std::string& own_failure) {
-  // The lowest rank that failed, as what a maximum keeps, and whether any rank is at work.
+bool SetupExchange::all_done(bool own_done, const std::string& own_failure) {
+  // The lowest failed rank, encoded for a maximum, and whether any rank is still working.
   std::array<std::int32_t, 2> state{own_failure.empty() ? 0 : group_.size() - group_.rank,
                                     own_done ? 0 : 1};
   const auto own = state;
@@ -35,7 +35,7 @@ bool SetupTalk::all_done(bool own_done, const std::string& own_failure) {
   return state[1] == 0;
 }
 
-void SetupTalk::fail(int failed_rank, const std::string& own_failure) {
+void SetupExchange::fail(int failed_rank, const std::string& own_failure) {
   std::array<char, reason_bytes> reason{};
   if (failed_rank == group_.rank) {
     std::memcpy(reason.data(), own_failure.data(), std::min(own_failure.size(), reason_bytes - 1));
@@ -49,7 +49,7 @@ void SetupTalk::fail(int failed_rank, const std::string& own_failure) {
   throw failure_of(failed_rank, reason.data());
 }
 
-AgreedFailure SetupTalk::failure_of(int failed_rank, const std::string& reason) const {
+AgreedFailure SetupExchange::failure_of(int failed_rank, const std::string& reason) const {
   const auto& peers = plane_.peers();
   const int world = group_.world_of(failed_rank);
   AgreedFailure failure(ErrorCode::system, fmt::format("{}: {}", peers.describe(world), reason));
@@ -59,7 +59,7 @@ AgreedFailure SetupTalk::failure_of(int failed_rank, const std::string& reason) 
   return failure;
 }
 
-void SetupTalk::broadcast(void* bytes, std::size_t count) {
+void SetupExchange::broadcast(void* bytes, std::size_t count) {
   host_.run(
       CheckedCollective{
           .operation = Operation::broadcast, .root = 0, .count = count, .recv = bytes},

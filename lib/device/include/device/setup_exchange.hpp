@@ -10,27 +10,28 @@
 
 namespace tutti::device {
 
-/// A step of set-up that did not work on some rank, thrown on all ranks alike. The job is sound:
-/// another path can be taken.
+/// A step of set-up that failed on some rank; thrown on all ranks alike. The job can continue with
+/// another backend.
 class AgreedFailure : public Error {
  public:
   using Error::Error;
 };
 
-/// How the ranks of a group tell each other, over the host path, how set-up goes. All calls are
+/// Exchanges the state of set-up between the ranks of a group, over the host path. All calls are
 /// collective.
-class SetupTalk {
+class SetupExchange {
  public:
-  SetupTalk(control::Plane& plane, const control::Group& group, Backend& host, Deadline deadline)
+  SetupExchange(control::Plane& plane, const control::Group& group, Backend& host,
+                Deadline deadline)
       : plane_(plane), group_(group), host_(host), deadline_(deadline) {}
 
   [[nodiscard]] Deadline deadline() const { return deadline_; }
-  /// Returns when every rank has come, and true if none is still at work. Throws AgreedFailure with
-  /// the reason of the lowest rank that passes one.
+  /// Synchronizes the ranks. Returns true if none is still working. Throws AgreedFailure with the
+  /// reason of the lowest rank that passes one.
   [[nodiscard]] bool all_done(bool own_done, const std::string& own_failure);
-  /// Rank 0's bytes to all.
+  /// Broadcasts rank 0's bytes.
   void broadcast(void* bytes, std::size_t count);
-  /// What all ranks throw alike where they know of a rank's failure already.
+  /// The exception that all ranks throw for a failure of a rank that all know of.
   [[nodiscard]] AgreedFailure failure_of(int failed_rank, const std::string& reason) const;
 
  private:

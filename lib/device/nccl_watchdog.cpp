@@ -1,4 +1,4 @@
-#include "device/watch.hpp"
+#include "device/nccl_watchdog.hpp"
 
 #include <utility>
 
@@ -9,12 +9,12 @@ constexpr std::chrono::milliseconds poll_time{1};
 
 }  // namespace
 
-Watch::Watch(Actions actions, Times times, std::unique_ptr<ReservedThread> thread)
+NcclWatchdog::NcclWatchdog(Actions actions, Times times, std::unique_ptr<ReservedThread> thread)
     : actions_(std::move(actions)), times_(times), thread_(std::move(thread)) {
   thread_->run([this] { run(); });
 }
 
-Watch::~Watch() {
+NcclWatchdog::~NcclWatchdog() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
@@ -23,29 +23,29 @@ Watch::~Watch() {
   thread_.reset();
 }
 
-void Watch::wake() noexcept {
+void NcclWatchdog::wake() noexcept {
   const std::lock_guard lock(mutex_);
   awake_.store(true);
   changed_.notify_all();
 }
 
-void Watch::run() {
+void NcclWatchdog::run() {
   std::unique_lock lock(mutex_);
   while (!stop_) {
     if (!awake_) {
       changed_.wait(lock, [this] { return stop_ || awake_; });
       continue;
     }
-    if (changed_.wait_for(lock, times_.tick, [this] { return stop_; })) return;
+    if (changed_.wait_for(lock, times_.interval, [this] { return stop_; })) return;
     lock.unlock();
-    const bool goes_on = look();
+    const bool continues = check();
     lock.lock();
-    if (!goes_on) return;
+    if (!continues) return;
   }
 }
 
-/// False when NCCL's work has been ended: nothing is left to look after.
-bool Watch::look() {
+/// Returns false once NCCL's work has been aborted: nothing is left to watchdog.
+bool NcclWatchdog::check() {
   const auto entries = entries_.load();
   const auto now = std::chrono::steady_clock::now();
   if (entries != seen_) {
@@ -53,36 +53,36 @@ bool Watch::look() {
     seen_since_ = now;
   }
   const std::chrono::nanoseconds timeout(timeout_.load(std::memory_order_relaxed));
-  const bool late = is_inside(entries) && now - seen_since_ >= timeout;
-  if (late && !actions_.failed()) actions_.late(timeout);
-  if (late || actions_.failed()) {
+  const bool timed_out = is_active(entries) && now - seen_since_ >= timeout;
+  if (timed_out && !actions_.failed()) actions_.on_timeout(timeout);
+  if (timed_out || actions_.failed()) {
     close();
     return false;
   }
-  if (!is_inside(entries) && !busy_.load(std::memory_order_relaxed)) {
+  if (!is_active(entries) && !busy_.load(std::memory_order_relaxed)) {
     awake_.store(false);
-    // A call that came meanwhile did not see it.
+    // A call that started meanwhile saw awake_ set.
     if (entries_.load() != entries) awake_.store(true);
   }
   return true;
 }
 
-void Watch::close() {
+void NcclWatchdog::close() {
   closed_.store(true);
-  // A call that is on its way through is not to be cut off; one that is blocked is.
-  if (wait_for_return(times_.tick)) {
+  // Let a call that is about to return do so; a blocked one must be aborted.
+  if (wait_for_return(times_.interval)) {
     actions_.abort();
     return;
   }
   actions_.abort();
-  if (!wait_for_return(times_.return_limit)) actions_.stuck();
+  if (!wait_for_return(times_.return_limit)) actions_.on_stuck();
 }
 
-/// True when no call is inside; false at the limit or when this object is going.
-bool Watch::wait_for_return(std::chrono::milliseconds limit) {
+/// Returns true when no call is active; false at the limit.
+bool NcclWatchdog::wait_for_return(std::chrono::milliseconds limit) {
   const auto end = std::chrono::steady_clock::now() + limit;
   std::unique_lock lock(mutex_);
-  while (is_inside(entries_.load())) {
+  while (is_active(entries_.load())) {
     if (std::chrono::steady_clock::now() >= end) return false;
     changed_.wait_for(lock, poll_time);
   }
