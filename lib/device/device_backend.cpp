@@ -39,8 +39,8 @@ DeviceBackend::DeviceBackend(Parts parts)
                      },
                  .abort = [this] { session_->abort(); },
                  .on_stuck =
-                     [this, tell = std::move(parts.stuck)] {
-                       if (tell) tell(agreed_failure());
+                     [this, notify = std::move(parts.stuck)] {
+                       if (notify) notify(agreed_failure());
                      }},
                 session_->take_watchdog_thread()) {
   // The pool keeps the context alive as long as there are events.

@@ -52,7 +52,7 @@ StagedBackend::~StagedBackend() {
 
 /// Common begin of calls: waits for the stream's earlier work. Returns the host path's settings.
 CallSettings StagedBackend::begin(const CallSettings& settings) {
-  if (const auto tell = std::exchange(parts_.on_first_call, nullptr)) tell();
+  if (const auto notify = std::exchange(parts_.on_first_call, nullptr)) notify();
   finish_dropped();
   if (parts_.plane.failed()) throw parts_.plane.agreed_error();
   int status = not_capturing;

@@ -85,7 +85,7 @@ std::byte* Heap::allocate(std::size_t bytes) {
   const auto found = std::find_if(free_.begin(), free_.end(),
                                   [&](const auto& hole) { return hole.second >= length; });
   if (found == free_.end()) return nullptr;
-  const auto [offset, room] = *found;
+  const auto [offset, space] = *found;
   // Allocates now, so that a lack of memory is an error here and not SIGBUS later.
   int result = 0;
   do {
@@ -98,7 +98,7 @@ std::byte* Heap::allocate(std::size_t bytes) {
     return nullptr;
   }
   free_.erase(found);
-  if (room > length) free_.emplace(offset + length, room - length);
+  if (space > length) free_.emplace(offset + length, space - length);
   allocated_.emplace(offset, length);
   return base_ + static_cast<std::size_t>(local_rank_) * zone_bytes_ + offset;
 }

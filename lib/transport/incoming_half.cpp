@@ -166,10 +166,10 @@ std::size_t IncomingHalf::fill(bool ahead) {
   IncomingStream* stream = nullptr;
   if (frame_ && staged_end_ == 0) {
     stream = &streams_.open(frame_->call.key).first.bytes;
-    auto room = stream->buffered() == 0 ? stream->direct_space() : std::span<std::byte>();
-    room = room.first(std::min(room.size(), payload_left_));
-    direct = room.size();
-    if (direct > 0) parts[count++] = {room.data(), direct};
+    auto space = stream->buffered() == 0 ? stream->direct_space() : std::span<std::byte>();
+    space = space.first(std::min(space.size(), payload_left_));
+    direct = space.size();
+    if (direct > 0) parts[count++] = {space.data(), direct};
   }
   if (direct == 0 || direct == payload_left_) {
     parts[count++] = {staging_.data() + staged_end_, staging_.size() - staged_end_};

@@ -30,7 +30,8 @@ constexpr std::size_t max_long_rounds = 8;
 constexpr std::size_t all_rings_bytes = std::size_t{64} << 20;
 
 // Bytes before the ring.
-constexpr std::size_t front_bytes = round_up_to_page(sizeof(RankRegion)) + pages_in_flight * page_bytes;
+constexpr std::size_t front_bytes =
+    round_up_to_page(sizeof(RankRegion)) + pages_in_flight * page_bytes;
 
 constexpr std::size_t round_bytes_of(std::size_t channel) {
   return channel == 0 ? first_channel_round_bytes : other_channel_round_bytes;

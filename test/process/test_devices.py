@@ -24,7 +24,7 @@ class MadeUpDevices(Checks):
     def run_on(self, devices, ranks, *words, **variables):
         # A file for each job: what it holds is what its ranks have said to each other.
         os.truncate(self.segment.name, 0)
-        env = {"FAKE_NCCL_ARENA": self.segment.name, "FAKE_GPU_DEVICES": str(devices), **variables}
+        env = {"FAKE_NCCL_SEGMENT": self.segment.name, "FAKE_GPU_DEVICES": str(devices), **variables}
         return mpirun(ranks, *words, env=env, timeout=120)
 
     def test_every_operation_on_8_and_16_devices(self):

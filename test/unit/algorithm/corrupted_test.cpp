@@ -36,12 +36,12 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-using Spoil = std::function<void(std::vector<StepPattern>& steps, std::size_t index)>;
+using Corrupt = std::function<void(std::vector<StepPattern>& steps, std::size_t index)>;
 
 std::string text_after(const Case& c, std::size_t rank, std::size_t loop, std::size_t index,
-                       const Spoil& spoil) {
+                       const Corrupt& corrupt) {
   auto schedules = schedules_of(c);
-  spoil(schedules[rank].loops[loop].steps, index);
+  corrupt(schedules[rank].loops[loop].steps, index);
   return check(schedules, expectation_of(c), c.options).value_or("");
 }
 
@@ -56,7 +56,7 @@ bool nothing(const StepPattern&) {
 }
 
 // Corrupts each pattern of each loop of each rank in turn.
-void require_all_found(Case c, const std::string& what, const Spoil& spoil,
+void require_all_found(Case c, const std::string& what, const Corrupt& corrupt,
                        Spared spared = nothing) {
   const auto schedules = schedules_of(c);
   std::uint64_t run = 0;
@@ -66,7 +66,7 @@ void require_all_found(Case c, const std::string& what, const Spoil& spoil,
       for (std::size_t index = 0; index < steps.size(); ++index) {
         if (makes_no_step(steps[index]) || spared(steps[index])) continue;
         c.options = options_for(run++);
-        const std::string text = text_after(c, rank, loop, index, spoil);
+        const std::string text = text_after(c, rank, loop, index, corrupt);
         INFO(text_of(c) << ": " << what << " in rank " << rank << " loop " << loop << " pattern "
                         << index << ": " << text);
         // If the only step that wrote an element is gone, there is none to name.
@@ -123,9 +123,9 @@ TEST_CASE("a dropped, doubled or displaced step is detected wherever it is", "[s
 
 TEST_CASE("the error names the corrupted step") {
   const auto text = [&](Case c, std::size_t rank, std::size_t loop, std::size_t index,
-                        const Spoil& spoil) {
+                        const Corrupt& corrupt) {
     c.options = {.window = 2, .seed = 0};
-    return text_after(c, rank, loop, index, spoil);
+    return text_after(c, rank, loop, index, corrupt);
   };
   const Case chain = job(Operation::broadcast, "chain", 4);
   const Case doubling = job(Operation::all_reduce, "recursive_doubling", 4);
@@ -192,9 +192,9 @@ TEST_CASE("a barrier that drops a notification is detected") {
 
 TEST_CASE("a part that is no contribution, or another rank's, is detected") {
   const Case c = job(Operation::all_reduce, "gathered", 3, false);
-  const auto fault_after = [&](const std::function<void(StepPattern&)>& spoil) {
+  const auto fault_after = [&](const std::function<void(StepPattern&)>& corrupt) {
     auto schedules = schedules_of(c);
-    for (Schedule& schedule : schedules) spoil(schedule.loops.back().steps.back());
+    for (Schedule& schedule : schedules) corrupt(schedule.loops.back().steps.back());
     return check(schedules, expectation_of(c)).value_or("");
   };
   REQUIRE(fault_after([](StepPattern&) {}).empty());
@@ -231,8 +231,8 @@ TEST_CASE("a reduce_scatter in place leaves the other blocks as they are") {
   const Case c = job(Operation::reduce_scatter, "recursive_halving", 4);
   auto schedules = schedules_of(c);
   // Halving that keeps its sums in output: correct except for what it leaves there.
-  Schedule& spoiled = schedules[1];
-  StepPattern& take = spoiled.loops.front().steps[1];
+  Schedule& corrupted = schedules[1];
+  StepPattern& take = corrupted.loops.front().steps[1];
   REQUIRE(take.kind == StepKind::recv_reduce);
   StepPattern copy = take;
   copy.kind = StepKind::copy;
@@ -244,7 +244,7 @@ TEST_CASE("a reduce_scatter in place leaves the other blocks as they are") {
   copy.length = 48;
   copy.end.start = 144;
   copy.from_shift = {-48};
-  spoiled.loops.insert(spoiled.loops.begin() + 1, Loop{1, 1, {copy}});
+  corrupted.loops.insert(corrupted.loops.begin() + 1, Loop{1, 1, {copy}});
   const std::string text = check(schedules, expectation_of(c)).value_or("");
   INFO(text);
   CHECK(contains(text, "rank 1, step "));

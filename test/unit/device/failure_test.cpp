@@ -185,7 +185,7 @@ TEST_CASE("a call blocked inside NCCL is aborted at its deadline, and the late r
 TEST_CASE("a call blocked inside NCCL is aborted when another rank dies") {
   const SharedSegment segment;
   tutti::test::Job job(2, [&](Rank& rank) -> std::string {
-    set("FAKE_NCCL_ARENA", segment.path());
+    set("FAKE_NCCL_SEGMENT", segment.path());
     Fixture fixture(rank);
     rank.mark();
     if (rank.rank() == 1) std::this_thread::sleep_for(60s);
@@ -204,7 +204,7 @@ TEST_CASE("a call blocked inside NCCL is aborted when another rank dies") {
 TEST_CASE("a rank killed in a loop is named by the others") {
   const SharedSegment segment;
   tutti::test::Job job(3, [&](Rank& rank) -> std::string {
-    set("FAKE_NCCL_ARENA", segment.path());
+    set("FAKE_NCCL_SEGMENT", segment.path());
     Fixture fixture(rank);
     while (true) {
       fixture.communicator.all_reduce(in_place, fixture.floats, max, fixture.stream);
@@ -225,7 +225,7 @@ TEST_CASE("a rank killed in a loop is named by the others") {
 TEST_CASE("a call done on one stream does not hide another on a second stream") {
   const SharedSegment segment;
   tutti::test::Job job(3, [&](Rank& rank) -> std::string {
-    set("FAKE_NCCL_ARENA", segment.path());
+    set("FAKE_NCCL_SEGMENT", segment.path());
     Fixture fixture(rank);
     DeviceMemory other(fixture.communicator.device());
     gpu_test::DeviceBuffer second(other, 64);
@@ -269,7 +269,7 @@ TEST_CASE("an abort that hangs does not block the survivor") {
 TEST_CASE("a call that never returns after the abort is reported") {
   const SharedSegment segment;
   tutti::test::Job job(2, [&](Rank& rank) -> std::string {
-    set("FAKE_NCCL_ARENA", segment.path());
+    set("FAKE_NCCL_SEGMENT", segment.path());
     auto& communicator =
         rank.communicator({.timeout = 1s,
                            .backend = BackendChoice::device,

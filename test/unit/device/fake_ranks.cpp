@@ -23,7 +23,7 @@ std::vector<Report> run_on_devices(int ranks, const Variables& variables, const 
   return tutti::test::run_ranks(
       ranks,
       [&](Rank& rank) {
-        set("FAKE_NCCL_ARENA", segment.path());
+        set("FAKE_NCCL_SEGMENT", segment.path());
         for (const auto& [variable, value] : variables) set(variable, value);
         return body(rank);
       },

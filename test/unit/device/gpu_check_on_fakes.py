@@ -9,6 +9,6 @@ program, devices, *parts = sys.argv[1:]
 status = 0
 for part in parts:
     with tempfile.NamedTemporaryFile(prefix="tutti_fake_nccl_", dir="/dev/shm") as segment:
-        env = {**os.environ, "FAKE_NCCL_ARENA": segment.name, "FAKE_GPU_DEVICES": devices}
+        env = {**os.environ, "FAKE_NCCL_SEGMENT": segment.name, "FAKE_GPU_DEVICES": devices}
         status |= subprocess.run([program, devices, part], env=env, check=False).returncode != 0
 sys.exit(status)

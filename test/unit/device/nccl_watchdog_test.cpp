@@ -12,17 +12,17 @@ using namespace std::chrono_literals;
 
 /// Records the watchdog's actions.
 struct Record {
-  std::atomic<bool> verdict{false};
+  std::atomic<bool> failed{false};
   std::atomic<bool> aborted{false};
   std::atomic<bool> stuck{false};
   std::atomic<std::int64_t> late{0};
 
   [[nodiscard]] NcclWatchdog::Actions actions() {
-    return {.failed = [this] { return verdict.load(); },
+    return {.failed = [this] { return failed.load(); },
             .on_timeout =
                 [this](std::chrono::nanoseconds timeout) {
                   late = timeout.count();
-                  verdict = true;
+                  failed = true;
                 },
             .abort = [this] { aborted = true; },
             .on_stuck = [this] { stuck = true; }};
@@ -74,7 +74,7 @@ TEST_CASE("after a failure a blocked call is aborted at once, and reported if it
   const NcclWatchdog::ActiveCall inside(watch, 60s);
   std::this_thread::sleep_for(30ms);
   CHECK(!record.aborted);
-  record.verdict = true;
+  record.failed = true;
   CHECK(soon(record.aborted));
   CHECK(soon(record.stuck));
 }
@@ -85,7 +85,7 @@ TEST_CASE("queued work is aborted after a failure, without an active call") {
                      std::make_unique<ReservedThread>(NcclWatchdog::purpose));
   { const NcclWatchdog::ActiveCall inside(watch, 60s); }
   std::this_thread::sleep_for(30ms);
-  record.verdict = true;
+  record.failed = true;
   CHECK(soon(record.aborted));
   CHECK(!record.stuck);
 }
@@ -96,7 +96,7 @@ TEST_CASE("when idle the watchdog sleeps, and the next call wakes it") {
   auto actions = record.actions();
   actions.failed = [&] {
     ++looks;
-    return record.verdict.load();
+    return record.failed.load();
   };
   NcclWatchdog watch(std::move(actions), fast,
                      std::make_unique<ReservedThread>(NcclWatchdog::purpose));
@@ -106,7 +106,7 @@ TEST_CASE("when idle the watchdog sleeps, and the next call wakes it") {
   const int before = looks;
   std::this_thread::sleep_for(200ms);
   CHECK(looks == before);
-  record.verdict = true;
+  record.failed = true;
   const NcclWatchdog::ActiveCall inside(watch, 60s);
   CHECK(soon(record.aborted));
 }

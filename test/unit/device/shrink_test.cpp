@@ -66,7 +66,7 @@ std::string lose_and_go_on(Rank& rank, const Options& options, int left_at_last)
 TEST_CASE("after each loss the survivors use NCCL again") {
   const SharedSegment segment;
   Job job(5, [&](Rank& rank) -> std::string {
-    set("FAKE_NCCL_ARENA", segment.path());
+    set("FAKE_NCCL_SEGMENT", segment.path());
     set("FAKE_GPU_DEVICES", "8");
     const auto text = lose_and_go_on(rank, {.timeout = 20s, .backend = BackendChoice::device}, 3);
     // Three set-ups of all remaining ranks: the job's, and one after each loss.
@@ -91,7 +91,7 @@ TEST_CASE("after each loss the survivors use NCCL again") {
 TEST_CASE("after a loss buffers in device memory are staged as before") {
   const SharedSegment segment;
   Job job(3, [&](Rank& rank) -> std::string {
-    set("FAKE_NCCL_ARENA", segment.path());
+    set("FAKE_NCCL_SEGMENT", segment.path());
     set("FAKE_GPU_MIG", "1");
     return lose_and_go_on(rank, {.timeout = 20s, .log = [](LogLevel, const std::string&) {}}, 2);
   });
@@ -106,9 +106,9 @@ TEST_CASE("after a loss buffers in device memory are staged as before") {
 TEST_CASE("the reason of staging stays the same if it is reported only after a loss") {
   Job job(3, [&](Rank& rank) -> std::string {
     set("FAKE_GPU_MIG", "1");
-    std::string told;
+    std::string messages;
     auto& first = rank.communicator(
-        {.timeout = 20s, .log = [&](LogLevel, const std::string& line) { told += line; }});
+        {.timeout = 20s, .log = [&](LogLevel, const std::string& line) { messages += line; }});
     DeviceMemory memory(first.device());
     try {
       while (true) {
@@ -122,17 +122,17 @@ TEST_CASE("the reason of staging stays the same if it is reported only after a l
     const auto wrong = gpu_test::check(rest, memory, {.count = 1000}, 7);
     expect(wrong.empty(), wrong);
     rest.finalize();
-    return told;
+    return messages;
   });
   job.await_marks_of_all(3);
   job.signal(2, SIGKILL);
   const auto reports = job.finish(60s);
   INFO(tutti::test::describe(reports));
   const std::string_view staged = "staged through host memory";
-  const auto& told = reports[0].text;
-  const auto at = told.find(staged);
+  const auto& messages = reports[0].text;
+  const auto at = messages.find(staged);
   REQUIRE(at != std::string::npos);
-  CHECK(told.find(staged, at + 1) == std::string::npos);
+  CHECK(messages.find(staged, at + 1) == std::string::npos);
 }
 
 }  // namespace tutti::device::test

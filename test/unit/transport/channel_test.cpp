@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::array local_ranks{0, 1};
 
-std::shared_ptr<SharedSegment> make_arena() {
+std::shared_ptr<SharedSegment> make_segment() {
   return std::make_shared<SharedSegment>(SharedSegment::make_file(2), 0, 2);
 }
 
@@ -28,7 +28,7 @@ TEST_CASE("a round never overwrites one that may still be read") {
   const auto seed = GENERATE(range(1U, 9U));
   CAPTURE(seed);
   std::mt19937 random(seed);
-  const auto segment = make_arena();
+  const auto segment = make_segment();
   CollectiveChannel channel(segment, 0, 0, local_ranks, 0);
   const auto limit = channel.round_bytes() + channel.round_bytes() / 2;
   std::vector<Lying> unread;
@@ -55,7 +55,7 @@ TEST_CASE("a round never overwrites one that may still be read") {
 }
 
 TEST_CASE("a span is asked for again until it is free, and stays the same") {
-  const auto segment = make_arena();
+  const auto segment = make_segment();
   CollectiveChannel channel(segment, 0, 0, local_ranks, 0);
   const auto bytes = channel.round_bytes();
   channel.reserve(0, channel.next_span(0, bytes));
@@ -69,7 +69,7 @@ TEST_CASE("a span is asked for again until it is free, and stays the same") {
 }
 
 TEST_CASE("a published offset outside the member's ring is refused") {
-  const auto segment = make_arena();
+  const auto segment = make_segment();
   CollectiveChannel channel(segment, 0, 0, local_ranks, 0);
   std::uint64_t end = channel.round_bytes();
   const auto fits = [&](std::uint64_t offset) {
@@ -89,7 +89,7 @@ TEST_CASE("a published offset outside the member's ring is refused") {
 }
 
 TEST_CASE("a grown ring holds several of the longest rounds") {
-  const auto segment = make_arena();
+  const auto segment = make_segment();
   CollectiveChannel channel(segment, 0, 0, local_ranks, 0);
   channel.reserve(0, channel.next_span(0, channel.round_bytes()));
   channel.grow();

@@ -62,10 +62,10 @@ TEST_CASE("an invalid first byte, or a peer that closes before it, ends a link")
     Host host;
     auto from = host.accept();
     {
-      RawPeer stranger(std::move(host.sockets.one));
+      RawPeer raw_peer(std::move(host.sockets.one));
       const std::array<std::byte, 1> wrong{std::byte{'x'}};
-      if (says_something) stranger.write(wrong);
-      if (!says_something) stranger.close();
+      if (says_something) raw_peer.write(wrong);
+      if (!says_something) raw_peer.close();
       CHECK(!from.negotiate());
       CHECK(errno == (says_something ? EPROTO : ECONNRESET));
     }
@@ -77,10 +77,10 @@ TEST_CASE("only a sleeping peer is woken by its socket, and once") {
   auto to = host.dial();
   auto from = host.accept();
   REQUIRE(from.negotiate());
-  std::array<std::byte, 64> room{};
+  std::array<std::byte, 64> buffer{};
   std::array<std::byte, 1> byte{};
   const auto rings = [&] {
-    const auto got = ::recv(from.fd(), room.data(), room.size(), MSG_DONTWAIT);
+    const auto got = ::recv(from.fd(), buffer.data(), buffer.size(), MSG_DONTWAIT);
     return got < 0 ? 0 : got;
   };
   CHECK(to.write(part(byte)) == 1);
@@ -92,8 +92,8 @@ TEST_CASE("only a sleeping peer is woken by its socket, and once") {
   CHECK(host.second->sleeps_in_epoll(1).load() == 0);
   // The writer sleeps, too, when the ring is full.
   host.first->sleeps_in_epoll(0).store(1);
-  CHECK(from.read(part(room)) == 3);
-  CHECK(::recv(to.fd(), room.data(), room.size(), MSG_DONTWAIT) == 1);
+  CHECK(from.read(part(buffer)) == 3);
+  CHECK(::recv(to.fd(), buffer.data(), buffer.size(), MSG_DONTWAIT) == 1);
 }
 
 TEST_CASE("data in the ring is read before the writer's end is reported") {

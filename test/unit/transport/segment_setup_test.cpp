@@ -79,9 +79,9 @@ TEST_CASE("a rank that connects or sends late still shares memory") {
 TEST_CASE("many unauthenticated connections keep no rank out") {
   Ranks ranks(3, 72);
   ranks.start(0, 20s);
-  std::vector<Descriptor> strangers;
+  std::vector<Descriptor> unauthenticated;
   for (int i = 0; i < 300; ++i) {
-    strangers.push_back(connect_for_notes(ranks.key, 0));
+    unauthenticated.push_back(connect_for_notes(ranks.key, 0));
     if (i == 20) ranks.start(1, 20s);
   }
   ranks.start(2, 20s);

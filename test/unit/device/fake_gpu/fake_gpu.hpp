@@ -10,13 +10,13 @@
 /// Variables of the environment shape the machine. libcuda.so.1 reads, when it is first used:
 ///   FAKE_GPU_DEVICES       how many there are (4); CUDA_VISIBLE_DEVICES chooses among them
 ///   FAKE_GPU_NAME          ("Fake GPU")
-///   FAKE_GPU_MIG           1: all are slices of peer info
+///   FAKE_GPU_MIG           1: all devices are MIG slices
 /// and each time:
 ///   FAKE_GPU_CONTEXT_FAILS 1: no context can be made
 ///   FAKE_GPU_ISLAND        the index of a device that no other can reach (none)
 ///   FAKE_GPU_DELAY_US      how long each copy or other work on a stream takes at least
 /// libnccl.so.2 reads each time:
-///   FAKE_NCCL_ARENA        the file through which the ranks talk: needed
+///   FAKE_NCCL_SEGMENT      the file through which the ranks talk: needed
 ///   FAKE_NCCL_VERSION      22809
 ///   FAKE_NCCL_ID_RESULT, FAKE_NCCL_INIT_RESULT, FAKE_NCCL_CALL_RESULT, FAKE_NCCL_ASYNC_RESULT
 ///                          what these calls give instead of working

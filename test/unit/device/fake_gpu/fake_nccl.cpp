@@ -38,22 +38,22 @@ struct Mailbox {
   std::uint32_t bytes;
   std::array<std::byte, piece_bytes> data;
 };
-struct Room {
+struct Communicator {
   std::atomic<std::uint64_t> id;
   std::atomic<int> joined;
   std::array<std::array<Mailbox, max_ranks>, max_ranks> boxes;  ///< [from][to]
 };
 struct SharedSegment {
   std::atomic<std::uint64_t> next_id;
-  std::array<Room, max_comms> rooms;
+  std::array<Communicator, max_comms> communicators;
 };
 
 SharedSegment& segment() {
   static SharedSegment* const mapped = [] {
-    const char* const path = std::getenv("FAKE_NCCL_ARENA");
+    const char* const path = std::getenv("FAKE_NCCL_SEGMENT");
     const int file = path == nullptr ? -1 : ::open(path, O_RDWR | O_CREAT, 0600);
     if (file < 0 || ::ftruncate(file, sizeof(SharedSegment)) != 0) {
-      std::fputs("the made-up NCCL needs FAKE_NCCL_ARENA\n", stderr);
+      std::fputs("the made-up NCCL needs FAKE_NCCL_SEGMENT\n", stderr);
       std::abort();
     }
     void* const memory =
@@ -70,7 +70,7 @@ struct Id {
 
 /// Kept for ever, so that a use after the end is seen.
 struct Comm {
-  Room* room = nullptr;
+  Communicator* communicator = nullptr;
   int rank = 0;
   int size = 1;
   std::atomic<bool> aborted{false};
@@ -98,10 +98,10 @@ struct Transfer {
 
 /// One step of a transfer; false where it has to wait.
 bool step(Comm& comm, Transfer& transfer) {
-  auto& box = transfer.sends ? comm.room->boxes[static_cast<std::size_t>(comm.rank)]
-                                               [static_cast<std::size_t>(transfer.peer)]
-                             : comm.room->boxes[static_cast<std::size_t>(transfer.peer)]
-                                               [static_cast<std::size_t>(comm.rank)];
+  auto& box = transfer.sends ? comm.communicator->boxes[static_cast<std::size_t>(comm.rank)]
+                                                       [static_cast<std::size_t>(transfer.peer)]
+                             : comm.communicator->boxes[static_cast<std::size_t>(transfer.peer)]
+                                                       [static_cast<std::size_t>(comm.rank)];
   if ((box.full.load() != 0) == transfer.sends) return false;
   if (transfer.sends) {
     const auto bytes = std::min(piece_bytes, transfer.bytes - transfer.moved);
@@ -277,11 +277,12 @@ int ncclCommInitRank(void** comm, int ranks, Id id, int rank) {
   std::memcpy(&number, id.bytes, sizeof number);
   if (number == 0 || ranks > max_ranks) return system_error;
   auto* const made = new Comm;
-  made->room = &segment().rooms[number % max_comms];
+  made->communicator = &segment().communicators[number % max_comms];
   made->rank = rank;
   made->size = ranks;
-  ++made->room->joined;
-  while (made->room->joined < ranks) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  ++made->communicator->joined;
+  while (made->communicator->joined < ranks)
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
   *comm = made;
   note("init " + std::to_string(ranks) + " " + std::to_string(rank));
   return success;
