@@ -9,7 +9,7 @@
 
 namespace tutti::app {
 
-Buffer::Buffer(Job& job, std::size_t bytes, bool allocated) : memory_(job.device_memory()) {
+Buffer::Buffer(JobSession& job, std::size_t bytes, bool allocated) : memory_(job.device_memory()) {
   try {
     if (allocated) {
       allocated_ = job.communicator().allocate<std::byte>(bytes);

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "job.hpp"
+#include "job_session.hpp"
 
 namespace tutti::app {
 
@@ -15,7 +15,7 @@ class Buffer {
  public:
   /// Host memory is from Communicator::allocate() if `allocated`. Throws Error{system} where memory
   /// is too small.
-  Buffer(Job& job, std::size_t bytes, bool allocated);
+  Buffer(JobSession& job, std::size_t bytes, bool allocated);
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
   ~Buffer();

@@ -31,7 +31,7 @@ std::string cores_of(const RankInfo& entry) {
 
 }  // namespace
 
-int info(Job& job, const JobOptions& options) {
+int info(JobSession& job, const JobOptions& options) {
   auto& communicator = job.communicator();
   const auto sources = gather_texts(communicator, job.source());
   const auto numa = gather_texts(communicator, numa_of(communicator));

@@ -79,7 +79,7 @@ void add_operations(CLI::App& app, OperationOptions& options, Chosen& chosen) {
     add_operation_options(*command, options, entry);
     command->callback([&chosen, &options, operation = entry.operation] {
       chosen = [&options, operation] {
-        return run_job(options, [&](Job& job) { return perform(job, operation, options); });
+        return run_job(options, [&](JobSession& job) { return perform(job, operation, options); });
       };
     });
   }
@@ -91,7 +91,9 @@ void add_info(CLI::App& app, JobOptions& options, Chosen& chosen) {
                      "mpirun --hostfile hosts -np 16 tutti info");
   add_job_options(*command, options);
   command->callback([&] {
-    chosen = [&options] { return run_job(options, [&](Job& job) { return info(job, options); }); };
+    chosen = [&options] {
+      return run_job(options, [&](JobSession& job) { return info(job, options); });
+    };
   });
 }
 
@@ -102,7 +104,7 @@ void add_bench(CLI::App& app, BenchOptions& options, Chosen& chosen) {
   add_bench_options(*command, options);
   command->callback([&] {
     chosen = [&options] {
-      return run_job(options, [&](Job& job) { return benchmark(job, options); });
+      return run_job(options, [&](JobSession& job) { return benchmark(job, options); });
     };
   });
 }
@@ -132,7 +134,7 @@ std::vector<std::string> words_of(int argc, char** argv) {
   return words;
 }
 
-void add_plan(CLI::App& app, plan::Options& options, Chosen& chosen) {
+void add_plan(CLI::App& app, plan::PlanOptions& options, Chosen& chosen) {
   auto* const command = add_subcommand(
       app, "plan", "What a call would take on a machine that need not be here, and why",
       "tutti plan broadcast --ranks 4096 --hosts 512 --size 64MiB --gbps 100 --latency 5us");
@@ -162,7 +164,7 @@ int run(int argc, char** argv) {
   JobOptions info_options;
   BenchOptions bench_options;
   HostfileOptions hostfile_options;
-  plan::Options plan_options;
+  plan::PlanOptions plan_options;
   DoctorOptions doctor_options;
   JobOptions before_subcommand;
   TraceOptions trace_options;

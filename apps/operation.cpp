@@ -10,8 +10,8 @@
 #include "catalogue.hpp"
 #include "gather_texts.hpp"
 #include "output.hpp"
+#include "rank_lines.hpp"
 #include "result_file.hpp"
-#include "sentences.hpp"
 #include "subcommands.hpp"
 #include "text.hpp"
 #include "tutti/version.hpp"
@@ -20,22 +20,22 @@
 namespace tutti::app {
 namespace {
 
-Problem problem_of(Job& job, Operation operation, const OperationOptions& options) {
+CallSpec spec_of(JobSession& job, Operation operation, const OperationOptions& options) {
   auto& communicator = job.communicator();
-  Problem problem{.operation = operation,
-                  .type = options.type,
-                  .op = options.op,
-                  .root = options.root,
-                  .in_place = options.in_place,
-                  .on_nccl = job.is_on_nccl(),
-                  .rank = communicator.rank(),
-                  .ranks = communicator.size()};
-  if (operation != Operation::barrier) problem.count = count_for(problem, options.bytes);
-  return problem;
+  CallSpec spec{.operation = operation,
+                .type = options.type,
+                .op = options.op,
+                .root = options.root,
+                .in_place = options.in_place,
+                .on_nccl = job.is_on_nccl(),
+                .rank = communicator.rank(),
+                .ranks = communicator.size()};
+  if (operation != Operation::barrier) spec.count = count_for(spec, options.bytes);
+  return spec;
 }
 
 /// `text` with the rank's prefix before each line.
-std::string prefixed(Job& job, const std::string& text) {
+std::string prefixed(JobSession& job, const std::string& text) {
   auto& communicator = job.communicator();
   const int rank = communicator.rank();
   const auto prefix =
@@ -58,24 +58,24 @@ double slowest(Communicator& communicator, double seconds) {
 struct Runs {
   std::vector<double> seconds;  ///< the slowest rank's, ascending
   std::string algorithm;
-  Wrong wrong;  ///< of the first run that was wrong
+  CheckResult wrong;  ///< of the first run that was wrong
 
   [[nodiscard]] std::chrono::duration<double> median() const {
     return std::chrono::duration<double>(seconds[seconds.size() / 2]);
   }
 };
 
-double timed_call(Job& job, Workload& workload, const Call& settings) {
+double timed_call(JobSession& job, Workload& workload, const Call& settings) {
   auto& communicator = job.communicator();
   const auto stream = job.stream();
   communicator.barrier();
   const auto start = std::chrono::steady_clock::now();
-  call(communicator, workload.problem(), workload.send(), workload.recv(), stream, settings);
+  call(communicator, workload.spec(), workload.send(), workload.recv(), stream, settings);
   if (stream) communicator.synchronize(*stream);
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-Runs run_all(Job& job, Workload& workload, const OperationOptions& options) {
+Runs run_all(JobSession& job, Workload& workload, const OperationOptions& options) {
   Runs runs;
   const Call settings{.algorithm = options.algorithm};
   for (int i = 0; i < options.repeat; ++i) {
@@ -90,12 +90,12 @@ Runs run_all(Job& job, Workload& workload, const OperationOptions& options) {
   return runs;
 }
 
-std::string summary_of(Job& job, const Problem& problem, const Runs& runs, int repeat,
+std::string summary_of(JobSession& job, const CallSpec& spec, const Runs& runs, int repeat,
                        const std::vector<int>& wrong_ranks) {
   const auto& communicator = job.communicator();
-  const bool moves_data = problem.operation != Operation::barrier;
-  const auto name = shown_name(problem.operation);
-  const auto what = moves_data ? fmt::format("{} of {}", name, size_text(bytes_of(problem))) : name;
+  const bool moves_data = spec.operation != Operation::barrier;
+  const auto name = shown_name(spec.operation);
+  const auto what = moves_data ? fmt::format("{} of {}", name, size_text(bytes_of(spec))) : name;
   const auto verdict =
       wrong_ranks.empty()
           ? fmt::format("{} on every rank in {}", moves_data ? "verified" : "passed",
@@ -108,18 +108,18 @@ std::string summary_of(Job& job, const Problem& problem, const Runs& runs, int r
                      repeat > 1 ? fmt::format(" (median of {})", repeat) : "");
 }
 
-std::string json_of(Job& job, const Problem& problem, const Runs& runs,
+std::string json_of(JobSession& job, const CallSpec& spec, const Runs& runs,
                     const OperationOptions& options, const std::vector<int>& wrong_ranks) {
   const nlohmann::json json{{"schema", 1},
                             {"version", version_string},
-                            {"operation", shown_name(problem.operation)},
-                            {"ranks", problem.ranks},
+                            {"operation", shown_name(spec.operation)},
+                            {"ranks", spec.ranks},
                             {"hosts", job.communicator().host_count()},
                             {"backend", job.backend()},
                             {"algorithm", runs.algorithm},
-                            {"type", name(problem.type)},
-                            {"bytes", bytes_of(problem)},
-                            {"in_place", problem.in_place},
+                            {"type", name(spec.type)},
+                            {"bytes", bytes_of(spec)},
+                            {"in_place", spec.in_place},
                             {"repeat", options.repeat},
                             {"verified", wrong_ranks.empty()},
                             {"wrong_ranks", wrong_ranks},
@@ -127,7 +127,7 @@ std::string json_of(Job& job, const Problem& problem, const Runs& runs,
   return json.dump(2) + "\n";
 }
 
-std::vector<int> wrong_ranks_of(Communicator& communicator, const Wrong& mine) {
+std::vector<int> wrong_ranks_of(Communicator& communicator, const CheckResult& mine) {
   std::vector<std::uint8_t> wrong(static_cast<std::size_t>(communicator.size()));
   wrong[static_cast<std::size_t>(communicator.rank())] = mine.elements > 0 ? 1 : 0;
   communicator.all_reduce(in_place, std::span(wrong), max);
@@ -140,14 +140,14 @@ std::vector<int> wrong_ranks_of(Communicator& communicator, const Wrong& mine) {
 
 }  // namespace
 
-int perform(Job& job, Operation operation, const OperationOptions& options) {
+int perform(JobSession& job, Operation operation, const OperationOptions& options) {
   auto& communicator = job.communicator();
   ResultFile file(communicator, options.json, "--json");
-  const auto problem = problem_of(job, operation, options);
-  Workload workload(job, problem);
+  const auto spec = spec_of(job, operation, options);
+  Workload workload(job, spec);
   const auto runs = run_all(job, workload, options);
 
-  auto report = prefixed(job, sentences_of(problem, runs.wrong));
+  auto report = prefixed(job, rank_lines_of(spec, runs.wrong));
   if (options.verbose) report += prefixed(job, "set-up: " + job.phases());
   const auto reports = gather_texts(communicator, report);
   const auto wrong_ranks = wrong_ranks_of(communicator, runs.wrong);
@@ -157,11 +157,11 @@ int perform(Job& job, Operation operation, const OperationOptions& options) {
     if (!options.quiet && !file.is_standard_output()) {
       text = fmt::format("{}", fmt::join(reports, ""));
       if (options.verbose) {
-        text += fmt::format("algorithm: {}\n", problem.on_nccl ? "chosen by NCCL" : runs.algorithm);
+        text += fmt::format("algorithm: {}\n", spec.on_nccl ? "chosen by NCCL" : runs.algorithm);
       }
-      text += summary_of(job, problem, runs, options.repeat, wrong_ranks);
+      text += summary_of(job, spec, runs, options.repeat, wrong_ranks);
     }
-    if (file.wanted()) json = json_of(job, problem, runs, options, wrong_ranks);
+    if (file.wanted()) json = json_of(job, spec, runs, options, wrong_ranks);
   }
   // Before anything is written: a slow reader or a full disk is no matter of the other ranks.
   job.finish();

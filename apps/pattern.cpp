@@ -34,18 +34,18 @@ std::int64_t between(std::uint64_t bits, std::uint64_t limit) {
 /// One rank's element of a reduction, as a whole number.
 class Contribution {
  public:
-  Contribution(const Problem& problem, int rank) : problem_(problem), rank_(rank) {
-    const auto ranks = static_cast<std::uint64_t>(problem.ranks);
-    if (is_float(problem.type)) {
-      most_ = std::uint64_t{1} << precision_of(problem.type);
+  Contribution(const CallSpec& spec, int rank) : spec_(spec), rank_(rank) {
+    const auto ranks = static_cast<std::uint64_t>(spec.ranks);
+    if (is_float(spec.type)) {
+      most_ = std::uint64_t{1} << precision_of(spec.type);
     } else {
-      most_ = UINT64_MAX >> (64 - precision_of(problem.type)) >> (is_signed(problem.type) ? 1 : 0);
+      most_ = UINT64_MAX >> (64 - precision_of(spec.type)) >> (is_signed(spec.type) ? 1 : 0);
     }
     share_ = most_ / ranks;
   }
 
   [[nodiscard]] std::int64_t at(std::size_t index) const {
-    return is_float(problem_.type) ? float_at(index) : wrapped(problem_.type, integer_at(index));
+    return is_float(spec_.type) ? float_at(index) : wrapped(spec_.type, integer_at(index));
   }
   /// The largest that each rank may add.
   [[nodiscard]] std::uint64_t share() const { return share_; }
@@ -53,7 +53,7 @@ class Contribution {
  private:
   [[nodiscard]] std::int64_t float_at(std::size_t index) const {
     const auto bits = random_bits(rank_, index);
-    switch (problem_.op) {
+    switch (spec_.op) {
       case Operator::min:
       case Operator::max:
         return between(bits, most_);
@@ -71,7 +71,7 @@ class Contribution {
   /// -2 to 2, without 0. At most six ranks have 2, so that the product stays within 8-bit floats.
   [[nodiscard]] std::int64_t factor(std::uint64_t bits) const {
     constexpr int doubling_ranks = 6;
-    const int every = (problem_.ranks + doubling_ranks - 1) / doubling_ranks;
+    const int every = (spec_.ranks + doubling_ranks - 1) / doubling_ranks;
     const int magnitude = rank_ % every == 0 && (bits & 2) != 0 ? 2 : 1;
     return (bits & 1) != 0 ? magnitude : -magnitude;
   }
@@ -81,7 +81,7 @@ class Contribution {
     if (share_ == 0) return 0;
     const auto mean_limit = std::max<std::uint64_t>(share_ / 2, 1);
     const auto mean = between(random_bits(-1, index), mean_limit);
-    const bool is_single = rank_ == problem_.ranks - 1 && rank_ % 2 == 0;
+    const bool is_single = rank_ == spec_.ranks - 1 && rank_ % 2 == 0;
     if (is_single) return mean;
     const auto apart = between(random_bits(rank_ / 2, index), share_ - mean_limit);
     return rank_ % 2 == 0 ? mean + apart : mean - apart;
@@ -90,9 +90,9 @@ class Contribution {
   [[nodiscard]] std::int64_t integer_at(std::size_t index) const {
     const auto bits = random_bits(rank_, index);
     // Where many ranks meet, "and" would leave only zeros, and "or" only ones.
-    switch (problem_.op) {
+    switch (spec_.op) {
       case Operator::sum:
-        return problem_.wraps ? static_cast<std::int64_t>(bits) : summand(bits);
+        return spec_.wraps ? static_cast<std::int64_t>(bits) : summand(bits);
       case Operator::average:
         return summand(bits);
       case Operator::product:
@@ -110,11 +110,11 @@ class Contribution {
   [[nodiscard]] std::int64_t summand(std::uint64_t bits) const {
     if (share_ == 0)
       return static_cast<std::uint64_t>(rank_) < most_ ? static_cast<int>(bits & 1) : 0;
-    if (is_signed(problem_.type)) return between(bits, share_);
+    if (is_signed(spec_.type)) return between(bits, share_);
     return static_cast<std::int64_t>(share_ == UINT64_MAX ? bits : bits % (share_ + 1));
   }
 
-  const Problem& problem_;
+  const CallSpec& spec_;
   int rank_;
   std::uint64_t most_;   ///< the largest integer, or the largest float below which all are exact
   std::uint64_t share_;  ///< of that, what each rank may have
@@ -124,16 +124,16 @@ bool is_less(Type type, std::int64_t a, std::int64_t b) {
   return is_signed(type) ? a < b : static_cast<std::uint64_t>(a) < static_cast<std::uint64_t>(b);
 }
 
-std::int64_t combined(const Problem& problem, std::int64_t a, std::int64_t b) {
+std::int64_t combined(const CallSpec& spec, std::int64_t a, std::int64_t b) {
   const auto left = static_cast<std::uint64_t>(a);
   const auto right = static_cast<std::uint64_t>(b);
-  switch (problem.op) {
+  switch (spec.op) {
     case Operator::product:
       return static_cast<std::int64_t>(left * right);
     case Operator::min:
-      return is_less(problem.type, b, a) ? b : a;
+      return is_less(spec.type, b, a) ? b : a;
     case Operator::max:
-      return is_less(problem.type, a, b) ? b : a;
+      return is_less(spec.type, a, b) ? b : a;
     case Operator::bit_and:
       return a & b;
     case Operator::bit_or:
@@ -145,39 +145,36 @@ std::int64_t combined(const Problem& problem, std::int64_t a, std::int64_t b) {
   }
 }
 
-std::int64_t finished(const Problem& problem, std::int64_t total) {
-  if (problem.op != Operator::average) return total;
-  if (is_signed(problem.type)) return total / problem.ranks;
+std::int64_t finished(const CallSpec& spec, std::int64_t total) {
+  if (spec.op != Operator::average) return total;
+  if (is_signed(spec.type)) return total / spec.ranks;
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(total) /
-                                   static_cast<std::uint64_t>(problem.ranks));
+                                   static_cast<std::uint64_t>(spec.ranks));
 }
 
 /// NCCL divides floats before it adds, which is exact for a power of two only: some rounding of
 /// each rank's share and of each sum.
-double tolerance_of(const Problem& problem) {
-  const bool rounds = problem.on_nccl && problem.op == Operator::average &&
-                      is_float(problem.type) &&
-                      !std::has_single_bit(static_cast<unsigned>(problem.ranks));
+double tolerance_of(const CallSpec& spec) {
+  const bool rounds = spec.on_nccl && spec.op == Operator::average && is_float(spec.type) &&
+                      !std::has_single_bit(static_cast<unsigned>(spec.ranks));
   if (!rounds) return 0;
-  const auto share = static_cast<double>(Contribution(problem, 0).share());
-  return std::ldexp((problem.ranks + 2) * share, 1 - precision_of(problem.type));
+  const auto share = static_cast<double>(Contribution(spec, 0).share());
+  return std::ldexp((spec.ranks + 2) * share, 1 - precision_of(spec.type));
 }
 
 }  // namespace
 
-Pattern::Pattern(const Problem& problem, std::size_t elements)
-    : type_(problem.type),
-      size_(size_of(problem.type)),
-      image_(std::min(elements, period) * size_) {}
+Pattern::Pattern(const CallSpec& spec, std::size_t elements)
+    : type_(spec.type), size_(size_of(spec.type)), image_(std::min(elements, period) * size_) {}
 
-Pattern Pattern::of_rank(const Problem& problem, int rank, std::size_t elements) {
-  Pattern pattern(problem, elements);
-  const bool reduces = shape_of(problem).reduces;
-  const Contribution contribution(problem, rank);
+Pattern Pattern::of_rank(const CallSpec& spec, int rank, std::size_t elements) {
+  Pattern pattern(spec, elements);
+  const bool reduces = shape_of(spec).reduces;
+  const Contribution contribution(spec, rank);
   for (std::size_t i = 0; i * pattern.size_ < pattern.image_.size(); ++i) {
     auto* const element = &pattern.image_[i * pattern.size_];
     if (reduces) {
-      encode(problem.type, contribution.at(i), element);
+      encode(spec.type, contribution.at(i), element);
     } else {
       const auto bits = random_bits(rank, i);
       std::memcpy(element, &bits, pattern.size_);
@@ -186,20 +183,20 @@ Pattern Pattern::of_rank(const Problem& problem, int rank, std::size_t elements)
   return pattern;
 }
 
-Pattern Pattern::reduced(const Problem& problem, std::size_t elements) {
-  Pattern pattern(problem, elements);
-  pattern.tolerance_ = tolerance_of(problem);
+Pattern Pattern::reduced(const CallSpec& spec, std::size_t elements) {
+  Pattern pattern(spec, elements);
+  pattern.tolerance_ = tolerance_of(spec);
   std::vector<std::int64_t> totals(std::min(elements, period));
-  for (int rank = 0; rank < problem.ranks; ++rank) {
-    const Contribution contribution(problem, rank);
+  for (int rank = 0; rank < spec.ranks; ++rank) {
+    const Contribution contribution(spec, rank);
     for (std::size_t i = 0; i < totals.size(); ++i) {
       const auto value = contribution.at(i);
-      totals[i] = rank == 0 ? value : combined(problem, totals[i], value);
-      if (!is_float(problem.type)) totals[i] = wrapped(problem.type, totals[i]);
+      totals[i] = rank == 0 ? value : combined(spec, totals[i], value);
+      if (!is_float(spec.type)) totals[i] = wrapped(spec.type, totals[i]);
     }
   }
   for (std::size_t i = 0; i < totals.size(); ++i) {
-    encode(problem.type, finished(problem, totals[i]), &pattern.image_[i * pattern.size_]);
+    encode(spec.type, finished(spec, totals[i]), &pattern.image_[i * pattern.size_]);
   }
   return pattern;
 }
@@ -216,7 +213,7 @@ void Pattern::fill(std::byte* to, std::size_t first, std::size_t count) const {
 }
 
 void Pattern::compare(const std::byte* found, std::size_t first, std::size_t count,
-                      std::size_t name_of_first, Wrong& wrong) const {
+                      std::size_t name_of_first, CheckResult& wrong) const {
   while (count > 0) {
     const auto at = first % period;
     const auto piece = std::min(count, image_.size() / size_ - at);
@@ -231,7 +228,7 @@ void Pattern::compare(const std::byte* found, std::size_t first, std::size_t cou
 }
 
 void Pattern::compare_piece(const std::byte* found, std::size_t at, std::size_t count,
-                            std::size_t name_of_first, Wrong& wrong) const {
+                            std::size_t name_of_first, CheckResult& wrong) const {
   for (std::size_t i = 0; i < count; ++i) {
     const auto* const is = found + i * size_;
     const auto* const due = &image_[(at + i) * size_];

@@ -4,12 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "problem.hpp"
+#include "call_spec.hpp"
 
 namespace tutti::app {
 
-/// What a comparison found.
-struct Wrong {
+/// Result of a check.
+struct CheckResult {
   std::size_t elements = 0;
   std::string first;  ///< "element 17 is 3 where 5 is due"
 };
@@ -23,23 +23,23 @@ struct Wrong {
 class Pattern {
  public:
   /// What rank `rank` contributes. At most the first `elements` are asked for.
-  static Pattern of_rank(const Problem& problem, int rank, std::size_t elements);
+  static Pattern of_rank(const CallSpec& spec, int rank, std::size_t elements);
   /// What all ranks' contributions come to.
-  static Pattern reduced(const Problem& problem, std::size_t elements);
+  static Pattern reduced(const CallSpec& spec, std::size_t elements);
 
   /// Writes elements first, first + 1, … of the sequence.
   void fill(std::byte* to, std::size_t first, std::size_t count) const;
   /// Adds to `wrong` what differs from them; element i is called `name_of_first` + i.
   void compare(const std::byte* found, std::size_t first, std::size_t count,
-               std::size_t name_of_first, Wrong& wrong) const;
+               std::size_t name_of_first, CheckResult& wrong) const;
 
   /// Elements after which it repeats.
   static constexpr std::size_t period = 65521;
 
  private:
-  Pattern(const Problem& problem, std::size_t elements);
+  Pattern(const CallSpec& spec, std::size_t elements);
   void compare_piece(const std::byte* found, std::size_t at, std::size_t count,
-                     std::size_t name_of_first, Wrong& wrong) const;
+                     std::size_t name_of_first, CheckResult& wrong) const;
 
   Type type_;
   std::size_t size_;

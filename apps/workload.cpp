@@ -2,43 +2,43 @@
 
 namespace tutti::app {
 
-Workload::Workload(Job& job, const Problem& problem)
-    : problem_(problem),
-      layout_(layout_of(problem)),
-      exchange_(problem),
-      send_(job, layout_.send_elements * size_of(problem.type), problem.allocated),
-      recv_(job, layout_.recv_elements * size_of(problem.type), problem.allocated) {}
+Workload::Workload(JobSession& job, const CallSpec& spec)
+    : spec_(spec),
+      layout_(buffer_layout_of(spec)),
+      data_(spec),
+      send_(job, layout_.send_elements * size_of(spec.type), spec.allocated),
+      recv_(job, layout_.recv_elements * size_of(spec.type), spec.allocated) {}
 
 void Workload::prepare() {
-  exchange_.fill(send_.host(), recv_.host());
+  data_.fill(send_.host(), recv_.host());
   send_.upload();
   recv_.upload();
 }
 
-Wrong Workload::check(bool input_too) {
+CheckResult Workload::check(bool input_too) {
   send_.download();
   recv_.download();
-  return exchange_.check(send_.host(), recv_.host(), input_too);
+  return data_.check(send_.host(), recv_.host(), input_too);
 }
 
-void call(Communicator& communicator, const Problem& problem, void* send, void* recv,
+void call(Communicator& communicator, const CallSpec& spec, void* send, void* recv,
           std::optional<Stream> stream, const Call& settings) {
-  if (problem.operation == Operation::barrier) {
+  if (spec.operation == Operation::barrier) {
     return stream ? communicator.barrier(*stream, settings) : communicator.barrier(settings);
   }
-  if (problem.operation != Operation::send_recv) {
-    auto collective = collective_of(problem, send, recv);
+  if (spec.operation != Operation::send_recv) {
+    auto collective = collective_of(spec, send, recv);
     collective.stream = stream;
     return communicator.run(collective, settings);
   }
   communicator.run(Message{.operation = Operation::send_recv,
-                           .type = problem.type,
+                           .type = spec.type,
                            .send = send,
-                           .send_count = problem.count,
-                           .to = next_of(problem),
+                           .send_count = spec.count,
+                           .to = next_of(spec),
                            .recv = recv,
-                           .recv_count = problem.count,
-                           .from = previous_of(problem),
+                           .recv_count = spec.count,
+                           .from = previous_of(spec),
                            .stream = stream},
                    settings);
 }

@@ -3,19 +3,19 @@
 #include <optional>
 
 #include "buffer.hpp"
-#include "exchange.hpp"
-#include "job.hpp"
+#include "job_session.hpp"
+#include "test_data.hpp"
 
 namespace tutti::app {
 
-/// One rank's buffers of a problem: filled, handed to an operation, checked.
+/// One rank's buffers of a call, with their test data.
 class Workload {
  public:
   /// Throws Error{system} where memory is too small.
-  Workload(Job& job, const Problem& problem);
+  Workload(JobSession& job, const CallSpec& spec);
 
-  [[nodiscard]] const Problem& problem() const { return problem_; }
-  [[nodiscard]] const Layout& layout() const { return layout_; }
+  [[nodiscard]] const CallSpec& spec() const { return spec_; }
+  [[nodiscard]] const BufferLayout& layout() const { return layout_; }
   /// What an operation gets: addresses on the device or the host, of as many elements as the layout
   /// says.
   [[nodiscard]] void* send() { return send_.data(); }
@@ -24,18 +24,18 @@ class Workload {
   /// Writes this rank's input, and poison elsewhere.
   void prepare();
   /// Compares every element that is due. `input_too`: and an input that no result overwrites.
-  [[nodiscard]] Wrong check(bool input_too = true);
+  [[nodiscard]] CheckResult check(bool input_too = true);
 
  private:
-  Problem problem_;
-  Layout layout_;
-  Exchange exchange_;
+  CallSpec spec_;
+  BufferLayout layout_;
+  TestData data_;
   Buffer send_;
   Buffer recv_;
 };
 
-/// Tutti's own call that solves `problem`. On the device returns when it is queued.
-void call(Communicator& communicator, const Problem& problem, void* send, void* recv,
+/// Runs `spec` by tutti. On the device returns when it is queued.
+void call(Communicator& communicator, const CallSpec& spec, void* send, void* recv,
           std::optional<Stream> stream, const Call& settings);
 
 }  // namespace tutti::app

@@ -6,9 +6,9 @@ namespace tutti::app::bench {
 namespace {
 
 /// What the busiest link carries, over nccl_tests_bytes().
-double bus_factor(const Problem& problem) {
-  const auto ranks = static_cast<double>(problem.ranks);
-  switch (problem.operation) {
+double bus_factor(const CallSpec& spec) {
+  const auto ranks = static_cast<double>(spec.ranks);
+  switch (spec.operation) {
     case Operation::all_reduce:
       return 2 * (ranks - 1) / ranks;
     case Operation::all_gather:
@@ -27,23 +27,23 @@ double bus_factor(const Problem& problem) {
 
 }  // namespace
 
-std::size_t nccl_tests_bytes(const Problem& problem) {
-  const auto shape = shape_of(problem);
+std::size_t nccl_tests_bytes(const CallSpec& spec) {
+  const auto shape = shape_of(spec);
   const bool has_blocks = shape.send == Extent::all || shape.recv == Extent::all;
-  const auto blocks = has_blocks ? static_cast<std::size_t>(problem.ranks) : 1;
-  return problem.count * blocks * size_of(problem.type);
+  const auto blocks = has_blocks ? static_cast<std::size_t>(spec.ranks) : 1;
+  return spec.count * blocks * size_of(spec.type);
 }
 
-std::size_t osu_bytes(const Problem& problem) {
-  const auto block = problem.count * size_of(problem.type);
-  if (problem.operation == Operation::all_to_all) return block;
-  if (problem.operation == Operation::reduce_scatter) return nccl_tests_bytes(problem);
-  return bytes_of(problem);
+std::size_t osu_bytes(const CallSpec& spec) {
+  const auto block = spec.count * size_of(spec.type);
+  if (spec.operation == Operation::all_to_all) return block;
+  if (spec.operation == Operation::reduce_scatter) return nccl_tests_bytes(spec);
+  return bytes_of(spec);
 }
 
-Bandwidth bandwidth_of(const Problem& problem, double seconds) {
-  const double algorithm = static_cast<double>(nccl_tests_bytes(problem)) / seconds / 1e9;
-  return {algorithm, algorithm * bus_factor(problem)};
+Bandwidth bandwidth_of(const CallSpec& spec, double seconds) {
+  const double algorithm = static_cast<double>(nccl_tests_bytes(spec)) / seconds / 1e9;
+  return {algorithm, algorithm * bus_factor(spec)};
 }
 
 }  // namespace tutti::app::bench

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "../problem.hpp"
+#include "../call_spec.hpp"
 
 namespace tutti::app::bench {
 
@@ -11,12 +11,12 @@ struct Bandwidth {
   double algorithm_gbs = 0;
   double bus_gbs = 0;
 };
-[[nodiscard]] Bandwidth bandwidth_of(const Problem& problem, double seconds);
+[[nodiscard]] Bandwidth bandwidth_of(const CallSpec& spec, double seconds);
 
 /// What nccl-tests call the size: the larger of a rank's two buffers, in bytes.
-[[nodiscard]] std::size_t nccl_tests_bytes(const Problem& problem);
+[[nodiscard]] std::size_t nccl_tests_bytes(const CallSpec& spec);
 /// What OSU's benchmarks call it: of all-to-all the message to one peer, of reduce-scatter the
 /// whole input, else as bytes_of().
-[[nodiscard]] std::size_t osu_bytes(const Problem& problem);
+[[nodiscard]] std::size_t osu_bytes(const CallSpec& spec);
 
 }  // namespace tutti::app::bench

@@ -17,9 +17,9 @@
 namespace tutti::app {
 namespace {
 
-using bench::Cell;
+using bench::BenchSetup;
+using bench::Comparison;
 using bench::DeviceCalls;
-using bench::Facts;
 using bench::Measurement;
 using bench::Report;
 
@@ -53,38 +53,38 @@ std::map<std::string, std::string> telling_environment() {
   return telling;
 }
 
-Facts facts_of(Job& job, const BenchOptions& options, const Measurement::Sides& sides) {
+BenchSetup setup_of(JobSession& job, const BenchOptions& options, const Measurement::Peers& peers) {
   const auto& communicator = job.communicator();
   const auto& own = communicator.info(communicator.rank());
-  Facts facts{.ranks = communicator.size(),
-              .hosts = communicator.host_count(),
-              .backend = job.backend(),
-              .version = version_string,
-              .mpi = job.mpi(),
-              .cores = own.cores,
-              .host = own.host,
-              .processor = processor_name(),
-              .device = own.device,
-              .graph = options.graph,
-              .peers = {},
-              .environment = telling_environment()};
-  for (const auto& side : sides) {
-    if (side != sides.front()) facts.peers[side->name()] = side->version();
+  BenchSetup setup{.ranks = communicator.size(),
+                   .hosts = communicator.host_count(),
+                   .backend = job.backend(),
+                   .version = version_string,
+                   .mpi = job.mpi(),
+                   .cores = own.cores,
+                   .host = own.host,
+                   .processor = processor_name(),
+                   .device = own.device,
+                   .graph = options.graph,
+                   .peers = {},
+                   .environment = telling_environment()};
+  for (const auto& peer : peers) {
+    if (peer != peers.front()) setup.peers[peer->name()] = peer->version();
   }
-  return facts;
+  return setup;
 }
 
-Measurement::Sides make_sides(Job& job, const BenchOptions& options) {
+Measurement::Peers make_peers(JobSession& job, const BenchOptions& options) {
   Options settings;
   if (options.timeout.count() > 0) settings.timeout = options.timeout;
   const auto timeout = setup_timeout(settings);
-  Measurement::Sides sides;
-  sides.push_back(bench::make_tutti_peer(job));
+  Measurement::Peers peers;
+  peers.push_back(bench::make_tutti_peer(job));
   std::set<std::string> made;
   for (const auto& name : options.peers) {
-    if (made.insert(name).second) sides.push_back(bench::make_peer(name, job, timeout));
+    if (made.insert(name).second) peers.push_back(bench::make_peer(name, job, timeout));
   }
-  return sides;
+  return peers;
 }
 
 /// Operations that people commonly call in place are, unless told otherwise.
@@ -93,41 +93,41 @@ bool goes_in_place(Operation operation, const BenchOptions& options) {
   return has_buffers && operation != Operation::all_to_all && !options.out_of_place;
 }
 
-std::vector<Problem> problems_of(Job& job, const BenchOptions& options) {
+std::vector<CallSpec> specs_of(JobSession& job, const BenchOptions& options) {
   const auto& communicator = job.communicator();
-  std::vector<Problem> problems;
+  std::vector<CallSpec> specs;
   for (const auto operation : options.operations) {
-    Problem problem{.operation = operation,
-                    .type = options.type,
-                    .op = options.op,
-                    .root = options.root,
-                    .in_place = goes_in_place(operation, options),
-                    .allocated = options.allocated,
-                    .on_nccl = job.is_on_nccl(),
-                    .wraps = false,
-                    .rank = communicator.rank(),
-                    .ranks = communicator.size()};
+    CallSpec spec{.operation = operation,
+                  .type = options.type,
+                  .op = options.op,
+                  .root = options.root,
+                  .in_place = goes_in_place(operation, options),
+                  .allocated = options.allocated,
+                  .on_nccl = job.is_on_nccl(),
+                  .wraps = false,
+                  .rank = communicator.rank(),
+                  .ranks = communicator.size()};
     if (operation == Operation::barrier) {
-      problems.push_back(problem);
+      specs.push_back(spec);
       continue;
     }
     for (const auto bytes : options.sizes) {
-      problem.count = count_for(problem, bytes);
-      problems.push_back(problem);
+      spec.count = count_for(spec, bytes);
+      specs.push_back(spec);
     }
   }
-  return problems;
+  return specs;
 }
 
 /// Where it is on a terminal, on standard error.
 class Progress {
  public:
   Progress(bool speaks, std::size_t total) : speaks_(speaks && ::isatty(2) != 0), total_(total) {}
-  void at(const Problem& problem) {
+  void at(const CallSpec& spec) {
     ++done_;
     if (!speaks_) return;
     print_error_text(fmt::format("\r\033[K{} of {}: {} of {}", done_, total_,
-                                 shown_name(problem.operation), size_text(bytes_of(problem))));
+                                 shown_name(spec.operation), size_text(bytes_of(spec))));
   }
   void clear() const {
     if (speaks_) print_error_text("\r\033[K");
@@ -139,15 +139,15 @@ class Progress {
   std::size_t done_ = 0;
 };
 
-/// Prints cells as they come, where the table is for people.
+/// Prints comparisons as they come, where the table is for people.
 class Table {
  public:
   explicit Table(bool wanted) : wanted_(wanted) {}
-  void add(const Facts& facts, const Cell& cell) {
+  void add(const BenchSetup& setup, const Comparison& comparison) {
     if (!wanted_) return;
-    if (latest_ != cell.problem.operation) print(table_heading(facts, cell.problem));
-    latest_ = cell.problem.operation;
-    print(table_rows(cell));
+    if (latest_ != comparison.spec.operation) print(table_heading(setup, comparison.spec));
+    latest_ = comparison.spec.operation;
+    print(table_rows(comparison));
   }
 
  private:
@@ -155,25 +155,25 @@ class Table {
   Operation latest_ = Operation::none;
 };
 
-void require_usable(Job& job, const BenchOptions& options) {
+void require_usable(JobSession& job, const BenchOptions& options) {
   if (options.graph && !job.stream()) {
     throw Error(ErrorCode::usage, "--graph is for calls on GPUs, but the backend is cpu: " +
                                       job.communicator().device_path_reason());
   }
 }
 
-/// Wrong data is said on standard error, too: who asks for JSON may look at nothing else.
+/// CheckResult data is said on standard error, too: who asks for JSON may look at nothing else.
 bool all_right(const Report& report, bool speaks) {
   bool right = true;
-  for (const auto& cell : report.cells) {
-    for (const auto& row : cell.rows) {
+  for (const auto& comparison : report.comparisons) {
+    for (const auto& row : comparison.rows) {
       if (!row.wrong || *row.wrong == 0) continue;
       right = false;
       if (!speaks) continue;
       print_error_text(
           fmt::format("tutti bench: {} of {} elements of {} by {} left {} elements wrong\n",
-                      name(cell.problem.operation), cell.problem.count, name(cell.problem.type),
-                      row.peer, *row.wrong));
+                      name(comparison.spec.operation), comparison.spec.count,
+                      name(comparison.spec.type), row.peer, *row.wrong));
     }
   }
   return right;
@@ -191,7 +191,7 @@ void write_out(const Report& report, const BenchOptions& options, bool prints, R
 
 }  // namespace
 
-int benchmark(Job& job, const BenchOptions& options) {
+int benchmark(JobSession& job, const BenchOptions& options) {
   auto& communicator = job.communicator();
   require_usable(job, options);
   ResultFile csv(communicator, options.csv, "--csv");
@@ -201,21 +201,21 @@ int benchmark(Job& job, const BenchOptions& options) {
 
   std::optional<DeviceCalls> device;
   if (job.stream()) device.emplace();
-  const auto sides = make_sides(job, options);
+  const auto peers = make_peers(job, options);
   std::vector<std::string> names;
-  for (const auto& side : sides) names.push_back(side->name());
-  Measurement measurement(job, options, sides, device ? &*device : nullptr);
-  const auto problems = problems_of(job, options);
-  Progress progress(speaks, problems.size());
+  for (const auto& peer : peers) names.push_back(peer->name());
+  Measurement measurement(job, options, peers, device ? &*device : nullptr);
+  const auto specs = specs_of(job, options);
+  Progress progress(speaks, specs.size());
   Table table(prints && options.format == BenchFormat::table);
-  Report report{.facts = facts_of(job, options, sides), .cells = {}};
-  if (prints && options.format == BenchFormat::table) print(environment_note(report.facts));
-  for (const auto& problem : problems) {
-    progress.at(problem);
-    Workload workload(job, problem);
-    report.cells.push_back(bench::make_cell(problem, names, measurement.run(workload)));
+  Report report{.setup = setup_of(job, options, peers), .comparisons = {}};
+  if (prints && options.format == BenchFormat::table) print(environment_note(report.setup));
+  for (const auto& spec : specs) {
+    progress.at(spec);
+    Workload workload(job, spec);
+    report.comparisons.push_back(bench::make_comparison(spec, names, measurement.run(workload)));
     progress.clear();
-    table.add(report.facts, report.cells.back());
+    table.add(report.setup, report.comparisons.back());
   }
   job.finish();
   const bool right = all_right(report, speaks);

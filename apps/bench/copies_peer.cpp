@@ -15,11 +15,11 @@ namespace {
 
 /// In buffers, or blocks, that this rank copies: into memory that all see, out of it, and from its
 /// own place to its own. Empty where no bound is known.
-std::optional<double> units_copied(const Problem& problem) {
-  const auto ranks = static_cast<double>(problem.ranks);
-  const bool is_root = problem.rank == problem.root;
-  const double own_block = is_in_place(problem) ? 0 : 1;
-  switch (problem.operation) {
+std::optional<double> units_copied(const CallSpec& spec) {
+  const auto ranks = static_cast<double>(spec.ranks);
+  const bool is_root = spec.rank == spec.root;
+  const double own_block = is_in_place(spec) ? 0 : 1;
+  switch (spec.operation) {
     case Operation::broadcast:
     case Operation::fan_out:
     case Operation::reduce:
@@ -45,13 +45,14 @@ std::optional<double> units_copied(const Problem& problem) {
 
 class CopiesPeer final : public Peer {
  public:
-  explicit CopiesPeer(Job& job) : Peer("copies", "the bytes that must be copied"), job_(job) {}
+  explicit CopiesPeer(JobSession& job)
+      : Peer("copies", "the bytes that must be copied"), job_(job) {}
 
   std::string prepare(const Task& task) override {
     if (job_.communicator().host_count() > 1) return "copies bound what one host's ranks do";
-    const auto units = units_copied(task.problem);
+    const auto units = units_copied(task.spec);
     if (!units) return "no bound is known";
-    const auto unit = task.problem.count * size_of(task.problem.type);
+    const auto unit = task.spec.count * size_of(task.spec.type);
     bytes_ = static_cast<std::size_t>(*units * static_cast<double>(unit));
     from_ = std::make_unique<std::byte[]>(bytes_);
     to_ = std::make_unique<std::byte[]>(bytes_);
@@ -79,7 +80,7 @@ class CopiesPeer final : public Peer {
     copy_ = kinds[0].first <= kinds[1].first ? copy_bytes : stream_bytes;
   }
 
-  Job& job_;
+  JobSession& job_;
   std::size_t bytes_ = 0;
   std::unique_ptr<std::byte[]> from_;
   std::unique_ptr<std::byte[]> to_;
@@ -88,7 +89,7 @@ class CopiesPeer final : public Peer {
 
 }  // namespace
 
-std::unique_ptr<Peer> make_copies_peer(Job& job) {
+std::unique_ptr<Peer> make_copies_peer(JobSession& job) {
   return std::make_unique<CopiesPeer>(job);
 }
 

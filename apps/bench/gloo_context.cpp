@@ -17,11 +17,10 @@
 namespace tutti::app::bench {
 namespace {
 
-/// Gloo's meeting point, over our own communicator: whatever a rank sets, all have. Each rank sets
-/// as often as the others do.
-class Meeting final : public gloo::rendezvous::Store {
+/// A key-value store for Gloo's rendezvous over tutti's communicator: set() is collective.
+class CommunicatorStore final : public gloo::rendezvous::Store {
  public:
-  explicit Meeting(Communicator& communicator) : communicator_(communicator) {}
+  explicit CommunicatorStore(Communicator& communicator) : communicator_(communicator) {}
 
   void set(const std::string& key, const std::vector<char>& data) override {
     for (int rank = 0; rank < communicator_.size(); ++rank) {
@@ -66,8 +65,8 @@ std::shared_ptr<gloo::Context> connect(Communicator& communicator,
   auto context =
       std::make_shared<gloo::rendezvous::Context>(communicator.rank(), communicator.size());
   context->setTimeout(std::chrono::duration_cast<std::chrono::milliseconds>(timeout));
-  Meeting meeting(communicator);
-  context->connectFullMesh(meeting, device);
+  CommunicatorStore store(communicator);
+  context->connectFullMesh(store, device);
   return context;
 }
 

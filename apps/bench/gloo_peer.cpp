@@ -31,18 +31,18 @@ class GlooPeer final : public Peer {
     call_ = nullptr;
     result_at_front_ = false;
     task_ = task;
-    const auto& problem = task.problem;
-    if (problem.count == 0 && problem.operation != Operation::barrier) {
+    const auto& spec = task.spec;
+    if (spec.count == 0 && spec.operation != Operation::barrier) {
       return "Gloo does not take empty buffers";
     }
-    count_ = problem.count;
-    block_bytes_ = count_ * size_of(problem.type);
-    ranks_ = static_cast<std::size_t>(problem.ranks);
-    if (!shape_of(problem).reduces) return prepare_move();
-    return with_type(problem.type, [&](auto element) {
+    count_ = spec.count;
+    block_bytes_ = count_ * size_of(spec.type);
+    ranks_ = static_cast<std::size_t>(spec.ranks);
+    if (!shape_of(spec).reduces) return prepare_move();
+    return with_type(spec.type, [&](auto element) {
       using T = decltype(element);
-      if (reduction<T>(problem.op) == nullptr) {
-        return fmt::format("Gloo has no {}", tutti::name(problem.op));
+      if (reduction<T>(spec.op) == nullptr) {
+        return fmt::format("Gloo has no {}", tutti::name(spec.op));
       }
       return prepare_reduction<T>();
     });
@@ -60,12 +60,12 @@ class GlooPeer final : public Peer {
 
   void place_result() override {
     if (!result_at_front_) return;
-    const auto size = size_of(task_.problem.type);
+    const auto size = size_of(task_.spec.type);
     std::memmove(recv() + task_.layout.result_at * size, recv(), block_bytes_);
   }
 
   /// In place, its reduce works in the buffers of all ranks.
-  bool keeps_input() const override { return task_.problem.operation != Operation::reduce; }
+  bool keeps_input() const override { return task_.spec.operation != Operation::reduce; }
 
  private:
   [[nodiscard]] std::uint8_t* send() const { return static_cast<std::uint8_t*>(task_.send); }
@@ -73,12 +73,12 @@ class GlooPeer final : public Peer {
   /// This rank's block of contributions: apart, or in its place.
   [[nodiscard]] std::uint8_t* own_block() const {
     if (!task_.layout.shared) return send();
-    return recv() + task_.layout.input_at * size_of(task_.problem.type);
+    return recv() + task_.layout.input_at * size_of(task_.spec.type);
   }
-  [[nodiscard]] bool is_root() const { return task_.problem.rank == task_.problem.root; }
+  [[nodiscard]] bool is_root() const { return task_.spec.rank == task_.spec.root; }
 
   std::string prepare_move() {
-    switch (task_.problem.operation) {
+    switch (task_.spec.operation) {
       case Operation::barrier:
         call_ = [this] {
           gloo::BarrierOptions options(context_);
@@ -108,13 +108,13 @@ class GlooPeer final : public Peer {
         call_ = [this] { all_to_all(); };
         return {};
       default:
-        return fmt::format("Gloo has no {}", shown_name(task_.problem.operation));
+        return fmt::format("Gloo has no {}", shown_name(task_.spec.operation));
     }
   }
 
   template <class T>
   std::string prepare_reduction() {
-    switch (task_.problem.operation) {
+    switch (task_.spec.operation) {
       case Operation::all_reduce:
         call_ = [this] { all_reduce<T>(); };
         return {};
@@ -131,28 +131,28 @@ class GlooPeer final : public Peer {
   void broadcast() {
     gloo::BroadcastOptions options(context_);
     options.setOutput(recv(), block_bytes_);
-    options.setRoot(task_.problem.root);
+    options.setRoot(task_.spec.root);
     gloo::broadcast(options);
   }
 
   void fan_out() {
     const auto buffer = context_->createUnboundBuffer(recv(), block_bytes_);
     if (!is_root()) {
-      buffer->recv(task_.problem.root, slot);
+      buffer->recv(task_.spec.root, slot);
       buffer->waitRecv();
       return;
     }
-    for (int rank = 0; rank < task_.problem.ranks; ++rank) {
-      if (rank != task_.problem.root) buffer->send(rank, slot);
+    for (int rank = 0; rank < task_.spec.ranks; ++rank) {
+      if (rank != task_.spec.root) buffer->send(rank, slot);
     }
-    for (int i = 1; i < task_.problem.ranks; ++i) buffer->waitSend();
+    for (int i = 1; i < task_.spec.ranks; ++i) buffer->waitSend();
   }
 
   void send_recv() {
     const auto from = context_->createUnboundBuffer(send(), block_bytes_);
     const auto to = context_->createUnboundBuffer(recv(), block_bytes_);
-    to->recv(previous_of(task_.problem), slot);
-    from->send(next_of(task_.problem), slot);
+    to->recv(previous_of(task_.spec), slot);
+    from->send(next_of(task_.spec), slot);
     to->waitRecv();
     from->waitSend();
   }
@@ -168,7 +168,7 @@ class GlooPeer final : public Peer {
     gloo::GatherOptions options(context_);
     options.setInput(own_block(), block_bytes_);
     if (is_root()) options.setOutput(recv(), block_bytes_ * ranks_);
-    options.setRoot(task_.problem.root);
+    options.setRoot(task_.spec.root);
     gloo::gather(options);
   }
 
@@ -182,8 +182,8 @@ class GlooPeer final : public Peer {
       }
       options.setInputs(std::move(inputs), block_bytes_);
     }
-    options.setOutput(recv() + task_.layout.result_at * size_of(task_.problem.type), block_bytes_);
-    options.setRoot(task_.problem.root);
+    options.setOutput(recv() + task_.layout.result_at * size_of(task_.spec.type), block_bytes_);
+    options.setRoot(task_.spec.root);
     gloo::scatter(options);
   }
 
@@ -199,7 +199,7 @@ class GlooPeer final : public Peer {
     gloo::AllreduceOptions options(context_);
     if (!task_.layout.shared) options.setInput(reinterpret_cast<T*>(send()), count_);
     options.setOutput(reinterpret_cast<T*>(recv()), count_);
-    options.setReduceFunction(reduction<T>(task_.problem.op));
+    options.setReduceFunction(reduction<T>(task_.spec.op));
     gloo::allreduce(options);
   }
 
@@ -212,8 +212,8 @@ class GlooPeer final : public Peer {
       if (!is_root()) output = scratch_.data();
     }
     options.setOutput(reinterpret_cast<T*>(output), count_);
-    options.setReduceFunction(reduction<T>(task_.problem.op));
-    options.setRoot(task_.problem.root);
+    options.setReduceFunction(reduction<T>(task_.spec.op));
+    options.setRoot(task_.spec.root);
     gloo::reduce(options);
   }
 
@@ -232,7 +232,7 @@ class GlooPeer final : public Peer {
     // Its buffers are bound to both ends when it is made, so all ranks make it now.
     auto algorithm = std::make_shared<gloo::ReduceScatterHalvingDoubling<T>>(
         context_, std::vector<T*>{reinterpret_cast<T*>(data)}, static_cast<int>(elements),
-        std::vector<int>(ranks_, static_cast<int>(count_)), reduction_object<T>(task_.problem.op));
+        std::vector<int>(ranks_, static_cast<int>(count_)), reduction_object<T>(task_.spec.op));
     call_ = [this, algorithm] {
       if (!task_.layout.shared) std::memcpy(scratch_.data(), send(), scratch_.size());
       algorithm->run();
@@ -256,7 +256,7 @@ class GlooPeer final : public Peer {
 
 }  // namespace
 
-std::unique_ptr<Peer> make_gloo_peer(Job& job, std::chrono::nanoseconds timeout) {
+std::unique_ptr<Peer> make_gloo_peer(JobSession& job, std::chrono::nanoseconds timeout) {
   auto& communicator = job.communicator();
   if (communicator.size() < 2) {
     throw Error(ErrorCode::usage,

@@ -13,7 +13,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t min_rounds = 20;
 constexpr std::size_t max_rounds = 2000;
 constexpr std::size_t trial_rounds = 3;
-constexpr std::size_t back_to_back_rounds = 5;
+constexpr std::size_t throughput_rounds = 5;
 /// In a CUDA graph, so that the launch of the graph itself counts little.
 constexpr std::size_t calls_in_graph = 20;
 
@@ -24,97 +24,97 @@ double seconds_since(Clock::time_point start) {
 
 }  // namespace
 
-struct Measurement::Side {
+struct Measurement::PeerRun {
   Peer* peer = nullptr;
   std::unique_ptr<DeviceCalls::Graph> graph = nullptr;
-  SideResult result = {};
+  PeerResult result = {};
 
   [[nodiscard]] bool takes_part() const { return result.missing.empty(); }
 };
 
-Measurement::Measurement(Job& job, const BenchOptions& options, const Sides& sides,
+Measurement::Measurement(JobSession& job, const BenchOptions& options, const Peers& peers,
                          const DeviceCalls* device)
     : job_(job), options_(options), device_(device) {
-  for (const auto& side : sides) sides_.push_back(Side{.peer = side.get()});
+  for (const auto& run : peers) runs_.push_back(PeerRun{.peer = run.get()});
 }
 
 Measurement::~Measurement() = default;
 
-std::vector<SideResult> Measurement::run(Workload& workload) {
+std::vector<PeerResult> Measurement::run(Workload& workload) {
   prepare(workload);
-  for (auto& side : sides_) check(side, workload);
+  for (auto& run : runs_) check(run, workload);
   if (options_.graph) {
-    for (auto& side : sides_) record_graph(side);
+    for (auto& run : runs_) record_graph(run);
   }
   run_rounds(static_cast<std::size_t>(options_.warmup), false);
   const auto rounds = choose_rounds();
   run_rounds(rounds, true);
-  if (!options_.graph) run_back_to_back(std::max<std::size_t>(rounds / back_to_back_rounds, 1));
-  for (auto& side : sides_) {
-    side.graph.reset();
-    check(side, workload);
+  if (!options_.graph) run_throughput(std::max<std::size_t>(rounds / throughput_rounds, 1));
+  for (auto& run : runs_) {
+    run.graph.reset();
+    check(run, workload);
   }
   agree();
-  std::vector<SideResult> results;
-  for (auto& side : sides_) results.push_back(std::move(side.result));
+  std::vector<PeerResult> results;
+  for (auto& run : runs_) results.push_back(std::move(run.result));
   return results;
 }
 
 void Measurement::prepare(Workload& workload) {
-  const Task task{.problem = workload.problem(),
+  const Task task{.spec = workload.spec(),
                   .layout = workload.layout(),
                   .send = workload.send(),
                   .recv = workload.recv(),
                   .stream = job_.stream()};
-  for (auto& side : sides_) {
-    side.result = {};
-    side.result.missing = side.peer->prepare(task);
+  for (auto& run : runs_) {
+    run.result = {};
+    run.result.missing = run.peer->prepare(task);
   }
 }
 
-void Measurement::check(Side& side, Workload& workload) {
-  side.result.computes = side.peer->computes();
-  if (!side.takes_part() || !side.result.computes) return;
+void Measurement::check(PeerRun& run, Workload& workload) {
+  run.result.computes = run.peer->computes();
+  if (!run.takes_part() || !run.result.computes) return;
   workload.prepare();
   job_.communicator().barrier();
-  side.peer->run();
-  side.result.algorithm = side.peer->algorithm();
+  run.peer->run();
+  run.result.algorithm = run.peer->algorithm();
   wait();
-  side.peer->settle();
-  side.peer->place_result();
-  side.result.wrong_elements += workload.check(side.peer->keeps_input()).elements;
+  run.peer->settle();
+  run.peer->place_result();
+  run.result.wrong_elements += workload.check(run.peer->keeps_input()).elements;
 }
 
-void Measurement::record_graph(Side& side) {
-  if (!side.takes_part()) return;
+void Measurement::record_graph(PeerRun& run) {
+  if (!run.takes_part()) return;
   job_.communicator().barrier();
-  side.graph = device_->record(job_.stream()->handle, [&] {
-    for (std::size_t i = 0; i < calls_in_graph; ++i) side.peer->run();
+  run.graph = device_->record(job_.stream()->handle, [&] {
+    for (std::size_t i = 0; i < calls_in_graph; ++i) run.peer->run();
   });
 }
 
-double Measurement::timed(const Side& side, std::size_t calls) {
+double Measurement::timed(const PeerRun& run, std::size_t calls) {
   job_.communicator().barrier();
   const auto start = Clock::now();
-  if (side.graph) {
-    side.graph->launch(job_.stream()->handle);
+  if (run.graph) {
+    run.graph->launch(job_.stream()->handle);
     calls = calls_in_graph;
   } else {
-    for (std::size_t i = 0; i < calls; ++i) side.peer->run();
+    for (std::size_t i = 0; i < calls; ++i) run.peer->run();
   }
   wait();
   const double seconds = seconds_since(start);
-  side.peer->settle();
+  run.peer->settle();
   return seconds / static_cast<double>(calls);
 }
 
 void Measurement::run_rounds(std::size_t rounds, bool keep) {
   for (std::size_t round = 0; round < rounds; ++round) {
-    for (const auto index : order_of_round(round, sides_.size())) {
-      auto& side = sides_[index];
-      if (!side.takes_part()) continue;
-      const double seconds = timed(side, 1);
-      if (keep) side.result.seconds.push_back(seconds);
+    for (const auto index : order_of_round(round, runs_.size())) {
+      auto& run = runs_[index];
+      if (!run.takes_part()) continue;
+      const double seconds = timed(run, 1);
+      if (keep) run.result.seconds.push_back(seconds);
     }
   }
 }
@@ -129,11 +129,11 @@ std::size_t Measurement::choose_rounds() {
   return std::clamp(static_cast<std::size_t>(std::min(wanted, 1e9)), min_rounds, max_rounds);
 }
 
-void Measurement::run_back_to_back(std::size_t calls) {
-  for (std::size_t round = 0; round < back_to_back_rounds; ++round) {
-    for (const auto index : order_of_round(round, sides_.size())) {
-      auto& side = sides_[index];
-      if (side.takes_part()) side.result.back_to_back.push_back(timed(side, calls));
+void Measurement::run_throughput(std::size_t calls) {
+  for (std::size_t round = 0; round < throughput_rounds; ++round) {
+    for (const auto index : order_of_round(round, runs_.size())) {
+      auto& run = runs_[index];
+      if (run.takes_part()) run.result.throughput.push_back(timed(run, calls));
     }
   }
 }
@@ -143,19 +143,19 @@ void Measurement::run_back_to_back(std::size_t calls) {
 void Measurement::agree() {
   std::vector<double> times;
   std::vector<std::uint64_t> wrong;
-  for (auto& side : sides_) {
-    times.insert(times.end(), side.result.seconds.begin(), side.result.seconds.end());
-    times.insert(times.end(), side.result.back_to_back.begin(), side.result.back_to_back.end());
-    wrong.push_back(side.result.wrong_elements);
+  for (auto& run : runs_) {
+    times.insert(times.end(), run.result.seconds.begin(), run.result.seconds.end());
+    times.insert(times.end(), run.result.throughput.begin(), run.result.throughput.end());
+    wrong.push_back(run.result.wrong_elements);
   }
   job_.communicator().all_reduce(in_place, std::span(times), max);
   job_.communicator().all_reduce(in_place, std::span(wrong), sum);
   std::size_t at = 0;
   std::size_t index = 0;
-  for (auto& side : sides_) {
-    for (auto& seconds : side.result.seconds) seconds = times[at++];
-    for (auto& seconds : side.result.back_to_back) seconds = times[at++];
-    side.result.wrong_elements = wrong[index++];
+  for (auto& run : runs_) {
+    for (auto& seconds : run.result.seconds) seconds = times[at++];
+    for (auto& seconds : run.result.throughput) seconds = times[at++];
+    run.result.wrong_elements = wrong[index++];
   }
 }
 

@@ -6,43 +6,44 @@
 #include "../options.hpp"
 #include "../workload.hpp"
 #include "device_calls.hpp"
+#include "peer_result.hpp"
 #include "peers.hpp"
-#include "side_result.hpp"
 
 namespace tutti::app::bench {
 
-/// Interleaves all sides on one problem: in each round every side makes one call, in changing
-/// order, each after the same barrier of ours.
+/// Times all peers in turns: in each round every peer makes one call, in alternating order, each
+/// after the same barrier of tutti.
 class Measurement {
  public:
-  using Sides = std::vector<std::unique_ptr<Peer>>;
+  using Peers = std::vector<std::unique_ptr<Peer>>;
 
   /// `device`: set where the buffers are in device memory.
-  Measurement(Job& job, const BenchOptions& options, const Sides& sides, const DeviceCalls* device);
+  Measurement(JobSession& job, const BenchOptions& options, const Peers& peers,
+              const DeviceCalls* device);
   Measurement(const Measurement&) = delete;
   Measurement& operator=(const Measurement&) = delete;
   ~Measurement();
 
-  /// One result a side. Collective.
-  [[nodiscard]] std::vector<SideResult> run(Workload& workload);
+  /// One result per peer. Collective.
+  [[nodiscard]] std::vector<PeerResult> run(Workload& workload);
 
  private:
-  struct Side;
+  struct PeerRun;
 
   void prepare(Workload& workload);
-  void check(Side& side, Workload& workload);
-  void record_graph(Side& side);
-  [[nodiscard]] double timed(const Side& side, std::size_t calls);
+  void check(PeerRun& run, Workload& workload);
+  void record_graph(PeerRun& run);
+  [[nodiscard]] double timed(const PeerRun& run, std::size_t calls);
   void run_rounds(std::size_t rounds, bool keep);
   [[nodiscard]] std::size_t choose_rounds();
-  void run_back_to_back(std::size_t calls);
+  void run_throughput(std::size_t calls);
   void agree();
   void wait() const;
 
-  Job& job_;
+  JobSession& job_;
   const BenchOptions& options_;
   const DeviceCalls* device_;
-  std::vector<Side> sides_;
+  std::vector<PeerRun> runs_;
 };
 
 }  // namespace tutti::app::bench

@@ -91,30 +91,30 @@ class MpiPeer final : public Peer {
   }
 
   std::string prepare(const Task& task) override {
-    const auto& problem = task.problem;
-    const auto shape = shape_of(problem);
-    if (problem.count > static_cast<std::size_t>(INT_MAX)) {
-      return fmt::format("MPI counts elements as int: {} are too many", problem.count);
+    const auto& spec = task.spec;
+    const auto shape = shape_of(spec);
+    if (spec.count > static_cast<std::size_t>(INT_MAX)) {
+      return fmt::format("MPI counts elements as int: {} are too many", spec.count);
     }
-    if (shape.reduces && !mpi_reduces(problem.type)) {
-      return fmt::format("MPI does not reduce {}", tutti::name(problem.type));
+    if (shape.reduces && !mpi_reduces(spec.type)) {
+      return fmt::format("MPI does not reduce {}", tutti::name(spec.type));
     }
-    if (shape.reduces && mpi_operator(problem.op) == MPI_OP_NULL) {
-      return fmt::format("MPI has no {}", tutti::name(problem.op));
+    if (shape.reduces && mpi_operator(spec.op) == MPI_OP_NULL) {
+      return fmt::format("MPI has no {}", tutti::name(spec.op));
     }
     task_ = task;
     in_place_ = task.layout.shared;
-    count_ = static_cast<int>(problem.count);
-    type_ = mpi_type(problem.type);
-    op_ = mpi_operator(problem.op);
-    root_ = problem.root;
-    is_root_ = problem.rank == problem.root;
+    count_ = static_cast<int>(spec.count);
+    type_ = mpi_type(spec.type);
+    op_ = mpi_operator(spec.op);
+    root_ = spec.root;
+    is_root_ = spec.rank == spec.root;
     requests_.clear();
     return {};
   }
 
   void run() override {
-    switch (task_.problem.operation) {
+    switch (task_.spec.operation) {
       case Operation::barrier:
         return check(MPI_Barrier(comm_));
       case Operation::broadcast:
@@ -122,8 +122,8 @@ class MpiPeer final : public Peer {
       case Operation::fan_out:
         return fan_out();
       case Operation::send_recv:
-        return check(MPI_Sendrecv(task_.send, count_, type_, next_of(task_.problem), 0, task_.recv,
-                                  count_, type_, previous_of(task_.problem), 0, comm_,
+        return check(MPI_Sendrecv(task_.send, count_, type_, next_of(task_.spec), 0, task_.recv,
+                                  count_, type_, previous_of(task_.spec), 0, comm_,
                                   MPI_STATUS_IGNORE));
       case Operation::gather:
       case Operation::scatter:
@@ -140,8 +140,8 @@ class MpiPeer final : public Peer {
 
   void place_result() override {
     // In place, MPI puts the result at the beginning.
-    if (task_.problem.operation != Operation::reduce_scatter || !in_place_) return;
-    const auto size = size_of(task_.problem.type);
+    if (task_.spec.operation != Operation::reduce_scatter || !in_place_) return;
+    const auto size = size_of(task_.spec.type);
     std::memmove(static_cast<std::byte*>(task_.recv) + task_.layout.result_at * size, task_.recv,
                  task_.layout.result_elements * size);
   }
@@ -153,9 +153,9 @@ class MpiPeer final : public Peer {
     if (!is_root_) {
       return check(MPI_Recv(task_.recv, count_, type_, root_, 0, comm_, MPI_STATUS_IGNORE));
     }
-    requests_.resize(static_cast<std::size_t>(task_.problem.ranks - 1));
+    requests_.resize(static_cast<std::size_t>(task_.spec.ranks - 1));
     std::size_t sent = 0;
-    for (int rank = 0; rank < task_.problem.ranks; ++rank) {
+    for (int rank = 0; rank < task_.spec.ranks; ++rank) {
       if (rank == root_) continue;
       check(MPI_Isend(task_.recv, count_, type_, rank, 0, comm_, &requests_[sent++]));
     }
@@ -163,7 +163,7 @@ class MpiPeer final : public Peer {
   }
 
   int move_blocks() {
-    switch (task_.problem.operation) {
+    switch (task_.spec.operation) {
       case Operation::gather:
         return MPI_Gather(input(), count_, type_, task_.recv, count_, type_, root_, comm_);
       case Operation::scatter:
@@ -179,7 +179,7 @@ class MpiPeer final : public Peer {
   }
 
   int reduce() {
-    switch (task_.problem.operation) {
+    switch (task_.spec.operation) {
       case Operation::reduce:
         if (is_root_) return MPI_Reduce(input(), task_.recv, count_, type_, op_, root_, comm_);
         return MPI_Reduce(in_place_ ? task_.recv : task_.send, nullptr, count_, type_, op_, root_,
@@ -204,7 +204,7 @@ class MpiPeer final : public Peer {
 
 }  // namespace
 
-std::unique_ptr<Peer> make_mpi_peer(Job& /*job*/) {
+std::unique_ptr<Peer> make_mpi_peer(JobSession& /*job*/) {
   int initialized = 0;
   MPI_Initialized(&initialized);
   if (initialized == 0) {

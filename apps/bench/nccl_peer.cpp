@@ -17,7 +17,7 @@ using device::NcclResult;
 
 class NcclPeer final : public Peer {
  public:
-  NcclPeer(Job& job, device::Library<device::NcclCalls> library, int version, bool serial)
+  NcclPeer(JobSession& job, device::Library<device::NcclCalls> library, int version, bool serial)
       : Peer(serial ? "nccl-serial" : "nccl", device::nccl_version_text(version)),
         library_(std::move(library)),
         version_(version),
@@ -39,21 +39,21 @@ class NcclPeer final : public Peer {
   }
 
   std::string prepare(const Task& task) override {
-    const auto& problem = task.problem;
-    if (serial_ && problem.operation != Operation::fan_out) return "only for fan-out";
-    const bool reduces = shape_of(problem).reduces;
-    const auto op = device::nccl_operator(problem.op);
+    const auto& spec = task.spec;
+    if (serial_ && spec.operation != Operation::fan_out) return "only for fan-out";
+    const bool reduces = shape_of(spec).reduces;
+    const auto op = device::nccl_operator(spec.op);
     const bool has_type =
-        !device::is_8_bit_float(problem.type) || version_ >= device::nccl_version_of_8_bit_floats;
+        !device::is_8_bit_float(spec.type) || version_ >= device::nccl_version_of_8_bit_floats;
     if (reduces && (!op || !has_type)) {
-      return fmt::format("NCCL {} has no {} of {}", version(), tutti::name(problem.op),
-                         tutti::name(problem.type));
+      return fmt::format("NCCL {} has no {} of {}", version(), tutti::name(spec.op),
+                         tutti::name(spec.type));
     }
-    type_ = reduces ? device::nccl_type(problem.type) : device::nccl_moved_type(problem.type);
+    type_ = reduces ? device::nccl_type(spec.type) : device::nccl_moved_type(spec.type);
     op_ = op.value_or(0);
     task_ = task;
-    count_ = problem.count;
-    block_bytes_ = count_ * size_of(problem.type);
+    count_ = spec.count;
+    block_bytes_ = count_ * size_of(spec.type);
     stream_ = task.stream->handle;
     input_ = task.layout.shared ? at(task.recv, task.layout.input_at) : at(task.send, 0);
     result_ = at(task.recv, task.layout.result_at);
@@ -61,7 +61,7 @@ class NcclPeer final : public Peer {
   }
 
   void run() override {
-    switch (task_.problem.operation) {
+    switch (task_.spec.operation) {
       case Operation::broadcast:
         return check(calls().broadcast(result_, result_, count_, type_, root(), comm_, stream_));
       case Operation::all_reduce:
@@ -83,8 +83,8 @@ class NcclPeer final : public Peer {
   static constexpr int float_type = 7;
 
   [[nodiscard]] const device::NcclCalls& calls() const { return library_.calls; }
-  [[nodiscard]] int root() const { return task_.problem.root; }
-  [[nodiscard]] bool is_root() const { return task_.problem.rank == root(); }
+  [[nodiscard]] int root() const { return task_.spec.root; }
+  [[nodiscard]] bool is_root() const { return task_.spec.rank == root(); }
 
   void check(NcclResult result) const {
     if (result == device::nccl_success) return;
@@ -92,7 +92,7 @@ class NcclPeer final : public Peer {
   }
 
   [[nodiscard]] std::byte* at(void* buffer, std::size_t element) const {
-    return static_cast<std::byte*>(buffer) + element * size_of(task_.problem.type);
+    return static_cast<std::byte*>(buffer) + element * size_of(task_.spec.type);
   }
   [[nodiscard]] std::byte* block(std::byte* buffer, int rank) const {
     return buffer + static_cast<std::size_t>(rank) * block_bytes_;
@@ -113,7 +113,7 @@ class NcclPeer final : public Peer {
   }
 
   void queue_exchange() {
-    switch (task_.problem.operation) {
+    switch (task_.spec.operation) {
       case Operation::fan_out:
         return queue_fan_out();
       case Operation::gather:
@@ -121,10 +121,10 @@ class NcclPeer final : public Peer {
       case Operation::scatter:
         return queue_scatter();
       case Operation::send_recv:
-        send(input_, next_of(task_.problem));
-        return recv(result_, previous_of(task_.problem));
+        send(input_, next_of(task_.spec));
+        return recv(result_, previous_of(task_.spec));
       default:
-        for (int rank = 0; rank < task_.problem.ranks; ++rank) {
+        for (int rank = 0; rank < task_.spec.ranks; ++rank) {
           send(block(input_, rank), rank);
           recv(block(result_, rank), rank);
         }
@@ -133,7 +133,7 @@ class NcclPeer final : public Peer {
 
   void queue_fan_out() {
     if (!is_root()) return recv(result_, root());
-    for (int rank = 0; rank < task_.problem.ranks; ++rank) {
+    for (int rank = 0; rank < task_.spec.ranks; ++rank) {
       if (rank != root()) send(input_, rank);
     }
   }
@@ -142,7 +142,7 @@ class NcclPeer final : public Peer {
     const bool own_is_there = is_root() && task_.layout.shared;
     if (!own_is_there) send(input_, root());
     if (!is_root()) return;
-    for (int rank = 0; rank < task_.problem.ranks; ++rank) {
+    for (int rank = 0; rank < task_.spec.ranks; ++rank) {
       if (rank != root() || !own_is_there) recv(block(result_, rank), rank);
     }
   }
@@ -151,7 +151,7 @@ class NcclPeer final : public Peer {
     const bool own_is_there = is_root() && task_.layout.shared;
     if (!own_is_there) recv(result_, root());
     if (!is_root()) return;
-    for (int rank = 0; rank < task_.problem.ranks; ++rank) {
+    for (int rank = 0; rank < task_.spec.ranks; ++rank) {
       if (rank != root() || !own_is_there) send(block(input_, rank), rank);
     }
   }
@@ -174,7 +174,7 @@ class NcclPeer final : public Peer {
 
 }  // namespace
 
-std::unique_ptr<Peer> make_nccl_peer(Job& job, bool serial) {
+std::unique_ptr<Peer> make_nccl_peer(JobSession& job, bool serial) {
   auto library = device::load_nccl();
   if (!library.usable()) {
     // The device path is there, so NCCL is: this can't happen but for a race with an upgrade.

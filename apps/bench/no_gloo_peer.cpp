@@ -7,7 +7,7 @@ std::string gloo_version() {
   return "not built in";
 }
 
-std::unique_ptr<Peer> make_gloo_peer(Job& /*job*/, std::chrono::nanoseconds /*timeout*/) {
+std::unique_ptr<Peer> make_gloo_peer(JobSession& /*job*/, std::chrono::nanoseconds /*timeout*/) {
   throw Error(
       ErrorCode::usage,
       "--vs gloo can't be: this tutti was built without Gloo; install libgloo-dev and build "

@@ -3,7 +3,7 @@
 
 namespace tutti::app::bench {
 
-std::unique_ptr<Peer> make_mpi_peer(Job& /*job*/) {
+std::unique_ptr<Peer> make_mpi_peer(JobSession& /*job*/) {
   throw Error(ErrorCode::usage,
               "--vs mpi can't be: this tutti was built without MPI; build it with -Dmpi=enabled");
 }

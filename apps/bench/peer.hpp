@@ -4,21 +4,21 @@
 #include <string>
 #include <utility>
 
-#include "../problem.hpp"
+#include "../call_spec.hpp"
 
 namespace tutti::app::bench {
 
-/// One rank's part of a problem, with the buffers that all sides work on.
+/// One rank's call with its buffers, which all peers share.
 struct Task {
-  Problem problem;
-  Layout layout;
+  CallSpec spec;
+  BufferLayout layout;
   void* send = nullptr;
   void* recv = nullptr;
   std::optional<Stream> stream = std::nullopt;  ///< set where the buffers are in device memory
 };
 
-/// Who does the same as another side of the comparison. One object a rank; all calls are
-/// collective, and come in the same order on all ranks.
+/// A library in the comparison, tutti included. One object per rank; all calls are collective and
+/// come in the same order on all ranks.
 class Peer {
  public:
   Peer(std::string name, std::string version)
@@ -37,7 +37,7 @@ class Peer {
   [[nodiscard]] virtual std::string prepare(const Task& task) = 0;
   /// The call that is timed. In device memory it is queued on the task's stream. Throws Error.
   virtual void run() = 0;
-  /// After each timed run(), untimed: what lets other sides go on.
+  /// After each timed run(), untimed: completes what the next peer must not be disturbed by.
   virtual void settle() {}
   /// Before a check, untimed: moves a result that lies elsewhere than the layout says.
   virtual void place_result() {}

@@ -9,7 +9,7 @@ namespace {
   throw Error(ErrorCode::usage, sentence);
 }
 
-void require_memory_of(const std::string& peer, Job& job) {
+void require_memory_of(const std::string& peer, JobSession& job) {
   const bool on_device = job.stream().has_value();
   const bool wants_device = peer.starts_with("nccl");
   if (wants_device && !job.is_on_nccl()) {
@@ -30,7 +30,7 @@ std::vector<std::string> peer_names() {
   return {"mpi", "gloo", "nccl", "nccl-serial", "copies"};
 }
 
-std::unique_ptr<Peer> make_peer(const std::string& name, Job& job,
+std::unique_ptr<Peer> make_peer(const std::string& name, JobSession& job,
                                 std::chrono::nanoseconds timeout) {
   require_memory_of(name, job);
   if (name == "mpi") return make_mpi_peer(job);

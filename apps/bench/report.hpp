@@ -7,31 +7,31 @@
 #include <vector>
 
 #include "bandwidth.hpp"
-#include "side_result.hpp"
+#include "peer_result.hpp"
 #include "statistics.hpp"
 
 /// What a benchmark says, and the forms in which it says it: pure functions.
 namespace tutti::app::bench {
 
-/// One side on one problem. Times are the slowest rank's, in µs.
+/// One peer at one call. Times are the slowest rank's, in µs.
 struct Row {
   std::string peer;
   double median_us = 0;
   double p10_us = 0;
   double p90_us = 0;
   double mean_us = 0;
-  std::optional<double> back_to_back_us;  ///< median, of a call among many without a barrier
+  std::optional<double> throughput_us;  ///< median, of a call among many without a barrier
   Bandwidth bandwidth;
   std::size_t iterations = 0;
   std::optional<std::uint64_t> wrong;  ///< elements; empty where there is no result
   std::string algorithm;
 };
 
-/// A peer's time over ours.
+/// Speed-up against a peer: its time over that of tutti.
 struct Ratio {
   std::string vs;
   PairedRatio ratio;
-  std::optional<double> back_to_back;
+  std::optional<double> throughput;
 };
 
 struct Missing {
@@ -39,16 +39,16 @@ struct Missing {
   std::string reason;
 };
 
-/// All sides on one problem.
-struct Cell {
-  Problem problem;
+/// All peers at one call.
+struct Comparison {
+  CallSpec spec;
   std::vector<Row> rows;
   std::vector<Ratio> ratios;
   std::vector<Missing> missing;
 };
 
-/// What is the same for all cells.
-struct Facts {
+/// What is the same for all comparisons.
+struct BenchSetup {
   int ranks = 1;
   int hosts = 1;
   std::string backend;
@@ -64,19 +64,20 @@ struct Facts {
 };
 
 struct Report {
-  Facts facts;
-  std::vector<Cell> cells;
+  BenchSetup setup;
+  std::vector<Comparison> comparisons;
 };
 
 /// `names` and `results` have one entry a side; the first is ours.
-[[nodiscard]] Cell make_cell(const Problem& problem, const std::vector<std::string>& names,
-                             const std::vector<SideResult>& results);
+[[nodiscard]] Comparison make_comparison(const CallSpec& spec,
+                                         const std::vector<std::string>& names,
+                                         const std::vector<PeerResult>& results);
 
 /// For people: the variables that are set and may change the figures, a line each; else empty.
-[[nodiscard]] std::string environment_note(const Facts& facts);
-/// For people: what stands above the cells of an operation, and a cell.
-[[nodiscard]] std::string table_heading(const Facts& facts, const Problem& problem);
-[[nodiscard]] std::string table_rows(const Cell& cell);
+[[nodiscard]] std::string environment_note(const BenchSetup& setup);
+/// For people: the heading of an operation, and the rows of one comparison.
+[[nodiscard]] std::string table_heading(const BenchSetup& setup, const CallSpec& spec);
+[[nodiscard]] std::string table_rows(const Comparison& comparison);
 
 [[nodiscard]] std::string csv_text(const Report& report);
 [[nodiscard]] std::string json_text(const Report& report);

@@ -10,15 +10,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string operator_text(const Problem& problem) {
-  return shape_of(problem).reduces ? std::string(name(problem.op)) : std::string();
+std::string operator_text(const CallSpec& spec) {
+  return shape_of(spec).reduces ? std::string(name(spec.op)) : std::string();
 }
 
-/// What names a cell in every row about it.
-Json cell_key(const Problem& problem) {
-  Json key{
-      {"op", name(problem.operation)}, {"type", name(problem.type)}, {"bytes", bytes_of(problem)}};
-  if (shape_of(problem).reduces) key["operator"] = name(problem.op);
+/// The keys that identify a comparison in each of its rows.
+Json comparison_key(const CallSpec& spec) {
+  Json key{{"op", name(spec.operation)}, {"type", name(spec.type)}, {"bytes", bytes_of(spec)}};
+  if (shape_of(spec).reduces) key["operator"] = name(spec.op);
   return key;
 }
 
@@ -27,16 +26,16 @@ Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
-Json row_json(const Problem& problem, const Row& row) {
-  auto json = cell_key(problem);
+Json row_json(const CallSpec& spec, const Row& row) {
+  auto json = comparison_key(spec);
   json.update(Json{{"peer", row.peer},
-                   {"in_place", is_in_place(problem)},
-                   {"allocated", problem.allocated},
+                   {"in_place", is_in_place(spec)},
+                   {"allocated", spec.allocated},
                    {"median_us", row.median_us},
                    {"p10_us", row.p10_us},
                    {"p90_us", row.p90_us},
                    {"mean_us", row.mean_us},
-                   {"back_to_back_us", or_null(row.back_to_back_us)},
+                   {"back_to_back_us", or_null(row.throughput_us)},
                    {"algbw_gbs", row.bandwidth.algorithm_gbs},
                    {"busbw_gbs", row.bandwidth.bus_gbs},
                    {"iterations", row.iterations},
@@ -45,42 +44,43 @@ Json row_json(const Problem& problem, const Row& row) {
   return json;
 }
 
-Json ratio_json(const Problem& problem, const Ratio& ratio) {
-  auto json = cell_key(problem);
+Json ratio_json(const CallSpec& spec, const Ratio& ratio) {
+  auto json = comparison_key(spec);
   json.update(Json{{"vs", ratio.vs},
                    {"ratio", ratio.ratio.median},
                    {"low", ratio.ratio.low},
                    {"high", ratio.ratio.high},
-                   {"back_to_back_ratio", or_null(ratio.back_to_back)}});
+                   {"back_to_back_ratio", or_null(ratio.throughput)}});
   return json;
 }
 
-Json facts_json(const Facts& facts) {
-  return {{"ranks", facts.ranks},
-          {"hosts", facts.hosts},
-          {"backend", facts.backend},
-          {"version", facts.version},
-          {"mpi", facts.mpi.empty() ? Json(nullptr) : Json(facts.mpi)},
-          {"cores", facts.cores},
-          {"host", facts.host},
-          {"processor", facts.processor},
-          {"device", facts.device.empty() ? Json(nullptr) : Json(facts.device)},
-          {"graph", facts.graph},
-          {"peers", facts.peers},
-          {"environment", facts.environment}};
+Json setup_json(const BenchSetup& setup) {
+  return {{"ranks", setup.ranks},
+          {"hosts", setup.hosts},
+          {"backend", setup.backend},
+          {"version", setup.version},
+          {"mpi", setup.mpi.empty() ? Json(nullptr) : Json(setup.mpi)},
+          {"cores", setup.cores},
+          {"host", setup.host},
+          {"processor", setup.processor},
+          {"device", setup.device.empty() ? Json(nullptr) : Json(setup.device)},
+          {"graph", setup.graph},
+          {"peers", setup.peers},
+          {"environment", setup.environment}};
 }
 
-std::string csv_line(const Cell& cell, const Row& row) {
-  const auto& problem = cell.problem;
-  const auto ratio = std::find_if(cell.ratios.begin(), cell.ratios.end(),
+std::string csv_line(const Comparison& comparison, const Row& row) {
+  const auto& spec = comparison.spec;
+  const auto ratio = std::find_if(comparison.ratios.begin(), comparison.ratios.end(),
                                   [&](const Ratio& entry) { return entry.vs == row.peer; });
-  const auto ratios = ratio == cell.ratios.end() ? std::string(",,")
-                                                 : fmt::format("{},{},{}", ratio->ratio.median,
-                                                               ratio->ratio.low, ratio->ratio.high);
-  return fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", name(problem.operation),
-                     row.peer, name(problem.type), operator_text(problem), bytes_of(problem),
-                     row.median_us, row.p10_us, row.p90_us, row.mean_us,
-                     row.back_to_back_us ? fmt::to_string(*row.back_to_back_us) : "",
+  const auto ratios =
+      ratio == comparison.ratios.end()
+          ? std::string(",,")
+          : fmt::format("{},{},{}", ratio->ratio.median, ratio->ratio.low, ratio->ratio.high);
+  return fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", name(spec.operation),
+                     row.peer, name(spec.type), operator_text(spec), bytes_of(spec), row.median_us,
+                     row.p10_us, row.p90_us, row.mean_us,
+                     row.throughput_us ? fmt::to_string(*row.throughput_us) : "",
                      row.bandwidth.algorithm_gbs, row.bandwidth.bus_gbs, row.iterations,
                      row.wrong ? fmt::to_string(*row.wrong) : "", row.algorithm, ratios);
 }
@@ -91,8 +91,8 @@ std::string csv_text(const Report& report) {
   std::string text =
       "op,peer,type,operator,bytes,median_us,p10_us,p90_us,mean_us,back_to_back_us,algbw_gbs,"
       "busbw_gbs,iterations,wrong,algorithm,ratio,ratio_low,ratio_high\n";
-  for (const auto& cell : report.cells) {
-    for (const auto& row : cell.rows) text += csv_line(cell, row);
+  for (const auto& comparison : report.comparisons) {
+    for (const auto& row : comparison.rows) text += csv_line(comparison, row);
   }
   return text;
 }
@@ -101,17 +101,18 @@ std::string json_text(const Report& report) {
   auto rows = Json::array();
   auto ratios = Json::array();
   auto missing = Json::array();
-  for (const auto& cell : report.cells) {
-    for (const auto& row : cell.rows) rows.push_back(row_json(cell.problem, row));
-    for (const auto& ratio : cell.ratios) ratios.push_back(ratio_json(cell.problem, ratio));
-    for (const auto& entry : cell.missing) {
-      auto json = cell_key(cell.problem);
+  for (const auto& comparison : report.comparisons) {
+    for (const auto& row : comparison.rows) rows.push_back(row_json(comparison.spec, row));
+    for (const auto& ratio : comparison.ratios)
+      ratios.push_back(ratio_json(comparison.spec, ratio));
+    for (const auto& entry : comparison.missing) {
+      auto json = comparison_key(comparison.spec);
       json.update(Json{{"peer", entry.peer}, {"reason", entry.reason}});
       missing.push_back(std::move(json));
     }
   }
   const Json json{{"schema", 1},
-                  {"job", facts_json(report.facts)},
+                  {"job", setup_json(report.setup)},
                   {"rows", rows},
                   {"ratios", ratios},
                   {"missing", missing}};

@@ -10,7 +10,7 @@ namespace tutti::app::bench {
 namespace {
 
 struct Entry {
-  const Problem& problem;
+  const CallSpec& spec;
   const Row& row;
 };
 
@@ -18,16 +18,16 @@ struct Entry {
 void for_each_table(const Report& report,
                     const std::function<void(const std::vector<Entry>&)>& table) {
   std::vector<std::vector<Entry>> tables;
-  for (const auto& cell : report.cells) {
-    for (const auto& row : cell.rows) {
+  for (const auto& comparison : report.comparisons) {
+    for (const auto& row : comparison.rows) {
       const auto same = [&](const std::vector<Entry>& entries) {
-        return entries.front().problem.operation == cell.problem.operation &&
+        return entries.front().spec.operation == comparison.spec.operation &&
                entries.front().row.peer == row.peer;
       };
       auto found = tables.begin();
       while (found != tables.end() && !same(*found)) ++found;
       if (found == tables.end()) found = tables.insert(tables.end(), std::vector<Entry>{});
-      found->push_back({cell.problem, row});
+      found->push_back({comparison.spec, row});
     }
   }
   for (const auto& entries : tables) table(entries);
@@ -62,11 +62,11 @@ const char* nccl_type_name(Type type) {
   }
 }
 
-std::string nccl_operator_name(const Problem& problem) {
-  if (!shape_of(problem).reduces) return "none";
-  if (problem.op == Operator::product) return "prod";
-  if (problem.op == Operator::average) return "avg";
-  return std::string(name(problem.op));
+std::string nccl_operator_name(const CallSpec& spec) {
+  if (!shape_of(spec).reduces) return "none";
+  if (spec.op == Operator::product) return "prod";
+  if (spec.op == Operator::average) return "avg";
+  return std::string(name(spec.op));
 }
 
 std::string nccl_result(const Row& row) {
@@ -75,13 +75,13 @@ std::string nccl_result(const Row& row) {
 }
 
 std::string nccl_line(const Entry& entry) {
-  const auto& problem = entry.problem;
+  const auto& spec = entry.spec;
   const auto absent = fmt::format("{:>8} {:>7} {:>7} {:>6}", "N/A", "N/A", "N/A", "N/A");
   const auto present = nccl_result(entry.row);
-  const bool in_place = is_in_place(problem);
-  return fmt::format("{:>12} {:>13} {:>9} {:>7} {:>7} {} {}\n", nccl_tests_bytes(problem),
-                     problem.count, nccl_type_name(problem.type), nccl_operator_name(problem),
-                     shape_of(problem).rooted ? problem.root : -1, in_place ? absent : present,
+  const bool in_place = is_in_place(spec);
+  return fmt::format("{:>12} {:>13} {:>9} {:>7} {:>7} {} {}\n", nccl_tests_bytes(spec), spec.count,
+                     nccl_type_name(spec.type), nccl_operator_name(spec),
+                     shape_of(spec).rooted ? spec.root : -1, in_place ? absent : present,
                      in_place ? present : absent);
 }
 
@@ -118,8 +118,8 @@ std::string nccl_tests_text(const Report& report) {
   std::string text;
   for_each_table(report, [&](const std::vector<Entry>& entries) {
     const auto& first = entries.front();
-    text += fmt::format("# {} by {}, tutti {}\n", shown_name(first.problem.operation),
-                        first.row.peer, report.facts.version);
+    text += fmt::format("# {} by {}, tutti {}\n", shown_name(first.spec.operation), first.row.peer,
+                        report.setup.version);
     text += fmt::format("#{:>60} {:>28}\n", "out-of-place", "in-place");
     text +=
         "#       size         count      type   redop    root     time   algbw   busbw #wrong     "
@@ -143,15 +143,14 @@ std::string osu_text(const Report& report) {
   std::string text;
   for_each_table(report, [&](const std::vector<Entry>& entries) {
     const auto& first = entries.front();
-    text += fmt::format("\n# {} Latency Test, {}, tutti {}\n", osu_name(first.problem.operation),
-                        first.row.peer, report.facts.version);
-    const bool has_size = first.problem.operation != Operation::barrier;
+    text += fmt::format("\n# {} Latency Test, {}, tutti {}\n", osu_name(first.spec.operation),
+                        first.row.peer, report.setup.version);
+    const bool has_size = first.spec.operation != Operation::barrier;
     text += has_size ? fmt::format("{:<10}{:>20}\n", "# Size", "Avg Latency(us)")
                      : "# Avg Latency(us)\n";
     for (const auto& entry : entries) {
-      text += has_size
-                  ? fmt::format("{:<10}{:>20.2f}\n", osu_bytes(entry.problem), entry.row.mean_us)
-                  : fmt::format("{:>17.2f}\n", entry.row.mean_us);
+      text += has_size ? fmt::format("{:<10}{:>20.2f}\n", osu_bytes(entry.spec), entry.row.mean_us)
+                       : fmt::format("{:>17.2f}\n", entry.row.mean_us);
     }
   });
   return text;

@@ -18,58 +18,59 @@ std::string number_text(double value) {
   return fmt::format("{:.0f}", value);
 }
 
-std::string ratio_text(const Cell& cell, const std::string& peer) {
-  const auto found = std::find_if(cell.ratios.begin(), cell.ratios.end(),
+std::string ratio_text(const Comparison& comparison, const std::string& peer) {
+  const auto found = std::find_if(comparison.ratios.begin(), comparison.ratios.end(),
                                   [&](const Ratio& ratio) { return ratio.vs == peer; });
-  if (found == cell.ratios.end()) return "";
+  if (found == comparison.ratios.end()) return "";
   auto text = fmt::format("{} ({} to {})", number_text(found->ratio.median),
                           number_text(found->ratio.low), number_text(found->ratio.high));
-  if (found->back_to_back) text += fmt::format(", {}", number_text(*found->back_to_back));
+  if (found->throughput) text += fmt::format(", {}", number_text(*found->throughput));
   return text;
 }
 
-std::string placement_text(const Problem& problem) {
-  const auto shape = shape_of(problem);
+std::string placement_text(const CallSpec& spec) {
+  const auto shape = shape_of(spec);
   if (shape.send == Extent::none) return "";
-  return fmt::format("{}{}", problem.in_place ? ", in place" : ", out of place",
-                     problem.allocated ? ", allocated" : "");
+  return fmt::format("{}{}", spec.in_place ? ", in place" : ", out of place",
+                     spec.allocated ? ", allocated" : "");
 }
 
 }  // namespace
 
-std::string environment_note(const Facts& facts) {
+std::string environment_note(const BenchSetup& setup) {
   std::string text;
-  for (const auto& [name, value] : facts.environment) {
+  for (const auto& [name, value] : setup.environment) {
     text += fmt::format("set in the environment: {}={}\n", name, value);
   }
   return text;
 }
 
-std::string table_heading(const Facts& facts, const Problem& problem) {
-  auto what = shown_name(problem.operation);
-  if (shape_of(problem).recv != Extent::none) what += fmt::format(" of {}", name(problem.type));
-  if (shape_of(problem).reduces) what += fmt::format(" by {}", name(problem.op));
-  return fmt::format("{}{}, {} on {}, backend {}{}\n", what, placement_text(problem),
-                     count_text(facts.ranks, "rank"), count_text(facts.hosts, "host"),
-                     facts.backend, facts.graph ? ", in a CUDA graph" : "") +
+std::string table_heading(const BenchSetup& setup, const CallSpec& spec) {
+  auto what = shown_name(spec.operation);
+  if (shape_of(spec).recv != Extent::none) what += fmt::format(" of {}", name(spec.type));
+  if (shape_of(spec).reduces) what += fmt::format(" by {}", name(spec.op));
+  return fmt::format("{}{}, {} on {}, backend {}{}\n", what, placement_text(spec),
+                     count_text(setup.ranks, "rank"), count_text(setup.hosts, "host"),
+                     setup.backend, setup.graph ? ", in a CUDA graph" : "") +
          fmt::format(columns, "size", "side", "median us", "10 %", "90 %", "back-to-back",
                      "alg. GB/s", "bus GB/s", "wrong",
                      "its time over ours (quartiles), back-to-back");
 }
 
-std::string table_rows(const Cell& cell) {
+std::string table_rows(const Comparison& comparison) {
   std::string text;
-  auto size = cell.problem.operation == Operation::barrier ? std::string("-")
-                                                           : size_text(bytes_of(cell.problem));
-  for (const auto& row : cell.rows) {
+  auto size = comparison.spec.operation == Operation::barrier
+                  ? std::string("-")
+                  : size_text(bytes_of(comparison.spec));
+  for (const auto& row : comparison.rows) {
     text += fmt::format(
         columns, size, row.peer, number_text(row.median_us), number_text(row.p10_us),
-        number_text(row.p90_us), row.back_to_back_us ? number_text(*row.back_to_back_us) : "-",
+        number_text(row.p90_us), row.throughput_us ? number_text(*row.throughput_us) : "-",
         number_text(row.bandwidth.algorithm_gbs), number_text(row.bandwidth.bus_gbs),
-        row.wrong ? fmt::to_string(*row.wrong) : "-", ratio_text(cell, row.peer));
+        row.wrong ? fmt::to_string(*row.wrong) : "-", ratio_text(comparison, row.peer));
     size.clear();
   }
-  for (const auto& missing : cell.missing) {
+  for (const auto& missing : comparison.missing) {
     text += fmt::format("{:>11}  {:<11} {}\n", "", missing.peer, missing.reason);
   }
   return text;

@@ -20,7 +20,7 @@ struct PairedRatio {
 [[nodiscard]] PairedRatio paired_ratio(std::span<const double> theirs,
                                        std::span<const double> ours);
 
-/// In which order `sides` sides come in round `round`: each is as often before as after each other.
-[[nodiscard]] std::vector<std::size_t> order_of_round(std::size_t round, std::size_t sides);
+/// In which order `peers` peers come in round `round`: each is as often before as after each other.
+[[nodiscard]] std::vector<std::size_t> order_of_round(std::size_t round, std::size_t peers);
 
 }  // namespace tutti::app::bench

@@ -7,14 +7,15 @@ namespace {
 
 class TuttiPeer final : public Peer {
  public:
-  explicit TuttiPeer(Job& job) : Peer("tutti", version_string), communicator_(job.communicator()) {}
+  explicit TuttiPeer(JobSession& job)
+      : Peer("tutti", version_string), communicator_(job.communicator()) {}
 
   std::string prepare(const Task& task) override {
     task_ = task;
     return {};
   }
   void run() override {
-    call(communicator_, task_.problem, task_.send, task_.recv, task_.stream, settings_);
+    call(communicator_, task_.spec, task_.send, task_.recv, task_.stream, settings_);
   }
   void settle() override {
     if (task_.stream) communicator_.synchronize(*task_.stream);
@@ -29,7 +30,7 @@ class TuttiPeer final : public Peer {
 
 }  // namespace
 
-std::unique_ptr<Peer> make_tutti_peer(Job& job) {
+std::unique_ptr<Peer> make_tutti_peer(JobSession& job) {
   return std::make_unique<TuttiPeer>(job);
 }
 

@@ -9,7 +9,7 @@
 
 namespace tutti::app::doctor {
 
-Patient::Patient(std::vector<Facts> all) : facts(std::move(all)) {
+JobFacts::JobFacts(std::vector<Facts> all) : facts(std::move(all)) {
   std::vector<std::string> identities;
   identities.reserve(facts.size());
   for (const auto& it : facts) identities.push_back(it.info.host.identity);
@@ -24,7 +24,7 @@ Patient::Patient(std::vector<Facts> all) : facts(std::move(all)) {
   }
 }
 
-std::string Patient::rank(std::size_t rank) const {
+std::string JobFacts::rank(std::size_t rank) const {
   return fmt::format("rank {} ({})", rank, facts[rank].info.host.name);
 }
 
@@ -34,15 +34,15 @@ std::string list_some(const std::vector<std::string>& names, std::size_t most) {
   return fmt::format("{} and {} more", fmt::join(first, ", "), names.size() - most);
 }
 
-Findings examine(const Patient& patient) {
+Findings examine(const JobFacts& job) {
   Findings findings;
-  check_versions(patient, findings);
+  check_versions(job, findings);
   // What another version says can't be read: nothing more can be told.
   if (!findings.empty() && findings[0].severity == Severity::stops) return findings;
   for (const auto check :
        {check_settings, check_reach, check_networks, check_names, check_port, check_limits,
         check_memory, check_cores, check_quotas, check_devices, check_clocks}) {
-    check(patient, findings);
+    check(job, findings);
   }
   std::stable_sort(findings.begin(), findings.end(), [](const Finding& one, const Finding& other) {
     return one.severity < other.severity;

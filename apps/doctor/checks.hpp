@@ -23,8 +23,8 @@ struct Finding {
 };
 
 /// The facts of all ranks, and which ranks share a host.
-struct Patient {
-  explicit Patient(std::vector<Facts> all);
+struct JobFacts {
+  explicit JobFacts(std::vector<Facts> all);
 
   std::vector<Facts> facts;
   std::vector<launch::Place> places;
@@ -44,21 +44,21 @@ struct Patient {
 
 using Findings = std::vector<Finding>;
 
-void check_reach(const Patient& patient, Findings& findings);
-void check_networks(const Patient& patient, Findings& findings);
-void check_names(const Patient& patient, Findings& findings);
-void check_port(const Patient& patient, Findings& findings);
-void check_limits(const Patient& patient, Findings& findings);
-void check_memory(const Patient& patient, Findings& findings);
-void check_cores(const Patient& patient, Findings& findings);
-void check_quotas(const Patient& patient, Findings& findings);
-void check_settings(const Patient& patient, Findings& findings);
-void check_versions(const Patient& patient, Findings& findings);
-void check_devices(const Patient& patient, Findings& findings);
-void check_clocks(const Patient& patient, Findings& findings);
+void check_reach(const JobFacts& job, Findings& findings);
+void check_networks(const JobFacts& job, Findings& findings);
+void check_names(const JobFacts& job, Findings& findings);
+void check_port(const JobFacts& job, Findings& findings);
+void check_limits(const JobFacts& job, Findings& findings);
+void check_memory(const JobFacts& job, Findings& findings);
+void check_cores(const JobFacts& job, Findings& findings);
+void check_quotas(const JobFacts& job, Findings& findings);
+void check_settings(const JobFacts& job, Findings& findings);
+void check_versions(const JobFacts& job, Findings& findings);
+void check_devices(const JobFacts& job, Findings& findings);
+void check_clocks(const JobFacts& job, Findings& findings);
 
 /// All of them, the worst first.
-[[nodiscard]] Findings examine(const Patient& patient);
+[[nodiscard]] Findings examine(const JobFacts& job);
 
 /// "a, b, c and 4 more"
 [[nodiscard]] std::string list_some(const std::vector<std::string>& names, std::size_t most = 4);

@@ -31,9 +31,9 @@ std::string list_cpus(const std::vector<int>& cpus) {
   return text;
 }
 
-bool has_devices(const Patient& patient, std::size_t host) {
-  return std::any_of(patient.ranks_of[host].begin(), patient.ranks_of[host].end(),
-                     [&](std::size_t rank) { return !patient.facts[rank].info.devices.empty(); });
+bool has_devices(const JobFacts& job, std::size_t host) {
+  return std::any_of(job.ranks_of[host].begin(), job.ranks_of[host].end(),
+                     [&](std::size_t rank) { return !job.facts[rank].info.devices.empty(); });
 }
 
 std::vector<std::string> rank_numbers(const std::vector<std::size_t>& ranks) {
@@ -49,14 +49,14 @@ struct SharedQuota {
 };
 
 /// Of all quotas of a host's ranks, the one with the least for each rank.
-SharedQuota tightest_quota(const Patient& patient, std::size_t host) {
+SharedQuota tightest_quota(const JobFacts& job, std::size_t host) {
   SharedQuota tightest;
-  for (const auto rank : patient.ranks_of[host]) {
-    for (const auto& quota : patient.facts[rank].info.cpu_quotas) {
+  for (const auto rank : job.ranks_of[host]) {
+    for (const auto& quota : job.facts[rank].info.cpu_quotas) {
       std::vector<std::size_t> ranks;
       std::copy_if(
-          patient.ranks_of[host].begin(), patient.ranks_of[host].end(), std::back_inserter(ranks),
-          [&](std::size_t other) { return is_under(patient.facts[other].info.cpu_quotas, quota); });
+          job.ranks_of[host].begin(), job.ranks_of[host].end(), std::back_inserter(ranks),
+          [&](std::size_t other) { return is_under(job.facts[other].info.cpu_quotas, quota); });
       if (tightest.ranks.empty() ||
           quota.millicores * tightest.ranks.size() < tightest.quota.millicores * ranks.size()) {
         tightest = {quota, std::move(ranks)};
@@ -68,10 +68,10 @@ SharedQuota tightest_quota(const Patient& patient, std::size_t host) {
 
 }  // namespace
 
-void check_limits(const Patient& patient, Findings& findings) {
-  const auto size = static_cast<int>(patient.facts.size());
-  for (std::size_t rank = 0; rank < patient.facts.size(); ++rank) {
-    const auto& info = patient.facts[rank].info;
+void check_limits(const JobFacts& job, Findings& findings) {
+  const auto size = static_cast<int>(job.facts.size());
+  for (std::size_t rank = 0; rank < job.facts.size(); ++rank) {
+    const auto& info = job.facts[rank].info;
     const auto links =
         static_cast<std::int64_t>(control::neighbours(static_cast<int>(rank), size).size());
     const auto least = own_descriptors + 3 * links;
@@ -83,59 +83,58 @@ void check_limits(const Patient& patient, Findings& findings) {
     findings.push_back(
         {free < least ? Severity::stops : Severity::note, "descriptors",
          fmt::format("{} may open {} files and has {} open, but {} needs up to {} more",
-                     patient.rank(rank), info.open_files_limit, info.open_files,
+                     job.rank(rank), info.open_files_limit, info.open_files,
                      free < least ? "the job" : "an all-to-all", most),
          fmt::format("raise the limit there: ulimit -n {} or more", need)});
     break;  // the others of its host are alike, and one remedy serves all
   }
-  for (std::size_t host = 0; host < patient.hosts(); ++host) {
-    const auto& it = patient.of_host(host);
-    if (it.locked_memory >= enough_locked || !has_devices(patient, host) || it.rdma.empty())
-      continue;
+  for (std::size_t host = 0; host < job.hosts(); ++host) {
+    const auto& it = job.of_host(host);
+    if (it.locked_memory >= enough_locked || !has_devices(job, host) || it.rdma.empty()) continue;
     findings.push_back({Severity::slows, "locked memory",
                         fmt::format("{} may lock only {} of memory, too little for NCCL over RDMA",
-                                    patient.host_name(host), size_text(it.locked_memory)),
+                                    job.host_name(host), size_text(it.locked_memory)),
                         "ulimit -l unlimited there (limits.conf, or LimitMEMLOCK of the service)"});
   }
-  for (std::size_t host = 0; host < patient.hosts(); ++host) {
-    const auto& it = patient.of_host(host);
-    const auto ranks = static_cast<int>(patient.ranks_of[host].size());
+  for (std::size_t host = 0; host < job.hosts(); ++host) {
+    const auto& it = job.of_host(host);
+    const auto ranks = static_cast<int>(job.ranks_of[host].size());
     if (it.ports == 0 || it.ports >= ranks) continue;
-    findings.push_back({Severity::stops, "ports",
-                        fmt::format("TUTTI_PORT_RANGE={} has {} for the {} of {}", it.port_range,
-                                    count_text(it.ports, "port"), count_text(ranks, "rank"),
-                                    patient.host_name(host)),
-                        "give a range of at least one port for each rank of a host"});
+    findings.push_back(
+        {Severity::stops, "ports",
+         fmt::format("TUTTI_PORT_RANGE={} has {} for the {} of {}", it.port_range,
+                     count_text(it.ports, "port"), count_text(ranks, "rank"), job.host_name(host)),
+         "give a range of at least one port for each rank of a host"});
     break;
   }
 }
 
-void check_memory(const Patient& patient, Findings& findings) {
-  for (std::size_t host = 0; host < patient.hosts(); ++host) {
-    const auto& it = patient.of_host(host);
-    const auto ranks = static_cast<std::int64_t>(patient.ranks_of[host].size());
+void check_memory(const JobFacts& job, Findings& findings) {
+  for (std::size_t host = 0; host < job.hosts(); ++host) {
+    const auto& it = job.of_host(host);
+    const auto ranks = static_cast<std::int64_t>(job.ranks_of[host].size());
     if (ranks < 2 || it.shared_memory >= min_shared * ranks) continue;
-    const bool devices = has_devices(patient, host);
+    const bool devices = has_devices(job, host);
     findings.push_back(
         {devices ? Severity::stops : Severity::note, "shared memory",
          it.shared_memory < 0
-             ? fmt::format("{} has no /dev/shm", patient.host_name(host))
-             : fmt::format("{} has {} free in /dev/shm for {}", patient.host_name(host),
+             ? fmt::format("{} has no /dev/shm", job.host_name(host))
+             : fmt::format("{} has {} free in /dev/shm for {}", job.host_name(host),
                            size_text(static_cast<std::size_t>(it.shared_memory)),
                            count_text(ranks, "rank")),
          fmt::format(
              "{} to talk inside the host: give a container --shm-size=1g, or mount it larger",
              devices ? "NCCL needs it" : "tutti does without, but MPI and NCCL use it")});
   }
-  for (std::size_t host = 0; host < patient.hosts(); ++host) {
-    for (const auto rank : patient.ranks_of[host]) {
-      const auto& failure = patient.facts[rank].single_copy_failure;
+  for (std::size_t host = 0; host < job.hosts(); ++host) {
+    for (const auto rank : job.ranks_of[host]) {
+      const auto& failure = job.facts[rank].single_copy_failure;
       if (failure.empty()) continue;
       findings.push_back(
           {Severity::note, "single copy",
            fmt::format("{} may not read the memory of its neighbours ({}): tutti does "
                        "without, but MPI may use it",
-                       patient.rank(rank), failure),
+                       job.rank(rank), failure),
            "sysctl kernel.yama.ptrace_scope=0, or for a container --cap-add "
            "SYS_PTRACE"});
       break;
@@ -143,20 +142,20 @@ void check_memory(const Patient& patient, Findings& findings) {
   }
 }
 
-void check_cores(const Patient& patient, Findings& findings) {
+void check_cores(const JobFacts& job, Findings& findings) {
   std::vector<std::string> crowded;
   std::vector<std::string> tight;
-  for (std::size_t host = 0; host < patient.hosts(); ++host) {
-    const auto& ranks = patient.ranks_of[host];
+  for (std::size_t host = 0; host < job.hosts(); ++host) {
+    const auto& ranks = job.ranks_of[host];
     std::set<int> used;
     std::map<std::vector<int>, std::vector<std::size_t>> by_cpus;
     for (const auto rank : ranks) {
-      const auto& cpus = patient.facts[rank].cpus;
+      const auto& cpus = job.facts[rank].cpus;
       used.insert(cpus.begin(), cpus.end());
       by_cpus[cpus].push_back(rank);
     }
-    const auto& name = patient.host_name(host);
-    const auto machine = patient.of_host(host).machine_cpus;
+    const auto& name = job.host_name(host);
+    const auto machine = job.of_host(host).machine_cpus;
     bool told = false;
     for (const auto& [cpus, together] : by_cpus) {
       // Bound to fewer cores than they are, while the host has others.
@@ -165,14 +164,13 @@ void check_cores(const Patient& patient, Findings& findings) {
         continue;
       }
       told = true;
-      findings.push_back(
-          {Severity::slows, "binding",
-           fmt::format("ranks {} of {} are bound to the same {} ({}), of {} that it "
-                       "has",
-                       list_some(rank_numbers(together)), name,
-                       count_text(static_cast<long>(cpus.size()), "core"), list_cpus(cpus),
-                       machine),
-           unbind(patient.launcher(), "--bind-to core with one mpirun for all ranks")});
+      findings.push_back({Severity::slows, "binding",
+                          fmt::format("ranks {} of {} are bound to the same {} ({}), of {} that it "
+                                      "has",
+                                      list_some(rank_numbers(together)), name,
+                                      count_text(static_cast<long>(cpus.size()), "core"),
+                                      list_cpus(cpus), machine),
+                          unbind(job.launcher(), "--bind-to core with one mpirun for all ranks")});
     }
     if (told) continue;
     if (!used.empty() && ranks.size() > used.size()) {
@@ -180,7 +178,7 @@ void check_cores(const Patient& patient, Findings& findings) {
                                     count_text(static_cast<long>(ranks.size()), "rank"),
                                     count_text(static_cast<long>(used.size()), "core")));
     } else if (std::any_of(ranks.begin(), ranks.end(), [&](std::size_t rank) {
-                 return patient.facts[rank].cpus.size() == 1 &&
+                 return job.facts[rank].cpus.size() == 1 &&
                         machine > static_cast<int>(ranks.size());
                })) {
       tight.push_back(name);
@@ -197,19 +195,18 @@ void check_cores(const Patient& patient, Findings& findings) {
                         fmt::format("ranks of {} are bound to one core each while others are free, "
                                     "and a rank has more than one thread",
                                     list_some(tight)),
-                        unbind(patient.launcher(), "--map-by slot:PE=2")});
+                        unbind(job.launcher(), "--map-by slot:PE=2")});
   }
 }
 
-void check_quotas(const Patient& patient, Findings& findings) {
-  for (std::size_t host = 0; host < patient.hosts(); ++host) {
-    const auto [quota, ranks] = tightest_quota(patient, host);
+void check_quotas(const JobFacts& job, Findings& findings) {
+  for (std::size_t host = 0; host < job.hosts(); ++host) {
+    const auto [quota, ranks] = tightest_quota(job, host);
     if (quota.millicores >= 1000 * ranks.size()) continue;
     findings.push_back(
         {Severity::slows, "quota",
          fmt::format("control group {} of {} allows {} ({}) to {}: less than a core each",
-                     quota.group, patient.host_name(host), cores_text(quota.millicores),
-                     quota.setting,
+                     quota.group, job.host_name(host), cores_text(quota.millicores), quota.setting,
                      ranks.size() == 1 ? fmt::format("rank {}", ranks[0])
                                        : "ranks " + list_some(rank_numbers(ranks))),
          "give it a core a rank (docker --cpus, limits.cpu of Kubernetes, CPUQuota of systemd), or "
@@ -217,21 +214,21 @@ void check_quotas(const Patient& patient, Findings& findings) {
   }
 }
 
-void check_clocks(const Patient& patient, Findings& findings) {
+void check_clocks(const JobFacts& job, Findings& findings) {
   constexpr double max_seconds = 1;
   std::size_t first = 0;
   std::size_t last = 0;
-  for (std::size_t host = 1; host < patient.hosts(); ++host) {
-    if (patient.of_host(host).clock_ns < patient.of_host(first).clock_ns) first = host;
-    if (patient.of_host(host).clock_ns > patient.of_host(last).clock_ns) last = host;
+  for (std::size_t host = 1; host < job.hosts(); ++host) {
+    if (job.of_host(host).clock_ns < job.of_host(first).clock_ns) first = host;
+    if (job.of_host(host).clock_ns > job.of_host(last).clock_ns) last = host;
   }
   const auto apart =
-      static_cast<double>(patient.of_host(last).clock_ns - patient.of_host(first).clock_ns) / 1e9;
+      static_cast<double>(job.of_host(last).clock_ns - job.of_host(first).clock_ns) / 1e9;
   if (apart <= max_seconds) return;
   findings.push_back({Severity::note, "clock",
                       fmt::format("the clock of {} is {:.1f} s ahead of that of {}: log lines of "
                                   "different hosts can't be put in order, and tickets may expire",
-                                  patient.host_name(last), apart, patient.host_name(first)),
+                                  job.host_name(last), apart, job.host_name(first)),
                       "start chrony or another time service on all hosts"});
 }
 

@@ -23,9 +23,9 @@ bool may_differ(const std::string& variable) {
 
 /// Where ranks differ in a value: the lowest rank of each value.
 template <class Value>
-std::map<Value, std::size_t> by_value(const Patient& patient, const std::vector<Value>& values) {
+std::map<Value, std::size_t> by_value(const JobFacts& job, const std::vector<Value>& values) {
   std::map<Value, std::size_t> result;
-  for (std::size_t rank = 0; rank < patient.facts.size(); ++rank) {
+  for (std::size_t rank = 0; rank < job.facts.size(); ++rank) {
     result.emplace(values[rank], rank);
   }
   return result;
@@ -33,17 +33,17 @@ std::map<Value, std::size_t> by_value(const Patient& patient, const std::vector<
 
 /// One finding where `value` is not the same for all.
 template <class Read>
-void compare(const Patient& patient, Findings& findings, Severity severity, const char* check,
+void compare(const JobFacts& job, Findings& findings, Severity severity, const char* check,
              const char* what, const Read& read, const std::string& remedy) {
   std::vector<std::string> values;
-  values.reserve(patient.facts.size());
-  for (const auto& facts : patient.facts) values.push_back(read(facts));
-  const auto different = by_value(patient, values);
+  values.reserve(job.facts.size());
+  for (const auto& facts : job.facts) values.push_back(read(facts));
+  const auto different = by_value(job, values);
   if (different.size() < 2) return;
   std::vector<std::string> parts;
   parts.reserve(different.size());
   for (const auto& [value, rank] : different) {
-    parts.push_back(fmt::format("{} on {}", value.empty() ? "none" : value, patient.rank(rank)));
+    parts.push_back(fmt::format("{} on {}", value.empty() ? "none" : value, job.rank(rank)));
   }
   findings.push_back(
       {severity, check, fmt::format("{} differs: {}", what, list_some(parts)), remedy});
@@ -51,33 +51,32 @@ void compare(const Patient& patient, Findings& findings, Severity severity, cons
 
 }  // namespace
 
-void check_settings(const Patient& patient, Findings& findings) {
+void check_settings(const JobFacts& job, Findings& findings) {
   std::set<std::string> variables;
   std::set<std::string> must_agree;
-  for (const auto& facts : patient.facts) {
+  for (const auto& facts : job.facts) {
     for (const auto& [variable, value] : facts.settings) variables.insert(variable);
     for (const auto& [variable, value] : facts.info.settings) must_agree.insert(variable);
   }
   for (const auto& variable : variables) {
     std::vector<std::string> values;
     std::size_t set = 0;
-    for (const auto& facts : patient.facts) {
+    for (const auto& facts : job.facts) {
       const auto found = facts.settings.find(variable);
       set += found != facts.settings.end() ? 1 : 0;
       values.push_back(found == facts.settings.end() ? "" : found->second);
     }
-    const auto different = by_value(patient, values);
+    const auto different = by_value(job, values);
     if (different.size() < 2) continue;
-    const bool missing = set < patient.facts.size();
+    const bool missing = set < job.facts.size();
     if (!missing && may_differ(variable)) continue;
     if (variable == "TUTTI_HOST_ID") continue;
     // Unset may still mean the same as the value that others set.
     bool disagree = false;
-    for (const auto& facts : patient.facts) {
+    for (const auto& facts : job.facts) {
       const auto mine = facts.info.settings.find(variable);
-      const auto first = patient.facts[0].info.settings.find(variable);
-      if (mine == facts.info.settings.end() || first == patient.facts[0].info.settings.end())
-        continue;
+      const auto first = job.facts[0].info.settings.find(variable);
+      if (mine == facts.info.settings.end() || first == job.facts[0].info.settings.end()) continue;
       disagree |= mine->second != first->second;
     }
     const auto with = std::find_if(values.begin(), values.end(),
@@ -93,43 +92,43 @@ void check_settings(const Patient& patient, Findings& findings) {
                             : Severity::note,
                         "settings",
                         other->empty() ? fmt::format("{} is {} on {} and not set on {}{}", variable,
-                                                     *with, patient.rank(one), patient.rank(two),
-                                                     why_not_handed_on(patient.launcher()))
+                                                     *with, job.rank(one), job.rank(two),
+                                                     why_not_handed_on(job.launcher()))
                                        : fmt::format("{} is {} on {} and {} on {}", variable, *with,
-                                                     patient.rank(one), *other, patient.rank(two)),
-                        "set it alike on all ranks: " + hand_on(patient.launcher(), variable)});
+                                                     job.rank(one), *other, job.rank(two)),
+                        "set it alike on all ranks: " + hand_on(job.launcher(), variable)});
   }
 }
 
-void check_versions(const Patient& patient, Findings& findings) {
+void check_versions(const JobFacts& job, Findings& findings) {
   compare(
-      patient, findings, Severity::stops, "version", "the version of tutti",
+      job, findings, Severity::stops, "version", "the version of tutti",
       [](const Facts& facts) { return facts.info.version; }, "install one version on all hosts");
   compare(
-      patient, findings, Severity::note, "driver", "the CUDA version of the driver",
+      job, findings, Severity::note, "driver", "the CUDA version of the driver",
       [](const Facts& facts) { return facts.driver_version; },
       "install one driver on all hosts; unlike ones are a common cause of odd failures");
-  const bool some_devices =
-      std::any_of(patient.facts.begin(), patient.facts.end(),
-                  [](const Facts& facts) { return !facts.info.devices.empty(); });
+  const bool some_devices = std::any_of(job.facts.begin(), job.facts.end(), [](const Facts& facts) {
+    return !facts.info.devices.empty();
+  });
   if (!some_devices) return;
   compare(
-      patient, findings, Severity::slows, "nccl", "the version of NCCL",
+      job, findings, Severity::slows, "nccl", "the version of NCCL",
       [](const Facts& facts) {
         const auto version = static_cast<int>(facts.info.nccl_version);
         return version == 0 ? std::string() : device::nccl_version_text(version);
       },
       "install one NCCL on all hosts, or set LD_LIBRARY_PATH: " +
-          hand_on(patient.launcher(), "LD_LIBRARY_PATH"));
+          hand_on(job.launcher(), "LD_LIBRARY_PATH"));
 }
 
 namespace {
 
 /// Of each host, what its lowest rank sees.
-void check_peer_access(const Patient& patient, Findings& findings) {
-  for (std::size_t host = 0; host < patient.hosts(); ++host) {
+void check_peer_access(const JobFacts& job, Findings& findings) {
+  for (std::size_t host = 0; host < job.hosts(); ++host) {
     std::vector<std::string> pairs;
-    for (const auto& [one, other] : patient.of_host(host).apart) {
+    for (const auto& [one, other] : job.of_host(host).without_peer_access) {
       pairs.push_back(fmt::format("{} and {}", one, other));
     }
     if (pairs.empty()) continue;
@@ -137,7 +136,7 @@ void check_peer_access(const Patient& patient, Findings& findings) {
         {Severity::slows, "peer access",
          fmt::format("devices of {} can't reach each other's memory ({}): NCCL goes through host "
                      "memory between them",
-                     patient.host_name(host), list_some(pairs)),
+                     job.host_name(host), list_some(pairs)),
          "look at nvidia-smi topo -p2p r; on bare metal turn PCI access control (ACS) off, in a "
          "virtual machine or container ask for devices of one group"});
   }
@@ -145,17 +144,17 @@ void check_peer_access(const Patient& patient, Findings& findings) {
 
 }  // namespace
 
-void check_devices(const Patient& patient, Findings& findings) {
-  const auto with = std::count_if(patient.facts.begin(), patient.facts.end(),
+void check_devices(const JobFacts& job, Findings& findings) {
+  const auto with = std::count_if(job.facts.begin(), job.facts.end(),
                                   [](const Facts& facts) { return !facts.info.devices.empty(); });
   if (with == 0) return;
   std::vector<rendezvous::PeerInfo> infos;
-  for (const auto& facts : patient.facts) {
+  for (const auto& facts : job.facts) {
     auto info = facts.info;
     // What differs here has its own finding, and would keep the infos from being looked at.
     info.settings.clear();
-    info.version = patient.facts[0].info.version;
-    info.nccl_version = patient.facts[0].info.nccl_version;
+    info.version = job.facts[0].info.version;
+    info.nccl_version = job.facts[0].info.nccl_version;
     infos.push_back(std::move(info));
   }
   const rendezvous::Peers peers(0, std::move(infos), {});
@@ -169,19 +168,18 @@ void check_devices(const Patient& patient, Findings& findings) {
                             : "give every rank a whole device of its own: fewer ranks on the host, "
                               "or another CUDA_VISIBLE_DEVICES"});
   }
-  check_peer_access(patient, findings);
-  for (std::size_t rank = 0; rank < patient.facts.size(); ++rank) {
-    const auto& facts = patient.facts[rank];
+  check_peer_access(job, findings);
+  for (std::size_t rank = 0; rank < job.facts.size(); ++rank) {
+    const auto& facts = job.facts[rank];
     const auto count = facts.info.devices.size();
     if (count == 0) continue;
-    const auto mine = count == 1
-                          ? std::size_t{0}
-                          : static_cast<std::size_t>(patient.places[rank].local_rank) % count;
+    const auto mine =
+        count == 1 ? std::size_t{0} : static_cast<std::size_t>(job.places[rank].local_rank) % count;
     if (mine >= facts.device_is_far.size() || !facts.device_is_far[mine]) continue;
     findings.push_back({Severity::slows, "locality",
                         fmt::format("{} runs on cores that are far from its device {} ({})",
-                                    patient.rank(rank), mine, facts.info.devices[mine].bus_id),
-                        unbind(patient.launcher(), "--map-by numa")});
+                                    job.rank(rank), mine, facts.info.devices[mine].bus_id),
+                        unbind(job.launcher(), "--map-by numa")});
   }
 }
 

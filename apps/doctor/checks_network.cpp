@@ -26,7 +26,7 @@ bool same_network(const LinkFact& one, const LinkFact& other) {
 }
 
 /// The way from one host to another does not work at any address.
-Finding unreachable(const Patient& patient, std::size_t from, std::size_t to,
+Finding unreachable(const JobFacts& job, std::size_t from, std::size_t to,
                     const std::vector<ReachFact>& tries) {
   std::vector<std::string> reasons;
   bool all_silent = true;
@@ -34,9 +34,9 @@ Finding unreachable(const Patient& patient, std::size_t from, std::size_t to,
     reasons.push_back(fmt::format("{}: {}", it.address, it.failure));
     all_silent &= it.failure == "no answer";
   }
-  const auto& range = patient.of_host(to).port_range;
+  const auto& range = job.of_host(to).port_range;
   return {Severity::stops, "reachability",
-          fmt::format("{} can't connect to {} ({})", patient.host_name(from), patient.host_name(to),
+          fmt::format("{} can't connect to {} ({})", job.host_name(from), job.host_name(to),
                       reasons.empty() ? "it offers no address of a family that this host has"
                                       : list_some(reasons)),
           all_silent
@@ -54,50 +54,49 @@ const ReachFact* used_of(const std::vector<ReachFact>& tries) {
   const ReachFact* used = nullptr;
   for (const auto& it : tries) {
     if (!it.failure.empty()) continue;
-    if (used == nullptr || (it.beside && !used->beside)) used = &it;
+    if (used == nullptr || (it.on_same_network && !used->on_same_network)) used = &it;
   }
   return used;
 }
 
-Finding large_packets_lost(const Patient& patient, std::size_t from, std::size_t to,
+Finding large_packets_lost(const JobFacts& job, std::size_t from, std::size_t to,
                            const ReachFact& it, Severity severity) {
   const rendezvous::Unacknowledged lost{.packet_bytes = it.lost_packet_bytes,
                                         .is_ipv6 = it.is_ipv6};
-  return {
-      severity, "mtu",
-      fmt::format("packets of {} bytes from {} to {} ({}) get lost, while small packets pass: "
-                  "set-up works, and calls with more data end at their deadlines",
-                  it.lost_packet_bytes, patient.host_name(from), patient.host_name(to), it.address),
-      rendezvous::mtu_remedy(lost, patient.host_name(from), patient.host_name(to))};
+  return {severity, "mtu",
+          fmt::format("packets of {} bytes from {} to {} ({}) get lost, while small packets pass: "
+                      "set-up works, and calls with more data end at their deadlines",
+                      it.lost_packet_bytes, job.host_name(from), job.host_name(to), it.address),
+          rendezvous::mtu_remedy(lost, job.host_name(from), job.host_name(to))};
 }
 
 }  // namespace
 
-void check_reach(const Patient& patient, Findings& findings) {
+void check_reach(const JobFacts& job, Findings& findings) {
   constexpr std::size_t max_pairs = 8;
   std::size_t pairs = 0;
-  for (std::size_t from = 0; from < patient.hosts(); ++from) {
+  for (std::size_t from = 0; from < job.hosts(); ++from) {
     std::map<int, std::vector<ReachFact>> tries;
-    for (const auto& it : patient.of_host(from).reached) tries[it.host].push_back(it);
+    for (const auto& it : job.of_host(from).reached) tries[it.host].push_back(it);
     for (const auto& [host, reached] : tries) {
       const auto to = static_cast<std::size_t>(host);
       const auto* const used = used_of(reached);
       if (used == nullptr && ++pairs <= max_pairs) {
-        findings.push_back(unreachable(patient, from, to, reached));
+        findings.push_back(unreachable(job, from, to, reached));
       }
       if (used == nullptr) continue;
       for (const auto& it : reached) {
         if (it.lost_packet_bytes > 0 && ++pairs <= max_pairs) {
           const auto severity = &it == used ? Severity::stops : Severity::note;
-          findings.push_back(large_packets_lost(patient, from, to, it, severity));
+          findings.push_back(large_packets_lost(job, from, to, it, severity));
         }
         // Other networks of the host may well lead nowhere; one that both are in should not.
-        if (it.failure.empty() || !it.beside || ++pairs > max_pairs) continue;
+        if (it.failure.empty() || !it.on_same_network || ++pairs > max_pairs) continue;
         findings.push_back(
             {Severity::note, "reachability",
              fmt::format("{} can't reach {} at {} ({}), although both are in that network; it "
                          "uses another",
-                         patient.host_name(from), patient.host_name(to), it.address, it.failure),
+                         job.host_name(from), job.host_name(to), it.address, it.failure),
              "mend that network, or leave it out by TUTTI_SOCKET_IFNAME, with ^ before its name"});
       }
     }
@@ -109,15 +108,15 @@ void check_reach(const Patient& patient, Findings& findings) {
   }
 }
 
-void check_networks(const Patient& patient, Findings& findings) {
+void check_networks(const JobFacts& job, Findings& findings) {
   std::vector<std::vector<rendezvous::SocketAddress>> addresses;
   std::vector<std::string> hosts;
   std::vector<std::string> identities;
-  for (std::size_t rank = 0; rank < patient.facts.size(); ++rank) {
-    const auto& info = patient.facts[rank].info;
+  for (std::size_t rank = 0; rank < job.facts.size(); ++rank) {
+    const auto& info = job.facts[rank].info;
     if (!info.failure.empty()) {
       findings.push_back({Severity::stops, "network",
-                          fmt::format("{} can't listen: {}", patient.rank(rank), info.failure),
+                          fmt::format("{} can't listen: {}", job.rank(rank), info.failure),
                           "set the variable to what this host has"});
       return;
     }
@@ -125,7 +124,7 @@ void check_networks(const Patient& patient, Findings& findings) {
     hosts.push_back(info.host.name);
     identities.push_back(info.host.identity);
   }
-  if (patient.hosts() < 2) return;
+  if (job.hosts() < 2) return;
   try {
     rendezvous::require_common_family(addresses, hosts, identities);
   } catch (const Error& error) {
@@ -133,8 +132,8 @@ void check_networks(const Patient& patient, Findings& findings) {
         {Severity::stops, "network", error.sentence(), "give all hosts an address of one family"});
   }
 
-  for (std::size_t host = 0; host < patient.hosts(); ++host) {
-    const auto& mine = patient.of_host(host);
+  for (std::size_t host = 0; host < job.hosts(); ++host) {
+    const auto& mine = job.of_host(host);
     // The first that is chosen carries the data, if all can reach it.
     const auto used = std::find_if(mine.links.begin(), mine.links.end(),
                                    [](const LinkFact& link) { return link.chosen; });
@@ -144,11 +143,11 @@ void check_networks(const Patient& patient, Findings& findings) {
       if (other.speed_mbit >= clearly_faster * used->speed_mbit) {
         findings.push_back(
             {Severity::slows, "speed",
-             fmt::format("{} tries {} ({}) first, and {} ({}) is faster", patient.host_name(host),
+             fmt::format("{} tries {} ({}) first, and {} ({}) is faster", job.host_name(host),
                          used->name, speed_text(used->speed_mbit), other.name,
                          speed_text(other.speed_mbit)),
              "if all hosts have it: " +
-                 hand_on(patient.launcher(), "TUTTI_SOCKET_IFNAME=" + other.name)});
+                 hand_on(job.launcher(), "TUTTI_SOCKET_IFNAME=" + other.name)});
         break;
       }
     }
@@ -156,7 +155,7 @@ void check_networks(const Patient& patient, Findings& findings) {
     bool speed_told = false;
     bool mtu_told = false;
     for (std::size_t before = 0; before < host; ++before) {
-      for (const auto& theirs : patient.of_host(before).links) {
+      for (const auto& theirs : job.of_host(before).links) {
         if (!theirs.chosen || !same_network(*used, theirs)) continue;
         if (!mtu_told && theirs.mtu > 0 && used->mtu > 0 && theirs.mtu != used->mtu) {
           mtu_told = true;
@@ -164,8 +163,8 @@ void check_networks(const Patient& patient, Findings& findings) {
               {Severity::slows, "mtu",
                fmt::format("the MTU of {} on {} is {}, and of {} on {} {}: large packets may be "
                            "lost between them",
-                           used->name, patient.host_name(host), used->mtu, theirs.name,
-                           patient.host_name(before), theirs.mtu),
+                           used->name, job.host_name(host), used->mtu, theirs.name,
+                           job.host_name(before), theirs.mtu),
                fmt::format("set it alike: ip link set {} mtu {}", used->name,
                            std::min(used->mtu, theirs.mtu))});
         }
@@ -176,8 +175,8 @@ void check_networks(const Patient& patient, Findings& findings) {
               {Severity::slows, "speed",
                fmt::format(
                    "{} of {} runs at {}, {} of {} at {}: the whole job waits for the slower",
-                   used->name, patient.host_name(host), speed_text(used->speed_mbit), theirs.name,
-                   patient.host_name(before), speed_text(theirs.speed_mbit)),
+                   used->name, job.host_name(host), speed_text(used->speed_mbit), theirs.name,
+                   job.host_name(before), speed_text(theirs.speed_mbit)),
                "look at its cable, the port of the switch, and ethtool " + used->name});
         }
       }
@@ -185,9 +184,9 @@ void check_networks(const Patient& patient, Findings& findings) {
   }
 
   std::map<std::string, std::vector<std::string>> rdma;
-  for (std::size_t host = 0; host < patient.hosts(); ++host) {
-    const auto& devices = patient.of_host(host).rdma;
-    if (!devices.empty()) rdma[list_some(devices)].push_back(patient.host_name(host));
+  for (std::size_t host = 0; host < job.hosts(); ++host) {
+    const auto& devices = job.of_host(host).rdma;
+    if (!devices.empty()) rdma[list_some(devices)].push_back(job.host_name(host));
   }
   for (const auto& [devices, names] : rdma) {
     findings.push_back(
@@ -200,18 +199,18 @@ void check_networks(const Patient& patient, Findings& findings) {
   }
 }
 
-void check_names(const Patient& patient, Findings& findings) {
-  if (patient.hosts() < 2) return;
+void check_names(const JobFacts& job, Findings& findings) {
+  if (job.hosts() < 2) return;
   std::vector<std::string> to_loopback;
   std::vector<std::string> to_nowhere;
   std::string example;
-  for (std::size_t host = 0; host < patient.hosts(); ++host) {
-    const auto& it = patient.of_host(host);
-    if (!it.own_name_failure.empty()) to_nowhere.push_back(patient.host_name(host));
+  for (std::size_t host = 0; host < job.hosts(); ++host) {
+    const auto& it = job.of_host(host);
+    if (!it.own_name_failure.empty()) to_nowhere.push_back(job.host_name(host));
     for (const auto& address : it.own_name_addresses) {
       const auto parsed = rendezvous::SocketAddress::parse(address);
       if (!parsed || !parsed->is_loopback()) continue;
-      to_loopback.push_back(patient.host_name(host));
+      to_loopback.push_back(job.host_name(host));
       example = address;
       break;
     }
@@ -234,14 +233,14 @@ void check_names(const Patient& patient, Findings& findings) {
 }
 
 /// Rank 0 listens there, so its host counts.
-void check_port(const Patient& patient, Findings& findings) {
-  const auto& why = patient.facts[0].unsafe_port;
+void check_port(const JobFacts& job, Findings& findings) {
+  const auto& why = job.facts[0].unsafe_port;
   if (why.empty()) return;
-  findings.push_back({Severity::note, "ports",
-                      fmt::format("{}: any program on {} may have it when the job starts", why,
-                                  patient.host_name(0)),
-                      "give a port outside of them, such as 29500, or have the kernel leave it out "
-                      "(net.ipv4.ip_local_reserved_ports)"});
+  findings.push_back(
+      {Severity::note, "ports",
+       fmt::format("{}: any program on {} may have it when the job starts", why, job.host_name(0)),
+       "give a port outside of them, such as 29500, or have the kernel leave it out "
+       "(net.ipv4.ip_local_reserved_ports)"});
 }
 
 }  // namespace tutti::app::doctor

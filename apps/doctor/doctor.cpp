@@ -14,7 +14,7 @@
 #include "doctor/gather.hpp"
 #include "doctor/measure.hpp"
 #include "doctor/reach.hpp"
-#include "job.hpp"
+#include "job_session.hpp"
 #include "output.hpp"
 #include "rendezvous/interfaces.hpp"
 #include "tutti/bootstrap.hpp"
@@ -25,7 +25,7 @@ namespace {
 
 using namespace doctor;
 
-constexpr std::chrono::milliseconds reach_patience{2000};
+constexpr std::chrono::milliseconds probe_timeout{2000};
 constexpr std::size_t token_bytes = 16;
 // So that a large job does not try every host from every other.
 constexpr std::size_t max_targets = 32;
@@ -77,12 +77,12 @@ std::vector<Facts> exchange(Bootstrap& bootstrap, const Facts& mine, Deadline de
   return all;
 }
 
-std::vector<Target> targets_of(const Patient& patient, std::size_t own) {
-  std::vector<Target> targets;
-  const auto others = patient.hosts() - 1;
+std::vector<ProbeTarget> targets_of(const JobFacts& job, std::size_t own) {
+  std::vector<ProbeTarget> targets;
+  const auto others = job.hosts() - 1;
   for (std::size_t step = 1; step <= std::min(others, max_targets); ++step) {
-    const auto host = (own + step) % patient.hosts();
-    const auto& facts = patient.of_host(host);
+    const auto host = (own + step) % job.hosts();
+    const auto& facts = job.of_host(host);
     for (const auto& address : facts.info.addresses) {
       if (address.is_loopback()) continue;
       targets.push_back({.host = static_cast<int>(host), .address = address, .token = facts.token});
@@ -92,10 +92,10 @@ std::vector<Target> targets_of(const Patient& patient, std::size_t own) {
 }
 
 /// What this rank finds out about others, once it knows them.
-void explore(Facts& mine, const Patient& patient, std::size_t rank) {
-  const auto own = static_cast<std::size_t>(patient.places[rank].host_index);
-  if (patient.leaders[own] == rank) {
-    mine.reached = try_targets(targets_of(patient, own), reach_patience);
+void probe_others(Facts& mine, const JobFacts& job, std::size_t rank) {
+  const auto own = static_cast<std::size_t>(job.places[rank].host_index);
+  if (job.leaders[own] == rank) {
+    mine.reached = try_targets(targets_of(job, own), probe_timeout);
     for (auto& it : mine.reached) {
       // A bridge that every host has for itself is no common network.
       for (const auto& link : mine.links) {
@@ -103,16 +103,16 @@ void explore(Facts& mine, const Patient& patient, std::size_t rank) {
         const auto text = it.address.substr(0, it.address.rfind(':'));
         const auto target = rendezvous::SocketAddress::parse(
             text.starts_with("[") ? text.substr(1, text.size() - 2) : text);
-        it.beside |= link.chosen && address && target &&
-                     address->shares_prefix(*target, link.prefix_bits) &&
-                     !rendezvous::is_virtual_bridge(link.name);
+        it.on_same_network |= link.chosen && address && target &&
+                              address->shares_prefix(*target, link.prefix_bits) &&
+                              !rendezvous::is_virtual_bridge(link.name);
       }
     }
   }
-  const auto& neighbours = patient.ranks_of[own];
+  const auto& neighbours = job.ranks_of[own];
   if (neighbours.size() > 1) {
-    const auto at = static_cast<std::size_t>(patient.places[rank].local_rank);
-    const auto& neighbour = patient.facts[neighbours[(at + 1) % neighbours.size()]];
+    const auto at = static_cast<std::size_t>(job.places[rank].local_rank);
+    const auto& neighbour = job.facts[neighbours[(at + 1) % neighbours.size()]];
     if (neighbour.info.host.pid_namespace != mine.info.host.pid_namespace ||
         mine.info.host.pid_namespace.empty()) {
       mine.single_copy_failure = "it has another pid namespace";
@@ -123,7 +123,7 @@ void explore(Facts& mine, const Patient& patient, std::size_t rank) {
 }
 
 struct Diagnosis {
-  std::unique_ptr<Patient> patient;
+  std::unique_ptr<JobFacts> job;
   Findings findings;
   Matrix matrix;
   bool is_broken = false;  ///< MPI may be unusable: no orderly end
@@ -157,7 +157,7 @@ void examine_job(Bootstrap& bootstrap, const DoctorOptions& options, Diagnosis& 
   std::copy(mine.token.begin(), mine.token.end(), token->begin());
   mine.nonce_address = reinterpret_cast<std::uintptr_t>(token->data());
 
-  std::unique_ptr<Door> door;
+  std::unique_ptr<ProbeServer> server;
   if (mine.info.failure.empty()) {
     try {
       const auto environment = Environment::from(map);
@@ -165,7 +165,7 @@ void examine_job(Bootstrap& bootstrap, const DoctorOptions& options, Diagnosis& 
           rendezvous::open_listeners(rendezvous::usable_interfaces(environment),
                                      environment.socket_family, environment.port_range);
       for (const auto& listener : listeners) mine.info.addresses.push_back(listener.address);
-      door = std::make_unique<Door>(std::move(listeners), mine.token);
+      server = std::make_unique<ProbeServer>(std::move(listeners), mine.token);
     } catch (const Error& error) {
       mine.info.failure = error.sentence();
     }
@@ -175,17 +175,17 @@ void examine_job(Bootstrap& bootstrap, const DoctorOptions& options, Diagnosis& 
                       std::chrono::system_clock::now().time_since_epoch())
                       .count();
   auto all = exchange(bootstrap, mine, deadline);
-  diagnosis.patient = std::make_unique<Patient>(all);
-  explore(mine, *diagnosis.patient, rank);
+  diagnosis.job = std::make_unique<JobFacts>(all);
+  probe_others(mine, *diagnosis.job, rank);
   all = exchange(bootstrap, mine, deadline);
-  door.reset();
-  diagnosis.patient = std::make_unique<Patient>(std::move(all));
-  diagnosis.findings = examine(*diagnosis.patient);
+  server.reset();
+  diagnosis.job = std::make_unique<JobFacts>(std::move(all));
+  diagnosis.findings = examine(*diagnosis.job);
   // What would fail is known by now; trying it would only take its time.
   if (exit_status(diagnosis.findings) != 0) return;
   try {
     auto communicator = Communicator::create(bootstrap, settings);
-    if (options.measure) diagnosis.matrix = measure(communicator, *diagnosis.patient);
+    if (options.measure) diagnosis.matrix = measure(communicator, *diagnosis.job);
     communicator.finalize();
   } catch (const Error& error) {
     diagnosis.is_broken = true;
@@ -196,13 +196,13 @@ void examine_job(Bootstrap& bootstrap, const DoctorOptions& options, Diagnosis& 
 }
 
 void print(const Diagnosis& diagnosis, const DoctorOptions& options) {
-  if (diagnosis.rank != 0 || !diagnosis.patient) return;
-  const auto json = json_text(*diagnosis.patient, diagnosis.findings, diagnosis.matrix);
+  if (diagnosis.rank != 0 || !diagnosis.job) return;
+  const auto json = json_text(*diagnosis.job, diagnosis.findings, diagnosis.matrix);
   if (options.json == "-") {
     app::print(json);
     return;
   }
-  app::print(as_text(*diagnosis.patient, diagnosis.findings, diagnosis.matrix));
+  app::print(as_text(*diagnosis.job, diagnosis.findings, diagnosis.matrix));
   if (!options.json.empty() && !(std::ofstream(options.json) << json).flush()) {
     throw Error(ErrorCode::usage,
                 fmt::format("--json {} can't be written: check that its folder exists and has room",
@@ -219,12 +219,12 @@ int diagnose(const DoctorOptions& options) {
     examine_job(bootstrap, options, diagnosis);
     if (!diagnosis.is_broken) return;
     print(diagnosis, options);
-    // As run_job does: without MPI_Finalize, and whoever speaks is heard first.
+    // As run_job does: without MPI_Finalize, and whoever speaks is received first.
     if (diagnosis.rank != 0) std::this_thread::sleep_for(std::chrono::milliseconds(300));
     std::fflush(nullptr);
     ::_exit(exit_status(diagnosis.findings));
   };
-  return run_job(job_options, [&](Job&) {
+  return run_job(job_options, [&](JobSession&) {
     print(diagnosis, options);
     return exit_status(diagnosis.findings);
   });

@@ -8,8 +8,8 @@ namespace tutti::app::doctor {
 using nlohmann::json;
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkFact, name, address, prefix_bits, speed_mbit, mtu, chosen)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ReachFact, host, address, failure, beside, lost_packet_bytes,
-                                   is_ipv6)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ReachFact, host, address, failure, on_same_network,
+                                   lost_packet_bytes, is_ipv6)
 
 namespace {
 
@@ -27,7 +27,7 @@ void visit(F& facts, const Visit& field) {
   field("machine_cpus", facts.machine_cpus);
   field("driver_version", facts.driver_version);
   field("device_is_far", facts.device_is_far);
-  field("apart", facts.apart);
+  field("without_peer_access", facts.without_peer_access);
   field("settings", facts.settings);
   field("launcher", facts.launcher);
   field("port_range", facts.port_range);

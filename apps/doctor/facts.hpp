@@ -24,10 +24,10 @@ struct LinkFact {
 
 /// What came of a connection to another host.
 struct ReachFact {
-  int host = 0;         ///< index, as in launch::Place
-  std::string address;  ///< "10.0.0.2:40001"
-  std::string failure;  ///< "no answer", "Connection refused"; empty where it worked
-  bool beside = false;  ///< the address lies in a network of this host
+  int host = 0;                  ///< index, as in launch::Place
+  std::string address;           ///< "10.0.0.2:40001"
+  std::string failure;           ///< "no answer", "Connection refused"; empty where it worked
+  bool on_same_network = false;  ///< the address lies in a network of this host
   /// Of the packets that got lost on this connection where smaller ones arrived; 0: none did.
   std::uint32_t lost_packet_bytes = 0;
   bool is_ipv6 = false;
@@ -45,8 +45,9 @@ struct Facts {
   std::vector<int> cpus;                    ///< that the process may run on
   int machine_cpus = 0;                     ///< of the whole host
   std::string driver_version;               ///< of the NVIDIA driver's CUDA, "12.4"; empty: none
-  std::vector<bool> device_is_far;          ///< by device: beside no core that the process may use
-  std::vector<std::pair<int, int>> apart;   ///< devices that can't reach each other's memory
+  std::vector<bool> device_is_far;  ///< by device: on_same_network no core that the process may use
+  std::vector<std::pair<int, int>>
+      without_peer_access;                      ///< devices that can't reach each other's memory
   std::map<std::string, std::string> settings;  ///< TUTTI_*, NCCL_* and GLOO_*, but no secret
   std::string launcher;  ///< that started the process, by its name in launch; empty: not known
   std::string port_range;

@@ -32,7 +32,7 @@
 namespace tutti::app::doctor {
 namespace {
 
-constexpr std::chrono::seconds name_patience{2};
+constexpr std::chrono::seconds lookup_timeout{2};
 constexpr std::size_t max_value = 200;  // characters of a variable that are told
 
 int read_number(const std::filesystem::path& path, int otherwise) {
@@ -95,7 +95,7 @@ void look_up_own_name(const std::string& name, Facts& facts) {
     lookup->changed.notify_all();
   }).detach();
   std::unique_lock lock(lookup->mutex);
-  if (!lookup->changed.wait_for(lock, name_patience, [&] { return lookup->done; })) {
+  if (!lookup->changed.wait_for(lock, lookup_timeout, [&] { return lookup->done; })) {
     facts.own_name_failure = "no answer";
   } else if (lookup->result != 0) {
     facts.own_name_failure = ::gai_strerror(lookup->result);
@@ -128,7 +128,8 @@ void look_at_devices(Facts& facts) {
   for (const auto& device : facts.info.devices) {
     facts.device_is_far.push_back(device::device_locality(device.bus_id).far_from_cpus);
   }
-  if (!facts.info.devices.empty()) facts.apart = device::pairs_without_peer_access(cuda.calls);
+  if (!facts.info.devices.empty())
+    facts.without_peer_access = device::pairs_without_peer_access(cuda.calls);
   const auto nccl = device::load_nccl();
   facts.info.no_nccl_reason = nccl.missing;
   int nccl_version = 0;

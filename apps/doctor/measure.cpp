@@ -56,11 +56,11 @@ std::pair<double, double> measure_pair(Communicator& communicator, int peer, boo
 
 }  // namespace
 
-Matrix measure(Communicator& communicator, const Patient& patient) {
-  const auto hosts = patient.hosts();
+Matrix measure(Communicator& communicator, const JobFacts& job) {
+  const auto hosts = job.hosts();
   const auto rank = static_cast<std::size_t>(communicator.rank());
-  const auto own = static_cast<std::size_t>(patient.places[rank].host_index);
-  const bool leads_host = patient.leaders[own] == rank;
+  const auto own = static_cast<std::size_t>(job.places[rank].host_index);
+  const bool leads_host = job.leaders[own] == rank;
   std::vector<double> row(2 * hosts, -1);
 
   // A round-robin tournament: each round pairs every host with another; with an odd number one
@@ -82,18 +82,18 @@ Matrix measure(Communicator& communicator, const Patient& patient) {
     }
     if (peer >= hosts || peer == own) continue;
     const auto [latency, bandwidth] =
-        measure_pair(communicator, static_cast<int>(patient.leaders[peer]), own < peer);
+        measure_pair(communicator, static_cast<int>(job.leaders[peer]), own < peer);
     row[peer] = latency;
     row[hosts + peer] = bandwidth;
   }
   communicator.barrier();
 
-  std::vector<double> all(communicator.rank() == 0 ? row.size() * patient.facts.size() : 0);
+  std::vector<double> all(communicator.rank() == 0 ? row.size() * job.facts.size() : 0);
   communicator.gather(std::span<const double>(row), std::span<double>(all), 0);
   Matrix matrix;
   if (communicator.rank() != 0) return matrix;
   for (std::size_t host = 0; host < hosts; ++host) {
-    const auto begin = all.begin() + static_cast<long>(patient.leaders[host] * row.size());
+    const auto begin = all.begin() + static_cast<long>(job.leaders[host] * row.size());
     const auto middle = begin + static_cast<long>(hosts);
     matrix.latency_us.emplace_back(begin, middle);
     matrix.bandwidth_gbit.emplace_back(middle, middle + static_cast<long>(hosts));

@@ -7,6 +7,6 @@ namespace tutti::app::doctor {
 
 /// Latency and bandwidth between the lowest ranks of all hosts, disjoint pairs at a time; the whole
 /// matrix on rank 0. Collective.
-[[nodiscard]] Matrix measure(Communicator& communicator, const Patient& patient);
+[[nodiscard]] Matrix measure(Communicator& communicator, const JobFacts& job);
 
 }  // namespace tutti::app::doctor

@@ -24,17 +24,17 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t max_at_once = 64;
 // More guests than a job's hosts may have at once are strangers.
-constexpr std::size_t max_guests = 256;
+constexpr std::size_t max_connections = 256;
 // How often it is looked whether large packets have arrived, of which no event tells.
 constexpr std::chrono::milliseconds look_time{5};
 
 /// A connection that is being tried.
-struct Attempt {
-  const Target* target;
+struct Probe {
+  const ProbeTarget* target;
   ReachFact* result;
   Descriptor socket;
   bool connected = false;
-  std::string heard;
+  std::string received;
   bool has_sent = false;  ///< large packets, whose acknowledgements no event tells of
   bool over = false;
   std::chrono::milliseconds patience{};
@@ -61,7 +61,7 @@ struct Attempt {
     }
   }
 
-  void go_on() {
+  void proceed() {
     if (!connected) {
       int error = 0;
       socklen_t length = sizeof error;
@@ -74,9 +74,9 @@ struct Attempt {
     const auto got = ::recv(socket.get(), buffer.data(), buffer.size(), 0);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (got < 0) return end(errno_text(errno));
-    heard.append(buffer.data(), static_cast<std::size_t>(got));
-    if (got > 0 && heard.size() < target->token.size()) return;
-    if (heard != target->token) return end("somebody else answers there");
+    received.append(buffer.data(), static_cast<std::size_t>(got));
+    if (got > 0 && received.size() < target->token.size()) return;
+    if (received != target->token) return end("somebody else answers there");
     if (!has_sent) send_large();
   }
 
@@ -108,51 +108,51 @@ struct Attempt {
 };
 
 /// Waits until one of them can go on, and lets it. False where none is left to wait for.
-bool step(std::span<Attempt> attempts) {
+bool step(std::span<Probe> probes) {
   const auto now = Clock::now();
   auto first_end = Clock::time_point::max();
   std::vector<pollfd> polled;
-  std::vector<Attempt*> waiting;
-  for (auto& attempt : attempts) {
-    if (!attempt.over && attempt.has_sent) attempt.check_large();
-    if (!attempt.over && now >= attempt.until) attempt.give_up();
-    if (attempt.over) continue;
-    first_end = std::min(first_end, attempt.has_sent ? now + look_time : attempt.until);
-    const auto wanted = attempt.connected ? POLLIN : POLLOUT;
-    const auto events = static_cast<short>(attempt.has_sent ? 0 : wanted);
-    polled.push_back({.fd = attempt.socket.get(), .events = events, .revents = 0});
-    waiting.push_back(&attempt);
+  std::vector<Probe*> waiting;
+  for (auto& probe : probes) {
+    if (!probe.over && probe.has_sent) probe.check_large();
+    if (!probe.over && now >= probe.until) probe.give_up();
+    if (probe.over) continue;
+    first_end = std::min(first_end, probe.has_sent ? now + look_time : probe.until);
+    const auto wanted = probe.connected ? POLLIN : POLLOUT;
+    const auto events = static_cast<short>(probe.has_sent ? 0 : wanted);
+    polled.push_back({.fd = probe.socket.get(), .events = events, .revents = 0});
+    waiting.push_back(&probe);
   }
   if (waiting.empty()) return false;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(first_end - now);
   if (::poll(polled.data(), polled.size(), static_cast<int>(left.count())) <= 0) return true;
   for (std::size_t i = 0; i < polled.size(); ++i) {
     if (polled[i].revents == 0) continue;
-    // Whose door has been closed meanwhile did answer.
-    waiting[i]->has_sent ? waiting[i]->end("") : waiting[i]->go_on();
+    // Whose server has been closed meanwhile did answer.
+    waiting[i]->has_sent ? waiting[i]->end("") : waiting[i]->proceed();
   }
   return true;
 }
 
-void run(std::span<Attempt> attempts, std::chrono::milliseconds patience) {
-  for (auto& attempt : attempts) attempt.start(patience);
-  while (step(attempts)) {
+void run(std::span<Probe> probes, std::chrono::milliseconds patience) {
+  for (auto& probe : probes) probe.start(patience);
+  while (step(probes)) {
   }
 }
 
 }  // namespace
 
-Door::Door(std::vector<rendezvous::Listener> listeners, std::string token)
+ProbeServer::ProbeServer(std::vector<rendezvous::Listener> listeners, std::string token)
     : listeners_(std::move(listeners)),
       token_(std::move(token)),
       thread_(start_quiet_thread("that answers other ranks", [this] { answer(); })) {}
 
-Door::~Door() {
+ProbeServer::~ProbeServer() {
   stop_.signal();
   thread_.join();
 }
 
-void Door::answer() {
+void ProbeServer::answer() {
   while (true) {
     std::vector<pollfd> polled{{.fd = stop_.fd(), .events = POLLIN, .revents = 0}};
     for (const auto& listener : listeners_) {
@@ -162,21 +162,22 @@ void Door::answer() {
     if (polled[0].revents != 0) return;
     for (std::size_t i = 1; i < polled.size(); ++i) {
       if ((polled[i].revents & POLLIN) == 0) continue;
-      Descriptor guest(::accept4(polled[i].fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-      if (!guest) {
-        // Too few descriptors: a guest has to go before another comes.
-        if (!guests_.empty()) guests_.pop_front();
+      Descriptor connection(
+          ::accept4(polled[i].fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (!connection) {
+        // Too few descriptors: a connection has to go before another comes.
+        if (!connections_.empty()) connections_.pop_front();
         continue;
       }
       // A fresh socket takes 16 bytes at once; who is gone already misses nothing.
-      (void)::send(guest.get(), token_.data(), token_.size(), MSG_NOSIGNAL);
-      guests_.push_back(std::move(guest));
-      if (guests_.size() > max_guests) guests_.pop_front();
+      (void)::send(connection.get(), token_.data(), token_.size(), MSG_NOSIGNAL);
+      connections_.push_back(std::move(connection));
+      if (connections_.size() > max_connections) connections_.pop_front();
     }
   }
 }
 
-std::vector<ReachFact> try_targets(const std::vector<Target>& targets,
+std::vector<ReachFact> try_targets(const std::vector<ProbeTarget>& targets,
                                    std::chrono::milliseconds patience) {
   std::vector<ReachFact> results;
   results.reserve(targets.size());
@@ -184,11 +185,11 @@ std::vector<ReachFact> try_targets(const std::vector<Target>& targets,
     results.push_back({.host = target.host, .address = target.address.text()});
   }
   for (std::size_t begin = 0; begin < targets.size(); begin += max_at_once) {
-    std::vector<Attempt> attempts;
+    std::vector<Probe> probes;
     for (auto i = begin; i < std::min(begin + max_at_once, targets.size()); ++i) {
-      attempts.push_back({.target = &targets[i], .result = &results[i], .socket = Descriptor()});
+      probes.push_back({.target = &targets[i], .result = &results[i], .socket = Descriptor()});
     }
-    run(attempts, patience);
+    run(probes, patience);
   }
   return results;
 }

@@ -14,24 +14,24 @@ namespace tutti::app::doctor {
 
 /// Answers at listening sockets, from a thread of its own: whoever connects hears the token, and
 /// nothing else ever. What guests send is acknowledged by the kernel, and not read.
-class Door {
+class ProbeServer {
  public:
-  Door(std::vector<rendezvous::Listener> listeners, std::string token);
-  Door(const Door&) = delete;
-  Door& operator=(const Door&) = delete;
-  ~Door();
+  ProbeServer(std::vector<rendezvous::Listener> listeners, std::string token);
+  ProbeServer(const ProbeServer&) = delete;
+  ProbeServer& operator=(const ProbeServer&) = delete;
+  ~ProbeServer();
 
  private:
   void answer();
 
   std::vector<rendezvous::Listener> listeners_;
   std::string token_;
-  std::deque<Descriptor> guests_;  ///< the latest
+  std::deque<Descriptor> connections_;  ///< the latest
   Wakeup stop_;
   std::thread thread_;
 };
 
-struct Target {
+struct ProbeTarget {
   int host;
   rendezvous::SocketAddress address;
   std::string token;  ///< what the right one says
@@ -39,7 +39,7 @@ struct Target {
 
 /// Tries all targets, many at once, for `patience` each at most; results in the order of `targets`.
 /// To each that answers the largest packets are sent that the connection allows.
-[[nodiscard]] std::vector<ReachFact> try_targets(const std::vector<Target>& targets,
+[[nodiscard]] std::vector<ReachFact> try_targets(const std::vector<ProbeTarget>& targets,
                                                  std::chrono::milliseconds patience);
 
 }  // namespace tutti::app::doctor

@@ -24,13 +24,13 @@ std::string link_text(const LinkFact& link) {
                      link.mtu);
 }
 
-std::string table(const Patient& patient, const char* title,
+std::string table(const JobFacts& job, const char* title,
                   const std::vector<std::vector<double>>& cells) {
   auto text = fmt::format("{}\n{:<16}", title, "from \\ to");
-  const auto hosts = std::min(patient.hosts(), max_hosts_told);
-  for (std::size_t to = 0; to < hosts; ++to) text += fmt::format("{:>12}", patient.host_name(to));
+  const auto hosts = std::min(job.hosts(), max_hosts_told);
+  for (std::size_t to = 0; to < hosts; ++to) text += fmt::format("{:>12}", job.host_name(to));
   for (std::size_t from = 0; from < hosts; ++from) {
-    text += fmt::format("\n{:<16}", patient.host_name(from));
+    text += fmt::format("\n{:<16}", job.host_name(from));
     for (std::size_t to = 0; to < hosts; ++to) {
       const auto value = cells[from][to];
       text += value < 0 ? fmt::format("{:>12}", "-") : fmt::format("{:>12.1f}", value);
@@ -41,38 +41,38 @@ std::string table(const Patient& patient, const char* title,
 
 }  // namespace
 
-std::string as_text(const Patient& patient, const Findings& findings, const Matrix& matrix) {
+std::string as_text(const JobFacts& job, const Findings& findings, const Matrix& matrix) {
   std::string text;
   for (const auto& finding : findings) {
     text += fmt::format("{}: {}\n       do: {}\n", name_of(finding.severity), finding.sentence,
                         finding.remedy);
   }
-  for (std::size_t host = 0; host < patient.hosts() && host < max_hosts_told; ++host) {
-    const auto& links = patient.of_host(host).links;
+  for (std::size_t host = 0; host < job.hosts() && host < max_hosts_told; ++host) {
+    const auto& links = job.of_host(host).links;
     const auto used =
         std::find_if(links.begin(), links.end(), [](const LinkFact& link) { return link.chosen; });
-    const auto way = patient.hosts() == 1  ? std::string("loopback")
+    const auto way = job.hosts() == 1      ? std::string("loopback")
                      : used == links.end() ? std::string("no network")
                                            : link_text(*used);
-    text += fmt::format("{}: {}, {}\n", patient.host_name(host),
-                        count_text(static_cast<long>(patient.ranks_of[host].size()), "rank"), way);
+    text += fmt::format("{}: {}, {}\n", job.host_name(host),
+                        count_text(static_cast<long>(job.ranks_of[host].size()), "rank"), way);
   }
   if (!matrix.empty()) {
-    text += table(patient, "latency in us, half a round trip of 4 bytes", matrix.latency_us);
-    text += table(patient, "bandwidth in Gbit/s, one stream", matrix.bandwidth_gbit);
+    text += table(job, "latency in us, half a round trip of 4 bytes", matrix.latency_us);
+    text += table(job, "bandwidth in Gbit/s, one stream", matrix.bandwidth_gbit);
   }
   std::array<std::size_t, 3> counts{};
   for (const auto& finding : findings) ++counts.at(static_cast<std::size_t>(finding.severity));
-  const auto job =
-      fmt::format("{} on {}", count_text(static_cast<long>(patient.facts.size()), "rank"),
-                  count_text(static_cast<long>(patient.hosts()), "host"));
-  if (findings.empty()) return text + fmt::format("{}: nothing found, fit to run\n", job);
-  return text + fmt::format("{}: {} ({} in the way, {} that cost speed, {} to know)\n", job,
+  const auto job_text =
+      fmt::format("{} on {}", count_text(static_cast<long>(job.facts.size()), "rank"),
+                  count_text(static_cast<long>(job.hosts()), "host"));
+  if (findings.empty()) return text + fmt::format("{}: nothing found, fit to run\n", job_text);
+  return text + fmt::format("{}: {} ({} in the way, {} that cost speed, {} to know)\n", job_text,
                             counts[0] > 0 ? "can't run" : "fit to run", counts[0], counts[1],
                             counts[2]);
 }
 
-std::string json_text(const Patient& patient, const Findings& findings, const Matrix& matrix) {
+std::string json_text(const JobFacts& job, const Findings& findings, const Matrix& matrix) {
   auto found = nlohmann::json::array();
   for (const auto& finding : findings) {
     found.push_back({{"severity", name_of(finding.severity)},
@@ -81,21 +81,20 @@ std::string json_text(const Patient& patient, const Findings& findings, const Ma
                      {"remedy", finding.remedy}});
   }
   auto hosts = nlohmann::json::array();
-  for (std::size_t host = 0; host < patient.hosts(); ++host) {
+  for (std::size_t host = 0; host < job.hosts(); ++host) {
     auto links = nlohmann::json::array();
-    for (const auto& link : patient.of_host(host).links) {
+    for (const auto& link : job.of_host(host).links) {
       links.push_back({{"name", link.name},
                        {"address", link.address},
                        {"speed_mbit", link.speed_mbit},
                        {"mtu", link.mtu},
                        {"chosen", link.chosen}});
     }
-    hosts.push_back({{"name", patient.host_name(host)},
-                     {"ranks", patient.ranks_of[host]},
-                     {"interfaces", links}});
+    hosts.push_back(
+        {{"name", job.host_name(host)}, {"ranks", job.ranks_of[host]}, {"interfaces", links}});
   }
   nlohmann::json result{{"schema", 1},
-                        {"ranks", patient.facts.size()},
+                        {"ranks", job.facts.size()},
                         {"fit", exit_status(findings) == 0},
                         {"findings", found},
                         {"hosts", hosts}};

@@ -15,9 +15,9 @@ struct Matrix {
 };
 
 /// For people: one finding with its remedy after the other, then which networks are used.
-[[nodiscard]] std::string as_text(const Patient& patient, const Findings& findings,
+[[nodiscard]] std::string as_text(const JobFacts& job, const Findings& findings,
                                   const Matrix& matrix);
-[[nodiscard]] std::string json_text(const Patient& patient, const Findings& findings,
+[[nodiscard]] std::string json_text(const JobFacts& job, const Findings& findings,
                                     const Matrix& matrix);
 
 /// 3 where a finding stops the job, else 0.

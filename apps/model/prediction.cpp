@@ -15,15 +15,15 @@ namespace {
 /// The first two, one in the middle, the last: where they do the same, all are taken to.
 constexpr std::int64_t sampled_hosts = 4;
 
-using algorithm::Schedule;
 using algorithm::ScheduleArguments;
+using algorithm::Schedule;
 
 class Predictor {
  public:
-  Predictor(const Machine& machine, const Question& question, std::string_view algorithm,
+  Predictor(const Machine& machine, const PredictionRequest& request, std::string_view algorithm,
             const Limits& limits)
       : machine_(machine),
-        question_(question),
+        request_(request),
         algorithm_(algorithm),
         limits_(limits),
         hosts_(*std::max_element(machine.host.begin(), machine.host.end()) + 1) {}
@@ -32,20 +32,20 @@ class Predictor {
     estimate();
     const std::int64_t steps = all_steps();
     if (steps <= limits_.run) {
-      survey(question_.count, false);
-      simulate(How::simulated);
+      traffic(request_.count, false);
+      simulate(Method::simulated);
       return std::move(result_);
     }
-    if (shape_of(question_.operation).rooted) {
-      if (steps <= limits_.walked) survey(question_.count, false);
+    if (shape_of(request_.operation).rooted) {
+      if (steps <= limits_.walked) traffic(request_.count, false);
       return std::move(result_);
     }
     if (steps / hosts_ * sampled_hosts > limits_.walked) return std::move(result_);
-    survey(question_.count, true);
+    traffic(request_.count, true);
     const std::int64_t ranks = size();
-    const std::int64_t even = (question_.count + ranks - 1) / ranks * ranks;
-    if (!result_.survey.hosts_are_alike && even != question_.count) survey(even, true);
-    if (result_.survey.hosts_are_alike && hosts_ > 2) simulate(How::one_host);
+    const std::int64_t even = (request_.count + ranks - 1) / ranks * ranks;
+    if (!result_.traffic.hosts_are_alike && even != request_.count) traffic(even, true);
+    if (result_.traffic.hosts_are_alike && hosts_ > 2) simulate(Method::one_host);
     return std::move(result_);
   }
 
@@ -53,28 +53,28 @@ class Predictor {
   [[nodiscard]] int size() const { return static_cast<int>(machine_.host.size()); }
   [[nodiscard]] Schedule schedule_of(int rank, std::int64_t count) const {
     ScheduleArguments problem{.rank = rank,
-                              .size = size(),
-                              .root = question_.root,
-                              .count = count,
-                              .chunk = question_.chunk,
-                              .in_place = question_.in_place};
+                    .size = size(),
+                    .root = request_.root,
+                    .count = count,
+                    .chunk = request_.chunk,
+                    .in_place = request_.in_place};
     problem.host = machine_.host;
-    return algorithm::make(question_.operation, algorithm_, problem);
+    return algorithm::make(request_.operation, algorithm_, problem);
   }
 
   void estimate() {
-    const auto bytes = static_cast<double>(question_.element_bytes);
-    const algorithm::CostQuestion asked{.operation = question_.operation,
+    const auto bytes = static_cast<double>(request_.element_bytes);
+    const algorithm::CostQuestion asked{.operation = request_.operation,
                                         .algorithm = algorithm_,
                                         .layout = algorithm::rank_layout(size(), machine_.host),
-                                        .bytes = static_cast<double>(question_.count) * bytes,
-                                        .chunk = static_cast<double>(question_.chunk) * bytes};
+                                        .bytes = static_cast<double>(request_.count) * bytes,
+                                        .chunk = static_cast<double>(request_.chunk) * bytes};
     result_.algorithm = algorithm_;
-    result_.how = How::estimated;
+    result_.method = Method::estimated;
     result_.seconds = algorithm::cost_of(asked, machine_.costs);
     result_.rounds = algorithm::rounds_of(asked);
-    result_.count = question_.count;
-    result_.chunk = question_.chunk;
+    result_.count = request_.count;
+    result_.chunk = request_.chunk;
   }
 
   /// From the loops, which are cheap to count; with very many ranks, of a few of them.
@@ -82,7 +82,7 @@ class Predictor {
     const int stride = 1 + size() / 8192;
     std::int64_t sum = 0;
     for (int rank = 0; rank < size(); rank += stride) {
-      const Schedule schedule = schedule_of(rank, question_.count);
+      const Schedule schedule = schedule_of(rank, request_.count);
       for (const auto& loop : schedule.loops)
         sum += loop.outer_count * loop.inner_count * schedule.passes *
                static_cast<std::int64_t>(loop.steps.size());
@@ -90,19 +90,19 @@ class Predictor {
     return sum * stride;
   }
 
-  void survey(std::int64_t count, bool sampled) {
-    Surveyor surveyor(machine_);
+  void traffic(std::int64_t count, bool sampled) {
+    TrafficCounter counter(machine_);
     for (int rank = 0; rank < size(); ++rank) {
       const int host = machine_.host[static_cast<std::size_t>(rank)];
       if (!sampled || host < 2 || host == hosts_ / 2 || host == hosts_ - 1)
-        surveyor.add(rank, schedule_of(rank, count));
+        counter.add(rank, schedule_of(rank, count));
     }
-    result_.survey = surveyor.result();
+    result_.traffic = counter.result();
     result_.count = count;
   }
 
-  void simulate(How how) {
-    const bool one = how == How::one_host;
+  void simulate(Method method) {
+    const bool one = method == Method::one_host;
     Actors actors{.schedules = {}, .rank = {}, .actor_of = local_ranks(machine_.host)};
     actors.one_host_for_all = one;
     for (int rank = 0; rank < size(); ++rank) {
@@ -111,7 +111,7 @@ class Predictor {
       actors.rank.push_back(rank);
     }
     if (!one) actors.actor_of = actors.rank;
-    const auto element_bytes = static_cast<double>(question_.element_bytes);
+    const auto element_bytes = static_cast<double>(request_.element_bytes);
     Simulator simulator(machine_, actors, element_bytes);
     Outcome outcome = simulator.run();
     if (machine_.link_burst_bytes > 0) {
@@ -121,12 +121,12 @@ class Predictor {
     }
     if (outcome.stuck)
       throw std::logic_error(std::string(algorithm_) + " does not come to its end");
-    result_.how = how;
+    result_.method = method;
     result_.seconds = outcome.seconds;
   }
 
   const Machine& machine_;
-  const Question& question_;
+  const PredictionRequest& request_;
   std::string_view algorithm_;
   Limits limits_;
   int hosts_;
@@ -135,9 +135,9 @@ class Predictor {
 
 }  // namespace
 
-Prediction predict(const Machine& machine, const Question& question, std::string_view algorithm,
-                   const Limits& limits) {
-  return Predictor(machine, question, algorithm, limits).run();
+Prediction predict(const Machine& machine, const PredictionRequest& request,
+                   std::string_view algorithm, const Limits& limits) {
+  return Predictor(machine, request, algorithm, limits).run();
 }
 
 }  // namespace tutti::model

@@ -8,12 +8,12 @@
 #include "algorithm/schedule.hpp"
 #include "base/call_signature.hpp"
 #include "model/machine.hpp"
-#include "model/survey.hpp"
+#include "model/traffic.hpp"
 
 namespace tutti::model {
 
 /// A call on a machine.
-struct Question {
+struct PredictionRequest {
   Operation operation = Operation::broadcast;
   int root = 0;
   std::int64_t count = 0;  ///< as ScheduleArguments::count
@@ -22,7 +22,7 @@ struct Question {
   bool in_place = true;
 };
 
-enum class How : std::uint8_t {
+enum class Method : std::uint8_t {
   simulated,  ///< all ranks
   one_host,   ///< one host, which stands for all: those looked at do the same
   estimated,  ///< too many steps: by closed formula
@@ -30,12 +30,12 @@ enum class How : std::uint8_t {
 
 struct Prediction {
   std::string algorithm;
-  How how = How::simulated;
+  Method method = Method::simulated;
   double seconds = 0;
   std::int64_t rounds = 0;
   std::int64_t chunk = 0;  ///< elements
   std::int64_t count = 0;  ///< what was looked at: may be a little more, so that slices are equal
-  Survey survey;           ///< no steps where even these were too many to walk through
+  Traffic traffic;         ///< no steps where even these were too many to walk through
 };
 
 /// Up to `run` steps of all ranks are run event by event. With more, some hosts are walked through,
@@ -46,7 +46,7 @@ struct Limits {
 };
 
 /// Throws std::invalid_argument for an algorithm that the operation does not have.
-[[nodiscard]] Prediction predict(const Machine& machine, const Question& question,
+[[nodiscard]] Prediction predict(const Machine& machine, const PredictionRequest& request,
                                  std::string_view algorithm, const Limits& limits = {});
 
 }  // namespace tutti::model

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cmath>
 
-#include "model/survey.hpp"
+#include "model/traffic.hpp"
 
 namespace tutti::model {
 
@@ -13,7 +13,7 @@ namespace {
 using algorithm::Step;
 using algorithm::StepKind;
 
-/// What one stream may send before another has its turn.
+/// What one flow may send before another has its turn.
 constexpr double shortest_segment = 64 << 10;
 /// A long message is no more segments than this, unless they would be longer than the longest.
 constexpr double max_segments = 32;
@@ -47,7 +47,7 @@ Simulator::Simulator(const Machine& machine, const Actors& actors, double elemen
   }
   latest_.resize(count);
   core_free_.resize(static_cast<std::size_t>(hosts_) * static_cast<std::size_t>(cores));
-  line_.resize(static_cast<std::size_t>(hosts_));
+  queue_.resize(static_cast<std::size_t>(hosts_));
   waiting_.resize(static_cast<std::size_t>(hosts_));
   link_busy_.resize(static_cast<std::size_t>(hosts_));
   link_in_free_.resize(static_cast<std::size_t>(hosts_));
@@ -62,7 +62,7 @@ int Simulator::host_of(int actor) const {
 }
 
 void Simulator::add_event(double time, Kind kind, int what, int detail) {
-  agenda_.push({time, events_++, kind, what, detail});
+  event_queue_.push({time, events_++, kind, what, detail});
 }
 
 /// When the actor's core, which does one thing after the other, is done with this.
@@ -75,9 +75,9 @@ double Simulator::use_core(int actor, double seconds) {
 Outcome Simulator::run() {
   const int count = static_cast<int>(windows_.size());
   for (int actor = 0; actor < count; ++actor) refill(actor);
-  while (!agenda_.empty()) {
-    const Event event = agenda_.top();
-    agenda_.pop();
+  while (!event_queue_.empty()) {
+    const Event event = event_queue_.top();
+    event_queue_.pop();
     now_ = event.time;
     switch (event.kind) {
       case Kind::step_done:
@@ -88,7 +88,7 @@ Outcome Simulator::run() {
         serve_link(event.what);
         break;
       case Kind::segment_ready:
-        line_up(event.what);
+        enqueue(event.what);
         break;
       case Kind::segment_arrived:
         arrive(event.what, event.detail);
@@ -118,10 +118,10 @@ void Simulator::start(int actor, std::size_t slot) {
   if (step.kind == StepKind::send) {
     start_send(actor, slot);
   } else if (is_recv(step)) {
-    const int stream = stream_for(actor, step.peer, false);
-    streams_[static_cast<std::size_t>(stream)].takers.push_back(
+    const int flow = flow_of(actor, step.peer, false);
+    flows_[static_cast<std::size_t>(flow)].receives.push_back(
         {bytes_of(step), static_cast<int>(slot), step.kind == StepKind::recv_reduce});
-    feed(stream);
+    feed(flow);
   } else {
     const double parts = step.kind == StepKind::combine ? step.parts : 1;
     const double rate = step.kind == StepKind::copy ? costs.copy_rate : costs.reduce_rate;
@@ -135,17 +135,17 @@ void Simulator::start_send(int actor, std::size_t slot) {
   const Step& step = windows_[static_cast<std::size_t>(actor)].step(slot);
   const auto& costs = machine_.costs;
   const double bytes = bytes_of(step);
-  const int stream = stream_for(actor, step.peer, true);
-  Stream& s = streams_[static_cast<std::size_t>(stream)];
+  const int flow = flow_of(actor, step.peer, true);
+  Flow& s = flows_[static_cast<std::size_t>(flow)];
   ++outcome_.messages;
   const double copying = bytes / costs.copy_rate;
   const double copied = use_core(actor, costs.message_cost + copying);
   const double segment =
       std::clamp(std::floor(bytes / max_segments), shortest_segment, longest_segment);
-  Message message{.bytes_left = bytes,
-                  .first_ready = copied - copying + std::min(bytes, segment) / costs.copy_rate,
-                  .segment = segment,
-                  .slot = static_cast<int>(slot)};
+  PendingSend message{.bytes_left = bytes,
+                      .first_ready = copied - copying + std::min(bytes, segment) / costs.copy_rate,
+                      .segment = segment,
+                      .slot = static_cast<int>(slot)};
   double& waiting = waiting_[static_cast<std::size_t>(host_of(actor))];
   if (s.crosses_hosts) waiting += bytes;
   if (!s.crosses_hosts || waiting <= socket_buffer) {
@@ -153,11 +153,11 @@ void Simulator::start_send(int actor, std::size_t slot) {
     message.slot = -1;
   }
   if (!s.crosses_hosts && s.messages.empty() && bytes <= segment) {
-    add_event(copied + costs.host_latency, Kind::segment_arrived, stream, static_cast<int>(bytes));
+    add_event(copied + costs.host_latency, Kind::segment_arrived, flow, static_cast<int>(bytes));
     return;
   }
   s.messages.push_back(message);
-  next_segment(stream);
+  next_segment(flow);
 }
 
 void Simulator::finish(int actor, std::size_t slot) {
@@ -166,69 +166,70 @@ void Simulator::finish(int actor, std::size_t slot) {
   refill(actor);
 }
 
-int Simulator::stream_for(int actor, int peer, bool sends) {
+int Simulator::flow_of(int actor, int peer, bool sends) {
   Latest& latest = latest_[static_cast<std::size_t>(actor)][sends ? 1 : 0];
-  if (latest.peer == peer) return latest.stream;
+  if (latest.peer == peer) return latest.flow;
   const int other = actors_.actor_of[static_cast<std::size_t>(peer)];
   const int there = machine_.host[static_cast<std::size_t>(peer)];
   const int away = sends ? there - host_of(actor) : host_of(actor) - there;
   const int distance = actors_.one_host_for_all ? (away + hosts_) % hosts_ : 0;
-  latest = {peer, sends ? stream_of(actor, other, distance) : stream_of(other, actor, distance)};
-  return latest.stream;
+  latest = {peer,
+            sends ? flow_between(actor, other, distance) : flow_between(other, actor, distance)};
+  return latest.flow;
 }
 
-int Simulator::stream_of(int from, int to, int distance) {
+int Simulator::flow_between(int from, int to, int distance) {
   const auto count = static_cast<std::uint64_t>(actors_.schedules.size());
   const std::uint64_t key =
       (static_cast<std::uint64_t>(from) * count + static_cast<std::uint64_t>(to)) *
           static_cast<std::uint64_t>(hosts_) +
       static_cast<std::uint64_t>(distance);
-  const auto [found, is_new] = stream_by_ends_.try_emplace(key, static_cast<int>(streams_.size()));
+  const auto [found, is_new] = flow_by_ends_.try_emplace(key, static_cast<int>(flows_.size()));
   if (!is_new) return found->second;
   const bool crosses = distance != 0 || host_of(from) != host_of(to);
   const bool far = !crosses && numa_node_of_[static_cast<std::size_t>(from)] !=
                                    numa_node_of_[static_cast<std::size_t>(to)];
-  streams_.push_back(
+  flows_.push_back(
       {.from = from,
        .to = to,
        .crosses_hosts = crosses,
        .receive_rate = machine_.costs.copy_rate * (far ? machine_.far_memory_share : 1.0),
        .messages = {},
-       .takers = {}});
+       .receives = {}});
   return found->second;
 }
 
-/// The stream's next segment joins those that wait for the link as soon as it is copied.
-void Simulator::next_segment(int stream) {
-  Stream& s = streams_[static_cast<std::size_t>(stream)];
-  if (s.in_line || s.messages.empty()) return;
-  s.in_line = true;
-  const Message& message = s.messages.front();
+/// The flow's next segment joins those that wait for the link as soon as it is copied.
+void Simulator::next_segment(int flow) {
+  Flow& s = flows_[static_cast<std::size_t>(flow)];
+  if (s.queued || s.messages.empty()) return;
+  s.queued = true;
+  const PendingSend& message = s.messages.front();
   const double ready = message.first_ready + message.taken / machine_.costs.copy_rate;
   if (ready <= now_) {
-    line_up(stream);
+    enqueue(flow);
   } else {
-    add_event(ready, Kind::segment_ready, stream);
+    add_event(ready, Kind::segment_ready, flow);
   }
 }
 
-void Simulator::line_up(int stream) {
-  Stream& s = streams_[static_cast<std::size_t>(stream)];
+void Simulator::enqueue(int flow) {
+  Flow& s = flows_[static_cast<std::size_t>(flow)];
   if (s.crosses_hosts) {
     const int host = host_of(s.from);
-    line_[static_cast<std::size_t>(host)].push_back(stream);
+    queue_[static_cast<std::size_t>(host)].push_back(flow);
     serve_link(host);
     return;
   }
-  Message& message = s.messages.front();
+  PendingSend& message = s.messages.front();
   const double bytes = std::min(message.bytes_left, message.segment);
-  add_event(now_ + machine_.costs.host_latency, Kind::segment_arrived, stream,
+  add_event(now_ + machine_.costs.host_latency, Kind::segment_arrived, flow,
             static_cast<int>(bytes));
   message.bytes_left -= bytes;
   message.taken += bytes;
   if (message.bytes_left <= 0) s.messages.pop_front();
-  s.in_line = false;
-  next_segment(stream);
+  s.queued = false;
+  next_segment(flow);
 }
 
 /// How long a link takes for what begins to pass at `time`.
@@ -252,12 +253,12 @@ void Simulator::continue_after(const Simulator& before) {
 
 void Simulator::serve_link(int host) {
   const auto h = static_cast<std::size_t>(host);
-  if (link_busy_[h] || line_[h].empty()) return;
-  const int stream = line_[h].front();
-  line_[h].pop_front();
-  Stream& s = streams_[static_cast<std::size_t>(stream)];
+  if (link_busy_[h] || queue_[h].empty()) return;
+  const int flow = queue_[h].front();
+  queue_[h].pop_front();
+  Flow& s = flows_[static_cast<std::size_t>(flow)];
   const auto& costs = machine_.costs;
-  Message& message = s.messages.front();
+  PendingSend& message = s.messages.front();
   const double bytes = std::min(message.bytes_left, message.segment);
   const double left = now_ + time_on_link(out_buckets_[h], now_, bytes);
   const auto to = static_cast<std::size_t>(actors_.one_host_for_all ? host : host_of(s.to));
@@ -265,7 +266,7 @@ void Simulator::serve_link(int host) {
   const double entering = std::max(now_ + costs.link_latency, in_free);
   in_free = std::max(left + costs.link_latency,
                      entering + time_on_link(in_buckets_[to], entering, bytes));
-  add_event(in_free, Kind::segment_arrived, stream, static_cast<int>(bytes));
+  add_event(in_free, Kind::segment_arrived, flow, static_cast<int>(bytes));
   link_busy_[h] = true;
   add_event(left, Kind::link_free, host);
   waiting_[h] -= bytes;
@@ -275,31 +276,31 @@ void Simulator::serve_link(int host) {
     if (message.slot >= 0) add_event(left, Kind::step_done, s.from, message.slot);
     s.messages.pop_front();
   }
-  s.in_line = false;
-  next_segment(stream);
+  s.queued = false;
+  next_segment(flow);
 }
 
-void Simulator::arrive(int stream, double bytes) {
-  streams_[static_cast<std::size_t>(stream)].arrived += bytes;
-  feed(stream);
+void Simulator::arrive(int flow, double bytes) {
+  flows_[static_cast<std::size_t>(flow)].arrived += bytes;
+  feed(flow);
 }
 
 /// Gives what has arrived to those who wait for it.
-void Simulator::feed(int stream) {
-  Stream& s = streams_[static_cast<std::size_t>(stream)];
+void Simulator::feed(int flow) {
+  Flow& s = flows_[static_cast<std::size_t>(flow)];
   const auto& costs = machine_.costs;
-  while (!s.takers.empty() && s.arrived > 0) {
-    Taker& taker = s.takers.front();
-    const double bytes = std::min(taker.bytes_left, s.arrived);
-    double work = bytes / s.receive_rate + (taker.reduces ? bytes / costs.reduce_rate : 0);
-    if (!taker.begun) work += costs.message_cost;
-    taker.begun = true;
+  while (!s.receives.empty() && s.arrived > 0) {
+    PendingReceive& receive = s.receives.front();
+    const double bytes = std::min(receive.bytes_left, s.arrived);
+    double work = bytes / s.receive_rate + (receive.reduces ? bytes / costs.reduce_rate : 0);
+    if (!receive.begun) work += costs.message_cost;
+    receive.begun = true;
     const double done = use_core(s.to, work);
     s.arrived -= bytes;
-    taker.bytes_left -= bytes;
-    if (taker.bytes_left > 0) break;
-    add_event(done, Kind::step_done, s.to, taker.slot);
-    s.takers.pop_front();
+    receive.bytes_left -= bytes;
+    if (receive.bytes_left > 0) break;
+    add_event(done, Kind::step_done, s.to, receive.slot);
+    s.receives.pop_front();
   }
 }
 

@@ -43,41 +43,41 @@ class Simulator {
     double time;
     std::uint64_t number;  ///< those of one time keep their order
     Kind kind;
-    std::int32_t what;    ///< actor, host, or stream
+    std::int32_t what;    ///< actor, host, or flow
     std::int32_t detail;  ///< slot, or bytes
     bool operator>(const Event& other) const {
       return time != other.time ? time > other.time : number > other.number;
     }
   };
-  /// What one send step gives to its stream.
-  struct Message {
+  /// What one send step gives to its flow.
+  struct PendingSend {
     double bytes_left;
     double first_ready;  ///< when its first segment is copied; the next follow at the copy rate
     double taken = 0;    ///< bytes that have left
     double segment;
     int slot;  ///< of the sender, to be finished when all have left; -1: is finished already
   };
-  struct Taker {
+  struct PendingReceive {
     double bytes_left;
     int slot;
     bool reduces;
     bool begun = false;
   };
-  struct Stream {
+  struct Flow {
     int from;
     int to;
     bool crosses_hosts;
     double receive_rate;
-    std::deque<Message> messages;
-    std::deque<Taker> takers;
-    double arrived = 0;  ///< bytes that no taker has had yet
-    bool in_line = false;
+    std::deque<PendingSend> messages;
+    std::deque<PendingReceive> receives;
+    double arrived = 0;  ///< bytes that no receive has taken yet
+    bool queued = false;
   };
 
-  /// The stream that an actor used last each way: most have few.
+  /// The flow that an actor used last each way: most have few.
   struct Latest {
     int peer = -1;
-    int stream = -1;
+    int flow = -1;
   };
 
   /// What a shaped link passes at once, as of a time of the run.
@@ -88,19 +88,19 @@ class Simulator {
 
   void add_event(double time, Kind kind, int what, int detail = 0);
   double use_core(int actor, double seconds);
-  int stream_of(int from, int to, int distance);
-  int stream_for(int actor, int peer, bool sends);
+  int flow_between(int from, int to, int distance);
+  int flow_of(int actor, int peer, bool sends);
   void refill(int actor);
   void start(int actor, std::size_t slot);
   void start_ready(int actor, std::uint64_t slots);
   void start_send(int actor, std::size_t slot);
   void finish(int actor, std::size_t slot);
-  void next_segment(int stream);
-  void line_up(int stream);
+  void next_segment(int flow);
+  void enqueue(int flow);
   void serve_link(int host);
   double time_on_link(Bucket& bucket, double time, double bytes) const;
-  void arrive(int stream, double bytes);
-  void feed(int stream);
+  void arrive(int flow, double bytes);
+  void feed(int flow);
   [[nodiscard]] double bytes_of(const algorithm::Step& step) const {
     return static_cast<double>(step.region.length()) * element_bytes_;
   }
@@ -113,16 +113,16 @@ class Simulator {
   double now_ = 0;
   std::uint64_t events_ = 0;
   Outcome outcome_;
-  std::priority_queue<Event, std::vector<Event>, std::greater<>> agenda_;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> event_queue_;
   std::vector<Window> windows_;
   std::vector<int> core_of_;
   std::vector<double> core_free_;
   std::vector<int> numa_node_of_;
-  std::vector<Stream> streams_;
-  std::unordered_map<std::uint64_t, int> stream_by_ends_;
+  std::vector<Flow> flows_;
+  std::unordered_map<std::uint64_t, int> flow_by_ends_;
   std::vector<std::array<Latest, 2>> latest_;
-  std::vector<std::deque<int>> line_;  ///< of each host's link: streams that wait for a turn
-  std::vector<double> waiting_;        ///< bytes that wait for each host's link
+  std::vector<std::deque<int>> queue_;  ///< of each host's link: streams that wait for a turn
+  std::vector<double> waiting_;         ///< bytes that wait for each host's link
   std::vector<bool> link_busy_;
   std::vector<double> link_in_free_;
   std::vector<Bucket> out_buckets_;  ///< of each host's link, by direction

@@ -67,7 +67,7 @@ std::string operations() {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-void set_layout(Options& options, const std::string& text) {
+void set_layout(PlanOptions& options, const std::string& text) {
   options.layout.clear();
   for (const auto& part : split_list(text)) {
     int ranks = 0;
@@ -79,7 +79,7 @@ void set_layout(Options& options, const std::string& text) {
   }
 }
 
-void add_machine(CLI::App& command, Options& options) {
+void add_machine(CLI::App& command, PlanOptions& options) {
   command.add_option("--ranks,--np", options.ranks, "ranks of the job")
       ->check(CLI::Range(1, max_ranks).description(""))
       ->type_name("N");
@@ -129,7 +129,7 @@ void add_machine(CLI::App& command, Options& options) {
 
 }  // namespace
 
-void add_options(CLI::App& command, Options& options) {
+void add_options(CLI::App& command, PlanOptions& options) {
   command
       .add_option_function<std::string>(
           "OPERATION",

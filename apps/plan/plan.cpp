@@ -8,8 +8,8 @@
 
 #include "algorithm/choice.hpp"
 #include "base/shape.hpp"
+#include "call_spec.hpp"
 #include "catalogue.hpp"
-#include "problem.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti::app::plan {
@@ -22,7 +22,7 @@ Error unusable(const std::string& text) {
   return {ErrorCode::usage, text};
 }
 
-std::vector<int> layout_of(Options& options) {
+std::vector<int> layout_of(PlanOptions& options) {
   if (!options.layout.empty()) {
     const int ranks = std::accumulate(options.layout.begin(), options.layout.end(), 0);
     if (options.ranks != 0 && options.ranks != ranks)
@@ -41,7 +41,7 @@ std::vector<int> layout_of(Options& options) {
   return model::even_shares(options.ranks, options.hosts);
 }
 
-std::vector<std::string> known_algorithms(const Options& options, bool in_rank_order) {
+std::vector<std::string> known_algorithms(const PlanOptions& options, bool in_rank_order) {
   const auto known = algorithm::algorithms_of(options.operation, in_rank_order);
   std::vector<std::string> names(known.begin(), known.end());
   if (!options.algorithm.empty() &&
@@ -65,9 +65,9 @@ const model::Prediction* Plan::runner_up() const {
   return found == predictions.end() ? nullptr : &*found;
 }
 
-Plan make(const Options& given) {
+Plan make(const PlanOptions& given) {
   Plan plan{.options = given, .layout = {}, .chosen = {}, .predictions = {}};
-  Options& options = plan.options;
+  PlanOptions& options = plan.options;
   plan.layout = layout_of(options);
   const auto& shape = shape_of(options.operation);
   if (options.root >= options.ranks)
@@ -79,11 +79,11 @@ Plan make(const Options& given) {
   const bool in_rank_order = shape.reduces && (options.in_rank_order || is_16_bit);
   const auto names = known_algorithms(options, in_rank_order);
 
-  const app::Problem call{.operation = options.operation,
-                          .type = options.type,
-                          .root = options.root,
-                          .rank = 0,
-                          .ranks = options.ranks};
+  const app::CallSpec call{.operation = options.operation,
+                           .type = options.type,
+                           .root = options.root,
+                           .rank = 0,
+                           .ranks = options.ranks};
   auto sized = call;
   const bool moves_data = shape.recv != Extent::none;
   sized.count = moves_data ? count_for(call, options.bytes) : 1;
@@ -96,24 +96,24 @@ Plan make(const Options& given) {
                          .link_burst_bytes = static_cast<double>(options.burst_bytes)};
   machine.costs.link_rate = options.gbps * 1e9 / 8 * share_of_data;
   plan.costs = machine.costs;
-  model::Question question{.operation = options.operation,
-                           .root = options.root,
-                           .count = static_cast<std::int64_t>(sized.count),
-                           .element_bytes = static_cast<std::int64_t>(element),
-                           .in_place = !options.out_of_place};
-  algorithm::ScheduleArguments problem{.size = options.ranks, .count = question.count};
+  model::PredictionRequest request{.operation = options.operation,
+                                   .root = options.root,
+                                   .count = static_cast<std::int64_t>(sized.count),
+                                   .element_bytes = static_cast<std::int64_t>(element),
+                                   .in_place = !options.out_of_place};
+  algorithm::ScheduleArguments problem{.size = options.ranks, .count = request.count};
   problem.host = machine.host;
-  const algorithm::Traits traits{.element_bytes = question.element_bytes,
+  const algorithm::Traits traits{.element_bytes = request.element_bytes,
                                  .in_rank_order = in_rank_order,
                                  .costs = machine.costs};
   plan.chosen = options.algorithm;
   if (plan.chosen.empty()) plan.chosen = algorithm::choose(options.operation, problem, traits);
   for (const auto& name : names) {
-    question.chunk =
+    request.chunk =
         options.chunk_bytes
             ? static_cast<std::int64_t>(std::max<std::size_t>(1, *options.chunk_bytes / element))
             : algorithm::choose_chunk(options.operation, name, problem, traits);
-    plan.predictions.push_back(model::predict(machine, question, name));
+    plan.predictions.push_back(model::predict(machine, request, name));
   }
   std::stable_sort(plan.predictions.begin(), plan.predictions.end(),
                    [](const auto& a, const auto& b) { return a.seconds < b.seconds; });

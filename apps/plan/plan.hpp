@@ -17,7 +17,7 @@ class App;
 /// MPI.
 namespace tutti::app::plan {
 
-struct Options {
+struct PlanOptions {
   Operation operation = Operation::broadcast;
   int ranks = 0;
   int hosts = 1;
@@ -40,7 +40,7 @@ struct Options {
 };
 
 struct Plan {
-  Options options;
+  PlanOptions options;
   std::vector<int> layout;
   std::size_t bytes = 0;                       ///< after rounding up to whole elements
   algorithm::CostModel costs;                  ///< with the link's rate
@@ -51,12 +51,12 @@ struct Plan {
   [[nodiscard]] const model::Prediction* runner_up() const;
 };
 
-void add_options(CLI::App& command, Options& options);
+void add_options(CLI::App& command, PlanOptions& options);
 /// Throws Error{usage}.
-[[nodiscard]] Plan make(const Options& options);
+[[nodiscard]] Plan make(const PlanOptions& options);
 [[nodiscard]] std::string text_of(const Plan& plan);
 [[nodiscard]] std::string json_text(const Plan& plan);
 /// The subcommand's body; returns the exit status.
-int run(const Options& options);
+int run(const PlanOptions& options);
 
 }  // namespace tutti::app::plan

@@ -12,7 +12,7 @@
 namespace tutti::app::plan {
 namespace {
 
-using model::How;
+using model::Method;
 using model::Prediction;
 
 /// "1.86 GiB", "12 KiB": rounded, where size_text() is exact.
@@ -39,14 +39,14 @@ std::int64_t max_of(const std::vector<std::int64_t>& values) {
 }
 
 /// Elements through the busiest link, in the direction that has more.
-std::int64_t busiest(const model::Survey& survey) {
-  return std::max(max_of(survey.out), max_of(survey.in));
+std::int64_t busiest(const model::Traffic& traffic) {
+  return std::max(max_of(traffic.out), max_of(traffic.in));
 }
 
-const char* name(How how) {
-  return how == How::simulated  ? "simulated"
-         : how == How::one_host ? "one host simulated"
-                                : "estimated";
+const char* name(Method method) {
+  return method == Method::simulated  ? "simulated"
+         : method == Method::one_host ? "one host simulated"
+                                      : "estimated";
 }
 
 std::string layout_text(const Plan& plan) {
@@ -86,18 +86,18 @@ std::string machine_text(const Plan& plan) {
 
 std::string row(const Plan& plan, const Prediction& p) {
   const double element = element_bytes(plan);
-  const auto& s = p.survey;
+  const auto& s = p.traffic;
   auto text = fmt::format("{:<2}{:<20}{:>11}{:>10}{:>8}", p.algorithm == plan.chosen ? ">" : "",
                           p.algorithm, duration_text(p.seconds),
                           about(static_cast<double>(p.chunk) * element), p.rounds);
   if (s.steps == 0)
     return text + fmt::format("{:>12}{:>12}{:>10}{:>12}{:>9}   {}\n", "-", "-", "-", "-", "-",
-                              name(p.how));
+                              name(p.method));
   return text + fmt::format("{:>12}{:>12}{:>10}{:>12}{:>9}   {}\n",
                             about(static_cast<double>(busiest(s)) * element),
                             about(static_cast<double>(s.between_hosts) * element), s.max_messages,
                             about(static_cast<double>(s.scratch_elements) * element), s.sockets,
-                            name(p.how));
+                            name(p.method));
 }
 
 std::string verdict(const Plan& plan) {
@@ -114,17 +114,17 @@ std::string verdict(const Plan& plan) {
 std::string notes(const Plan& plan) {
   std::set<std::string> said;
   for (const auto& p : plan.predictions) {
-    if (p.how == How::one_host)
+    if (p.method == Method::one_host)
       said.insert(
           "One host simulated: hosts do the same, so one stands for all, and what it sends comes "
           "back to it.");
-    if (p.how == How::estimated)
+    if (p.method == Method::estimated)
       said.insert("Estimated: too many steps to simulate; the time is from a closed formula.");
-    if (p.survey.sampled)
+    if (p.traffic.sampled)
       said.insert(
           "Too many steps to walk through: bytes and messages are those of four hosts, and grown "
           "to all.");
-    if (p.survey.steps > 0 && p.count != plan.predictions.front().count)
+    if (p.traffic.steps > 0 && p.count != plan.predictions.front().count)
       said.insert(fmt::format("{}: planned with {} elements, so that all slices are equal.",
                               p.algorithm, p.count));
   }
@@ -157,9 +157,9 @@ std::string json_text(const Plan& plan) {
   const auto details = [&](const Prediction& p) {
     nlohmann::json entry{
         {"algorithm", p.algorithm}, {"predicted_us", p.seconds * 1e6}, {"rounds", p.rounds},
-        {"how", name(p.how)},       {"chunk_bytes", bytes(p.chunk)},   {"elements", p.count}};
-    if (p.survey.steps == 0) return entry;
-    const auto& s = p.survey;
+        {"how", name(p.method)},    {"chunk_bytes", bytes(p.chunk)},   {"elements", p.count}};
+    if (p.traffic.steps == 0) return entry;
+    const auto& s = p.traffic;
     entry.update({{"link_bytes_most", bytes(busiest(s))},
                   {"link_bytes_out_most", bytes(max_of(s.out))},
                   {"link_bytes_in_most", bytes(max_of(s.in))},

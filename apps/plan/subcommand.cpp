@@ -2,7 +2,7 @@
 
 #include <fstream>
 
-#include "job.hpp"
+#include "job_session.hpp"
 #include "output.hpp"
 #include "plan/plan.hpp"
 #include "tutti/error.hpp"
@@ -26,7 +26,7 @@ void write(const char* option, const std::string& path, const std::string& text)
 
 }  // namespace
 
-int run(const Options& options) {
+int run(const PlanOptions& options) {
   // Under a launcher all ranks come here: one speaks.
   if (launched_rank() != 0) return 0;
   const Plan made = make(options);

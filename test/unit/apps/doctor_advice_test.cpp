@@ -19,10 +19,10 @@ Findings examined(const std::string& launcher) {
     facts.machine_cpus = 8;
   }
   job[0].settings = {{"NCCL_ALGO", "Ring"}};
-  const Patient patient(job);
+  const JobFacts job_facts(job);
   Findings findings;
-  check_settings(patient, findings);
-  check_cores(patient, findings);
+  check_settings(job_facts, findings);
+  check_cores(job_facts, findings);
   return findings;
 }
 

@@ -27,7 +27,7 @@ void check_told(const Finding& finding, const Fault& fault) {
 }  // namespace
 
 TEST_CASE("a healthy job has no findings") {
-  for (const auto& finding : examine(Patient(healthy()))) FAIL(finding.sentence);
+  for (const auto& finding : examine(JobFacts(healthy()))) FAIL(finding.sentence);
   CHECK(exit_status({}) == 0);
   Job without_devices = healthy();
   for (auto& facts : without_devices) {
@@ -35,15 +35,15 @@ TEST_CASE("a healthy job has no findings") {
     facts.info.nccl_version = 0;
     facts.driver_version.clear();
   }
-  CHECK(examine(Patient(without_devices)).empty());
-  CHECK(examine(Patient(Job{healthy()[0]})).empty());
+  CHECK(examine(JobFacts(without_devices)).empty());
+  CHECK(examine(JobFacts(Job{healthy()[0]})).empty());
 }
 
 TEST_CASE("each fault is found, with its remedy") {
   for (const auto& fault : faults()) {
     auto job = healthy();
     fault.plant(job);
-    const auto findings = examine(Patient(std::move(job)));
+    const auto findings = examine(JobFacts(std::move(job)));
     INFO(fault.name);
     // RDMA is a note of its own wherever there is some.
     const auto expected = fault.check == "locked memory" ? 2U : 1U;
@@ -65,7 +65,7 @@ TEST_CASE("descriptors that are short of an all-to-all only are a note") {
     facts.machine_cpus = 16;
     facts.info.open_files_limit = 50;
   }
-  const auto findings = examine(Patient(job));
+  const auto findings = examine(JobFacts(job));
   REQUIRE(findings.size() == 1);
   CHECK(findings[0].severity == Severity::note);
   CHECK(findings[0].sentence.find("an all-to-all needs up to 45 more") != std::string::npos);
@@ -91,8 +91,8 @@ TEST_CASE("ten faults at once are ten findings, the worst first") {
     found.push_back(&fault);
   }
   REQUIRE(found.size() == 10);
-  const Patient patient(std::move(job));
-  const auto findings = examine(patient);
+  const JobFacts facts(std::move(job));
+  const auto findings = examine(facts);
   REQUIRE(findings.size() == 10);
   for (const auto* fault : found) {
     const auto of_it = std::find_if(findings.begin(), findings.end(), [&](const Finding& finding) {
@@ -106,10 +106,10 @@ TEST_CASE("ten faults at once are ten findings, the worst first") {
   for (std::size_t i = 1; i < findings.size(); ++i) {
     CHECK(findings[i - 1].severity <= findings[i].severity);
   }
-  const auto text = as_text(patient, findings, {});
+  const auto text = as_text(facts, findings, {});
   CHECK(text.find("4 ranks on 2 hosts: can't run (4 in the way, 3 that cost speed, 3 to know)") !=
         std::string::npos);
-  const auto json = nlohmann::json::parse(json_text(patient, findings, {}));
+  const auto json = nlohmann::json::parse(json_text(facts, findings, {}));
   CHECK(json["findings"].size() == 10);
   CHECK(json["fit"] == false);
 }
@@ -120,10 +120,10 @@ TEST_CASE("settings that may differ, or that mean the same, are no fault") {
     job[rank].settings["TUTTI_SOCKET_IFNAME"] = rank < 2 ? "eth0" : "ens3";
     job[rank].settings["TUTTI_HOST_ID"] = rank < 2 ? "a" : "b";
   }
-  CHECK(examine(Patient(job)).empty());
+  CHECK(examine(JobFacts(job)).empty());
 }
 
-TEST_CASE("facts survive the way") {
+TEST_CASE("encoded facts are decoded unchanged") {
   auto job = healthy();
   job[0].own_name_failure = "no \xFF utf-8";
   job[0].rdma = {"mlx5_0"};
@@ -144,10 +144,10 @@ TEST_CASE("facts survive the way") {
   }
 }
 
-TEST_CASE("who answers at an address is found out") {
+TEST_CASE("a probe tells who answers at an address") {
   auto listeners = rendezvous::open_listeners({});
   const auto right = listeners[0].address;
-  const Door door(std::move(listeners), "0123456789abcdef");
+  const ProbeServer server(std::move(listeners), "0123456789abcdef");
   auto closed_listener = rendezvous::open_listeners({});
   const auto closed = closed_listener[0].address;
   closed_listener.clear();

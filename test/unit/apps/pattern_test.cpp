@@ -12,7 +12,7 @@
 namespace tutti::app {
 namespace {
 
-Problem problem_of(Operation operation, Type type, Operator op, int ranks) {
+CallSpec spec_of(Operation operation, Type type, Operator op, int ranks) {
   return {.operation = operation, .type = type, .op = op, .count = 100, .ranks = ranks};
 }
 
@@ -104,12 +104,12 @@ TEST_CASE("floats reduce to exact values in any order") {
     for (const auto op :
          {Operator::sum, Operator::product, Operator::min, Operator::max, Operator::average}) {
       for (const int ranks : {1, 2, 3, 5, 8, 13, 64}) {
-        const auto problem = problem_of(Operation::all_reduce, type, op, ranks);
+        const auto spec = spec_of(Operation::all_reduce, type, op, ranks);
         std::vector<std::vector<double>> parts;
         for (int rank = 0; rank < ranks; ++rank) {
-          parts.push_back(values_of(Pattern::of_rank(problem, rank, 100), type, 0, 100));
+          parts.push_back(values_of(Pattern::of_rank(spec, rank, 100), type, 0, 100));
         }
-        const auto due = values_of(Pattern::reduced(problem, 100), type, 0, 100);
+        const auto due = values_of(Pattern::reduced(spec, 100), type, 0, 100);
         // The largest intermediate result that any order can have must be exact.
         const double most = std::ldexp(1.0, op == Operator::product ? 6 : precision_of(type));
         for (std::size_t i = 0; i < 100; ++i) {
@@ -138,12 +138,12 @@ TEMPLATE_TEST_CASE("integers reduce as C++ does, wrapping around", "", std::int8
   for (int index = 0; index < operator_count; ++index) {
     const auto op = static_cast<Operator>(index);
     for (const int ranks : {1, 2, 3, 8, 300}) {
-      const auto problem = problem_of(Operation::all_reduce, type, op, ranks);
+      const auto spec = spec_of(Operation::all_reduce, type, op, ranks);
       std::vector<T> total(50);
       std::vector<T> part(50);
-      Pattern::of_rank(problem, 0, 50).fill(reinterpret_cast<std::byte*>(total.data()), 0, 50);
+      Pattern::of_rank(spec, 0, 50).fill(reinterpret_cast<std::byte*>(total.data()), 0, 50);
       for (int rank = 1; rank < ranks; ++rank) {
-        Pattern::of_rank(problem, rank, 50).fill(reinterpret_cast<std::byte*>(part.data()), 0, 50);
+        Pattern::of_rank(spec, rank, 50).fill(reinterpret_cast<std::byte*>(part.data()), 0, 50);
         for (std::size_t i = 0; i < 50; ++i) {
           const auto a = static_cast<std::uint64_t>(total[i]);
           const auto b = static_cast<std::uint64_t>(part[i]);
@@ -181,9 +181,9 @@ TEMPLATE_TEST_CASE("integers reduce as C++ does, wrapping around", "", std::int8
           }
         }
       }
-      Wrong wrong;
-      Pattern::reduced(problem, 50)
-          .compare(reinterpret_cast<std::byte*>(total.data()), 0, 50, 0, wrong);
+      CheckResult wrong;
+      Pattern::reduced(spec, 50).compare(reinterpret_cast<std::byte*>(total.data()), 0, 50, 0,
+                                         wrong);
       INFO(name(type) << " " << name(op) << " " << ranks << " ranks: " << wrong.first);
       CHECK(wrong.elements == 0);
     }
@@ -193,15 +193,15 @@ TEMPLATE_TEST_CASE("integers reduce as C++ does, wrapping around", "", std::int8
 TEST_CASE("for other libraries integer sums do not leave the type") {
   for (const auto type : {Type::i8, Type::u8, Type::i32}) {
     for (const int ranks : {1, 3, 8, 300}) {
-      auto problem = problem_of(Operation::all_reduce, type, Operator::sum, ranks);
-      problem.wraps = false;
+      auto spec = spec_of(Operation::all_reduce, type, Operator::sum, ranks);
+      spec.wraps = false;
       std::vector<double> total(100);
       for (int rank = 0; rank < ranks; ++rank) {
-        const auto part = values_of(Pattern::of_rank(problem, rank, 100), type, 0, 100);
+        const auto part = values_of(Pattern::of_rank(spec, rank, 100), type, 0, 100);
         for (std::size_t i = 0; i < total.size(); ++i) total[i] += part[i];
       }
       INFO(name(type) << " " << ranks << " ranks");
-      CHECK(total == values_of(Pattern::reduced(problem, 100), type, 0, 100));
+      CHECK(total == values_of(Pattern::reduced(spec, 100), type, 0, 100));
     }
   }
 }
@@ -210,9 +210,9 @@ TEST_CASE("a sum that misses a rank, or has one twice, is wrong") {
   for (int index = 0; index < type_count; ++index) {
     const auto type = static_cast<Type>(index);
     for (const auto op : {Operator::sum, Operator::product, Operator::average}) {
-      const auto problem = problem_of(Operation::all_reduce, type, op, 4);
+      const auto spec = spec_of(Operation::all_reduce, type, op, 4);
       int telling = 0;
-      const auto last = values_of(Pattern::of_rank(problem, 3, 1000), type, 0, 1000);
+      const auto last = values_of(Pattern::of_rank(spec, 3, 1000), type, 0, 1000);
       const double neutral = op == Operator::product ? 1 : 0;
       for (const double value : last) telling += value != neutral ? 1 : 0;
       INFO(name(type) << " " << name(op));
@@ -223,18 +223,18 @@ TEST_CASE("a sum that misses a rank, or has one twice, is wrong") {
 }
 
 TEST_CASE("every changed element is found and the first is described") {
-  const auto problem = problem_of(Operation::broadcast, Type::i32, Operator::sum, 2);
-  const auto pattern = Pattern::of_rank(problem, 0, 200'000);
+  const auto spec = spec_of(Operation::broadcast, Type::i32, Operator::sum, 2);
+  const auto pattern = Pattern::of_rank(spec, 0, 200'000);
   std::vector<std::byte> data(200'000 * 4);
   pattern.fill(data.data(), 0, 200'000);
-  Wrong none;
+  CheckResult none;
   pattern.compare(data.data(), 0, 200'000, 0, none);
   CHECK(none.elements == 0);
   CHECK(none.first.empty());
   for (const std::size_t at : {0U, 65'520U, 65'521U, 131'072U, 199'999U}) {
     auto changed = data;
     changed[at * 4 + 3] ^= std::byte{1};
-    Wrong wrong;
+    CheckResult wrong;
     pattern.compare(changed.data(), 0, 200'000, 1000, wrong);
     CHECK(wrong.elements == 1);
     CHECK(wrong.first.starts_with("element " + std::to_string(at + 1000) + " is "));
@@ -243,12 +243,12 @@ TEST_CASE("every changed element is found and the first is described") {
 }
 
 TEST_CASE("data of another rank, or from another place, does not pass") {
-  const auto problem = problem_of(Operation::all_gather, Type::u8, Operator::sum, 4);
+  const auto spec = spec_of(Operation::all_gather, Type::u8, Operator::sum, 4);
   constexpr std::size_t count = 1 << 18;
-  const auto pattern = Pattern::of_rank(problem, 0, 2 * count);
+  const auto pattern = Pattern::of_rank(spec, 0, 2 * count);
   std::vector<std::byte> data(count);
-  Wrong wrong;
-  Pattern::of_rank(problem, 1, 2 * count).fill(data.data(), 0, count);
+  CheckResult wrong;
+  Pattern::of_rank(spec, 1, 2 * count).fill(data.data(), 0, count);
   pattern.compare(data.data(), 0, count, 0, wrong);
   CHECK(wrong.elements > count * 9 / 10);
   // Chunks and blocks are powers of two, or multiples of them.
@@ -261,26 +261,26 @@ TEST_CASE("data of another rank, or from another place, does not pass") {
 }
 
 TEST_CASE("only NCCL's average of floats over odd ranks may round") {
-  auto problem = problem_of(Operation::all_reduce, Type::f32, Operator::average, 3);
-  const auto differs = [](const Problem& of, std::int64_t by) {
+  auto spec = spec_of(Operation::all_reduce, Type::f32, Operator::average, 3);
+  const auto differs = [](const CallSpec& of, std::int64_t by) {
     const auto pattern = Pattern::reduced(of, 10);
     std::array<std::byte, 40> data{};
     pattern.fill(data.data(), 0, 10);
     const auto value = static_cast<std::int64_t>(value_of(Type::f32, data.data()));
     encode(Type::f32, value + by, data.data());
-    Wrong wrong;
+    CheckResult wrong;
     pattern.compare(data.data(), 0, 10, 0, wrong);
     return wrong.elements;
   };
-  CHECK(differs(problem, 1) == 1);
-  problem.on_nccl = true;
-  CHECK(differs(problem, 1) == 0);
-  CHECK(differs(problem, 100) == 1);
-  problem.ranks = 4;
-  CHECK(differs(problem, 1) == 1);
-  problem.ranks = 3;
-  problem.op = Operator::sum;
-  CHECK(differs(problem, 1) == 1);
+  CHECK(differs(spec, 1) == 1);
+  spec.on_nccl = true;
+  CHECK(differs(spec, 1) == 0);
+  CHECK(differs(spec, 100) == 1);
+  spec.ranks = 4;
+  CHECK(differs(spec, 1) == 1);
+  spec.ranks = 3;
+  spec.op = Operator::sum;
+  CHECK(differs(spec, 1) == 1);
 }
 
 }  // namespace tutti::app

@@ -305,7 +305,7 @@ const std::vector<Fault>& faults() {
        {"devices of node2", "(0 and 2, 1 and 2)", "host memory"},
        "topo -p2p",
        [](Job& job) {
-         job[2].apart = {{0, 2}, {1, 2}};
+         job[2].without_peer_access = {{0, 2}, {1, 2}};
        }},
       {"clocks apart",
        Severity::note,

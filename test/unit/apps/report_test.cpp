@@ -10,7 +10,7 @@
 namespace tutti::app::bench {
 namespace {
 
-Problem problem_of(Operation operation, int ranks, std::size_t count = 1'000'000) {
+CallSpec spec_of(Operation operation, int ranks, std::size_t count = 1'000'000) {
   return {.operation = operation, .type = Type::f32, .count = count, .ranks = ranks};
 }
 
@@ -29,12 +29,12 @@ class Near {
 
 /// Ours takes 10 and 20 µs, the peer's 30 and 20, and a third can't.
 Report small_report() {
-  const SideResult ours{.seconds = {10e-6, 20e-6}, .back_to_back = {5e-6}, .algorithm = "ring"};
-  const SideResult theirs{.seconds = {30e-6, 20e-6}, .back_to_back = {10e-6}, .wrong_elements = 7};
-  const SideResult absent{.missing = "it has no such call"};
-  const auto problem = problem_of(Operation::all_reduce, 4);
-  return {.facts = {.ranks = 4, .backend = "cpu", .version = "1.2.3", .mpi = "Some MPI 1"},
-          .cells = {make_cell(problem, {"tutti", "mpi", "gloo"}, {ours, theirs, absent})}};
+  const PeerResult ours{.seconds = {10e-6, 20e-6}, .throughput = {5e-6}, .algorithm = "ring"};
+  const PeerResult theirs{.seconds = {30e-6, 20e-6}, .throughput = {10e-6}, .wrong_elements = 7};
+  const PeerResult absent{.missing = "it has no such call"};
+  const auto spec = spec_of(Operation::all_reduce, 4);
+  return {.setup = {.ranks = 4, .backend = "cpu", .version = "1.2.3", .mpi = "Some MPI 1"},
+          .comparisons = {make_comparison(spec, {"tutti", "mpi", "gloo"}, {ours, theirs, absent})}};
 }
 
 }  // namespace
@@ -75,7 +75,7 @@ TEST_CASE("each side is as often before as after each other") {
 
 TEST_CASE("rates are those of nccl-tests") {
   const auto rates = [](Operation operation) {
-    return bandwidth_of(problem_of(operation, 4), 1e-3);  // blocks of 4 MB in a millisecond
+    return bandwidth_of(spec_of(operation, 4), 1e-3);  // blocks of 4 MB in a millisecond
   };
   CHECK(rates(Operation::all_reduce).algorithm_gbs == Near(4));
   CHECK(rates(Operation::all_reduce).bus_gbs == Near(6));
@@ -91,32 +91,32 @@ TEST_CASE("rates are those of nccl-tests") {
   }
 }
 
-TEST_CASE("a cell has rows, ratios and what is missing") {
-  const auto cell = small_report().cells[0];
-  REQUIRE(cell.rows.size() == 2);
-  CHECK(cell.rows[0].median_us == Near(15));
-  CHECK(cell.rows[0].p10_us == Near(11));
-  CHECK(cell.rows[0].p90_us == Near(19));
-  CHECK(cell.rows[0].back_to_back_us.value() == Near(5));
-  CHECK(cell.rows[0].iterations == 2);
-  CHECK(cell.rows[0].algorithm == "ring");
-  CHECK(cell.rows[1].wrong == 7);
-  REQUIRE(cell.ratios.size() == 1);
-  CHECK(cell.ratios[0].vs == "mpi");
-  CHECK(cell.ratios[0].ratio.median == Near(2));  // of 3 and 1
-  CHECK(cell.ratios[0].back_to_back.value() == Near(2));
-  REQUIRE(cell.missing.size() == 1);
-  CHECK(cell.missing[0].peer == "gloo");
+TEST_CASE("a comparison has rows, ratios and what is missing") {
+  const auto comparison = small_report().comparisons[0];
+  REQUIRE(comparison.rows.size() == 2);
+  CHECK(comparison.rows[0].median_us == Near(15));
+  CHECK(comparison.rows[0].p10_us == Near(11));
+  CHECK(comparison.rows[0].p90_us == Near(19));
+  CHECK(comparison.rows[0].throughput_us.value() == Near(5));
+  CHECK(comparison.rows[0].iterations == 2);
+  CHECK(comparison.rows[0].algorithm == "ring");
+  CHECK(comparison.rows[1].wrong == 7);
+  REQUIRE(comparison.ratios.size() == 1);
+  CHECK(comparison.ratios[0].vs == "mpi");
+  CHECK(comparison.ratios[0].ratio.median == Near(2));  // of 3 and 1
+  CHECK(comparison.ratios[0].throughput.value() == Near(2));
+  REQUIRE(comparison.missing.size() == 1);
+  CHECK(comparison.missing[0].peer == "gloo");
 }
 
 TEST_CASE("a side without a result has no count of wrong elements") {
-  const SideResult ours{.seconds = {10e-6}};
-  const SideResult bound{.seconds = {5e-6}, .computes = false};
-  const auto cell =
-      make_cell(problem_of(Operation::all_reduce, 4), {"tutti", "copies"}, {ours, bound});
-  CHECK(cell.rows[0].wrong == 0);
-  CHECK(!cell.rows[1].wrong);
-  CHECK(cell.ratios[0].ratio.median == Near(0.5));
+  const PeerResult ours{.seconds = {10e-6}};
+  const PeerResult bound{.seconds = {5e-6}, .computes = false};
+  const auto comparison =
+      make_comparison(spec_of(Operation::all_reduce, 4), {"tutti", "copies"}, {ours, bound});
+  CHECK(comparison.rows[0].wrong == 0);
+  CHECK(!comparison.rows[1].wrong);
+  CHECK(comparison.ratios[0].ratio.median == Near(0.5));
 }
 
 TEST_CASE("the JSON has the schema that is documented") {
@@ -156,10 +156,10 @@ TEST_CASE("each line of the CSV has every column") {
 
 TEST_CASE("the table shows all sides") {
   const auto report = small_report();
-  const auto heading = table_heading(report.facts, report.cells[0].problem);
+  const auto heading = table_heading(report.setup, report.comparisons[0].spec);
   CHECK(heading.starts_with(
       "all-reduce of f32 by sum, out of place, 4 ranks on 1 host, backend cpu\n"));
-  const auto rows = table_rows(report.cells[0]);
+  const auto rows = table_rows(report.comparisons[0]);
   CHECK(rows.find("tutti") != std::string::npos);
   CHECK(rows.find("2.00 (1.50 to 2.50), 2.00") != std::string::npos);
   CHECK(rows.find("it has no such call") != std::string::npos);
@@ -167,7 +167,7 @@ TEST_CASE("the table shows all sides") {
 
 TEST_CASE("nccl-tests' table has its columns") {
   auto report = small_report();
-  report.cells[0].problem.in_place = true;
+  report.comparisons[0].spec.in_place = true;
   const auto text = nccl_tests_text(report);
   CHECK(text.find("     4000000       1000000     float     sum      -1") != std::string::npos);
   CHECK(text.find("# Out of bounds values : 0 OK") != std::string::npos);
@@ -189,9 +189,9 @@ TEST_CASE("OSU's table has its two columns and its sizes") {
   Report report = small_report();
   CHECK(osu_text(report).find("# Size         Avg Latency(us)\n4000000                  15.00\n") !=
         std::string::npos);
-  CHECK(osu_bytes(problem_of(Operation::all_to_all, 4)) == 4'000'000);
-  CHECK(osu_bytes(problem_of(Operation::reduce_scatter, 4)) == 16'000'000);
-  CHECK(osu_bytes(problem_of(Operation::all_gather, 4)) == 4'000'000);
+  CHECK(osu_bytes(spec_of(Operation::all_to_all, 4)) == 4'000'000);
+  CHECK(osu_bytes(spec_of(Operation::reduce_scatter, 4)) == 16'000'000);
+  CHECK(osu_bytes(spec_of(Operation::all_gather, 4)) == 4'000'000);
 }
 
 TEST_CASE("operations are found by any spelling of their name") {

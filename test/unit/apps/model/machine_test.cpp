@@ -1,7 +1,7 @@
 // Where ranks are placed, and what a walk through schedules counts.
 #include "model/machine.hpp"
 #include "algorithm/algorithms.hpp"
-#include "model/survey.hpp"
+#include "model/traffic.hpp"
 #include "support/catch.hpp"
 
 namespace tutti::model::test {
@@ -15,36 +15,36 @@ TEST_CASE("ranks are dealt out by slot and by node, uneven hosts too") {
 
 TEST_CASE("a chain's walk: bytes over each link, messages, sockets") {
   const Machine machine{.host = {0, 0, 1, 1, 2}};
-  Surveyor surveyor(machine);
+  TrafficCounter counter(machine);
   for (int rank = 0; rank < 5; ++rank) {
     algorithm::ScheduleArguments problem{.rank = rank, .size = 5, .count = 100, .chunk = 30};
     problem.host = machine.host;
-    surveyor.add(rank, algorithm::broadcast_chain(problem));
+    counter.add(rank, algorithm::broadcast_chain(problem));
   }
-  const Survey survey = surveyor.result();
-  CHECK(survey.out == std::vector<std::int64_t>{100, 100, 0});
-  CHECK(survey.in == std::vector<std::int64_t>{0, 100, 100});
-  CHECK(survey.between_hosts == 200);
-  CHECK(survey.within_hosts == 200);
-  CHECK(survey.messages == 16);
-  CHECK(survey.max_messages == 4);
-  CHECK(survey.sockets == 2);
-  CHECK(survey.far_sockets == 1);
-  CHECK_FALSE(survey.hosts_are_alike);
+  const Traffic traffic = counter.result();
+  CHECK(traffic.out == std::vector<std::int64_t>{100, 100, 0});
+  CHECK(traffic.in == std::vector<std::int64_t>{0, 100, 100});
+  CHECK(traffic.between_hosts == 200);
+  CHECK(traffic.within_hosts == 200);
+  CHECK(traffic.messages == 16);
+  CHECK(traffic.max_messages == 4);
+  CHECK(traffic.sockets == 2);
+  CHECK(traffic.far_sockets == 1);
+  CHECK_FALSE(traffic.hosts_are_alike);
 }
 
 TEST_CASE("hosts of a ring are alike, by slot and by node, and not if one has fewer ranks") {
   for (const auto& host : {place({2, 2, 2}, MapBy::slot), place({2, 2, 2}, MapBy::node),
                            place({2, 2, 1}, MapBy::slot)}) {
     const Machine machine{.host = host};
-    Surveyor surveyor(machine);
+    TrafficCounter counter(machine);
     for (int rank = 0; rank < static_cast<int>(host.size()); ++rank) {
       algorithm::ScheduleArguments problem{
           .rank = rank, .size = static_cast<int>(host.size()), .count = 60, .chunk = 5};
       problem.host = host;
-      surveyor.add(rank, algorithm::all_reduce_ring(problem));
+      counter.add(rank, algorithm::all_reduce_ring(problem));
     }
-    CHECK(surveyor.result().hosts_are_alike == (host.size() == 6));
+    CHECK(counter.result().hosts_are_alike == (host.size() == 6));
   }
 }
 

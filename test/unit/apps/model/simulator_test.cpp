@@ -105,34 +105,36 @@ TEST_CASE("one host stands for all where hosts do the same") {
     Machine machine{.host = place({3, 3, 3, 3}, map_by), .numa_nodes = 2};
     for (const int cores : {0, 2}) {
       machine.cores_per_host = cores;
-      const Question question{.operation = Operation::all_reduce, .count = 240000, .chunk = 4000};
-      const auto all = predict(machine, question, "ring");
-      const auto one = predict(machine, question, "ring", {.run = 10});
-      CHECK(all.how == How::simulated);
-      CHECK(one.how == How::one_host);
+      const PredictionRequest request{
+          .operation = Operation::all_reduce, .count = 240000, .chunk = 4000};
+      const auto all = predict(machine, request, "ring");
+      const auto one = predict(machine, request, "ring", {.run = 10});
+      CHECK(all.method == Method::simulated);
+      CHECK(one.method == Method::one_host);
       CHECK(near(one.seconds, all.seconds));
-      CHECK(one.survey.messages == all.survey.messages);
-      CHECK(one.survey.between_hosts == all.survey.between_hosts);
+      CHECK(one.traffic.messages == all.traffic.messages);
+      CHECK(one.traffic.between_hosts == all.traffic.between_hosts);
     }
   }
 }
 
 TEST_CASE("fewer cores, far memory, slow copies and adding up take longer") {
-  const Question question{.operation = Operation::all_reduce, .count = 1 << 20, .chunk = 1 << 16};
+  const PredictionRequest request{
+      .operation = Operation::all_reduce, .count = 1 << 20, .chunk = 1 << 16};
   const Machine plain{.host = place({4}, MapBy::slot)};
-  const double best = predict(plain, question, "ring").seconds;
+  const double best = predict(plain, request, "ring").seconds;
   Machine other = plain;
   other.cores_per_host = 2;
-  CHECK(predict(other, question, "ring").seconds > best);
+  CHECK(predict(other, request, "ring").seconds > best);
   other = plain;
   other.numa_nodes = 2;
-  CHECK(predict(other, question, "ring").seconds > best);
+  CHECK(predict(other, request, "ring").seconds > best);
   other = plain;
   other.costs.reduce_rate /= 2;
-  CHECK(predict(other, question, "ring").seconds > best);
+  CHECK(predict(other, request, "ring").seconds > best);
   other = plain;
   other.costs.message_cost *= 2;
-  CHECK(predict(other, question, "ring").seconds > best);
+  CHECK(predict(other, request, "ring").seconds > best);
 }
 
 TEST_CASE(
@@ -145,14 +147,14 @@ TEST_CASE(
           Operation::reduce_scatter, Operation::all_to_all}) {
       for (const auto algorithm : algorithm::algorithms_of(operation)) {
         for (const std::int64_t count : {std::int64_t{64}, std::int64_t{1} << 22}) {
-          const Question question{.operation = operation, .count = count, .chunk = 1 << 16};
-          const auto simulated = predict(machine, question, algorithm);
-          const auto estimated = predict(machine, question, algorithm, {.run = 0, .walked = 0});
+          const PredictionRequest request{.operation = operation, .count = count, .chunk = 1 << 16};
+          const auto simulated = predict(machine, request, algorithm);
+          const auto estimated = predict(machine, request, algorithm, {.run = 0, .walked = 0});
           INFO(name(operation) << " " << algorithm << " of " << count << " on " << shares.size()
                                << " hosts: " << simulated.seconds << " s, by formula "
                                << estimated.seconds);
-          CHECK(simulated.how == How::simulated);
-          CHECK(estimated.how == How::estimated);
+          CHECK(simulated.method == Method::simulated);
+          CHECK(estimated.method == Method::estimated);
           CHECK(simulated.seconds > 0);
           // Formulas do not know by which distances ranks of a host lie apart.
           CHECK(estimated.seconds < 8 * simulated.seconds);

@@ -14,12 +14,12 @@
 namespace tutti::app {
 
 /// The process's place in its job: MPI where an MPI launcher started it, and the communicator.
-class Job {
+class JobSession {
  public:
-  Job();
-  Job(const Job&) = delete;
-  Job& operator=(const Job&) = delete;
-  ~Job();
+  JobSession();
+  JobSession(const JobSession&) = delete;
+  JobSession& operator=(const JobSession&) = delete;
+  ~JobSession();
 
   /// Collective.
   void start(const JobOptions& options);
@@ -70,7 +70,7 @@ class Job {
 
 /// Runs a subcommand's body and turns what it throws into a sentence and an exit status. A failure
 /// of the job is printed once, by the lowest surviving rank.
-int run_job(const JobOptions& options, const std::function<int(Job&)>& body);
+int run_job(const JobOptions& options, const std::function<int(JobSession&)>& body);
 
 /// The rank that options or the launcher's variables name, before the job has started; 0 where they
 /// name none.

@@ -9,7 +9,7 @@
 namespace tutti::model {
 
 /// What the schedules of all ranks move, found by walking through them without a clock.
-struct Survey {
+struct Traffic {
   std::int64_t steps = 0;             ///< of all ranks
   std::int64_t messages = 0;          ///< of all ranks
   std::int64_t max_messages = 0;      ///< that one rank sends
@@ -27,12 +27,12 @@ struct Survey {
 };
 
 /// Adds one rank after the other, so that not all schedules need be there at once.
-class Surveyor {
+class TrafficCounter {
  public:
-  explicit Surveyor(const Machine& machine);
+  explicit TrafficCounter(const Machine& machine);
   void add(int rank, const algorithm::Schedule& schedule);
   /// Of all ranks; with fewer, the sums grow to what all would have.
-  [[nodiscard]] Survey result() const;
+  [[nodiscard]] Traffic result() const;
 
  private:
   struct Seen {
@@ -45,7 +45,7 @@ class Surveyor {
   const Machine& machine_;
   int hosts_;
   std::vector<int> local_;  ///< each rank's place among those of its host
-  Survey survey_;
+  Traffic traffic_;
   std::vector<Seen> alike_;  ///< by local rank
   std::vector<std::uint8_t> met_;
   std::size_t added_ = 0;

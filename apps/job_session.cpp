@@ -1,4 +1,4 @@
-#include "job.hpp"
+#include "job_session.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -48,7 +48,7 @@ void take_a_second_to_end() {
 }
 
 /// Leaves when all have heard what is to be said.
-[[noreturn]] void leave_together(Job& job, int status) {
+[[noreturn]] void leave_together(JobSession& job, int status) {
   try {
     start_quiet_thread("that ends the process", [status] {
       std::this_thread::sleep_for(leave_limit);
@@ -93,16 +93,16 @@ bool speaks_of_setup(const JobOptions& options, const Error& error, bool started
 
 }  // namespace
 
-struct Job::Mpi {
+struct JobSession::Mpi {
 #ifdef TUTTI_HAS_MPI
   MpiSession session;
 #endif
 };
 
-Job::Job() = default;
-Job::~Job() = default;
+JobSession::JobSession() = default;
+JobSession::~JobSession() = default;
 
-void Job::start(const JobOptions& options) {
+void JobSession::start(const JobOptions& options) {
   Options settings;
   if (options.timeout.count() > 0) settings.timeout = options.timeout;
   if (options.verbose) settings.log_level = LogLevel::info;
@@ -118,7 +118,7 @@ void Job::start(const JobOptions& options) {
   }
 }
 
-std::string Job::make_communicator(Bootstrap& bootstrap, const Options& settings) {
+std::string JobSession::make_communicator(Bootstrap& bootstrap, const Options& settings) {
   if (instead_) {
     instead_(bootstrap);
     finished_ = true;
@@ -128,7 +128,7 @@ std::string Job::make_communicator(Bootstrap& bootstrap, const Options& settings
   return communicator_->setup_phases();
 }
 
-void Job::open(const JobOptions& options, const Options& settings) {
+void JobSession::open(const JobOptions& options, const Options& settings) {
   const auto map = current_environment();
   const auto choice = launch::choose_init(map, options.launch);
   if (choice.init == launch::Init::mpi) return open_mpi(options, settings);
@@ -148,8 +148,8 @@ void Job::open(const JobOptions& options, const Options& settings) {
   phases_ = fmt::format("store {:.1f} ms ({} messages), {}", store_time, store->messages(), phases);
 }
 
-void Job::open_mpi([[maybe_unused]] const JobOptions& options,
-                   [[maybe_unused]] const Options& settings) {
+void JobSession::open_mpi([[maybe_unused]] const JobOptions& options,
+                          [[maybe_unused]] const Options& settings) {
 #ifdef TUTTI_HAS_MPI
   // Both take a while: CUDA starts beside MPI.
   if (settings.backend == BackendChoice::device) {
@@ -180,31 +180,31 @@ void Job::open_mpi([[maybe_unused]] const JobOptions& options,
 #endif
 }
 
-std::optional<Stream> Job::stream() const {
+std::optional<Stream> JobSession::stream() const {
   if (!device_memory_) return std::nullopt;
   return Stream(device_memory_->stream());
 }
 
-bool Job::is_on_nccl() const {
+bool JobSession::is_on_nccl() const {
   return device_memory_ && !communicator_->is_device_path_staged();
 }
 
-std::string Job::mpi() const {
+std::string JobSession::mpi() const {
   return mpi_version_text(mpi_library_);
 }
 
-std::string Job::phases() const {
+std::string JobSession::phases() const {
   return phases_;
 }
 
-void Job::finish() {
+void JobSession::finish() {
   communicator_->finalize();
   communicator_.reset();
   device_memory_.reset();
   finished_ = true;
 }
 
-Error Job::give_up(const Error& error) noexcept {
+Error JobSession::give_up(const Error& error) noexcept {
   try {
     communicator_->abort(error.sentence());
     communicator_->barrier();  // throws what all have agreed on
@@ -216,8 +216,8 @@ Error Job::give_up(const Error& error) noexcept {
   return error;
 }
 
-int run_job(const JobOptions& options, const std::function<int(Job&)>& body) {
-  Job job;
+int run_job(const JobOptions& options, const std::function<int(JobSession&)>& body) {
+  JobSession job;
   std::optional<Error> error;
   if (launch::started_by_mpi_launcher(current_environment())) take_a_second_to_end();
   try {

@@ -1,11 +1,11 @@
-#include "exchange.hpp"
+#include "test_data.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <vector>
 
-#include "sentences.hpp"
+#include "rank_lines.hpp"
 #include "support/catch.hpp"
 #include "tutti/error.hpp"
 
@@ -14,42 +14,42 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-/// All ranks' buffers of one problem, and the operation carried out on them by the letter of
+/// All ranks' buffers of one spec, and the operation carried out on them by the letter of
 /// docs/semantics.md: for moves of u8 and sums of u32.
 struct World {
-  explicit World(Problem problem) : ranks(problem.ranks) {
+  explicit World(CallSpec spec) : ranks(spec.ranks) {
     for (int rank = 0; rank < ranks; ++rank) {
-      problem.rank = rank;
-      problems.push_back(problem);
-      layouts.push_back(layout_of(problem));
-      send.emplace_back(layouts.back().send_elements * size_of(problem.type));
-      recv.emplace_back(layouts.back().recv_elements * size_of(problem.type));
-      Exchange(problem).fill(send.back(), recv.back());
+      spec.rank = rank;
+      specs.push_back(spec);
+      layouts.push_back(buffer_layout_of(spec));
+      send.emplace_back(layouts.back().send_elements * size_of(spec.type));
+      recv.emplace_back(layouts.back().recv_elements * size_of(spec.type));
+      TestData(spec).fill(send.back(), recv.back());
     }
   }
 
   Bytes input(int rank) const {
     const auto& layout = layouts[index(rank)];
     const auto& from = layout.shared ? recv[index(rank)] : send[index(rank)];
-    const auto size = size_of(problems[0].type);
+    const auto size = size_of(specs[0].type);
     const auto begin = from.begin() + static_cast<std::ptrdiff_t>(layout.input_at * size);
     return {begin, begin + static_cast<std::ptrdiff_t>(layout.input_elements * size)};
   }
   void put(int rank, std::size_t at_byte, const Bytes& bytes) {
     const auto& layout = layouts[index(rank)];
-    auto* const to = recv[index(rank)].data() + layout.result_at * size_of(problems[0].type);
+    auto* const to = recv[index(rank)].data() + layout.result_at * size_of(specs[0].type);
     std::copy(bytes.begin(), bytes.end(), to + at_byte);
   }
-  Wrong check(int rank) const {
-    return Exchange(problems[index(rank)]).check(send[index(rank)], recv[index(rank)]);
+  CheckResult check(int rank) const {
+    return TestData(specs[index(rank)]).check(send[index(rank)], recv[index(rank)]);
   }
-  std::size_t block() const { return problems[0].count * size_of(problems[0].type); }
+  std::size_t block() const { return specs[0].count * size_of(specs[0].type); }
 
   static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
 
   int ranks;
-  std::vector<Problem> problems;
-  std::vector<Layout> layouts;
+  std::vector<CallSpec> specs;
+  std::vector<BufferLayout> layouts;
   std::vector<Bytes> send;
   std::vector<Bytes> recv;
 };
@@ -77,10 +77,10 @@ Bytes summed(const std::vector<Bytes>& inputs) {
 void carry_out(World& world) {
   std::vector<Bytes> inputs;
   for (int rank = 0; rank < world.ranks; ++rank) inputs.push_back(world.input(rank));
-  const int root = world.problems[0].root;
+  const int root = world.specs[0].root;
   const auto block = world.block();
   for (int rank = 0; rank < world.ranks; ++rank) {
-    switch (world.problems[0].operation) {
+    switch (world.specs[0].operation) {
       case Operation::broadcast:
       case Operation::fan_out:
         world.put(rank, 0, inputs[World::index(root)]);
@@ -130,15 +130,15 @@ void for_each_problem(std::size_t count, Action action) {
       for (const bool in_place : {false, true}) {
         if (in_place && operation == Operation::send_recv) continue;
         for (const int root : {0, ranks - 1}) {
-          const Problem problem{.operation = operation,
-                                .type = Type::u32,
-                                .root = root,
-                                .in_place = in_place,
-                                .count = count,
-                                .ranks = ranks};
+          const CallSpec spec{.operation = operation,
+                              .type = Type::u32,
+                              .root = root,
+                              .in_place = in_place,
+                              .count = count,
+                              .ranks = ranks};
           INFO(name(operation) << ", " << ranks << " ranks, root " << root
                                << (in_place ? ", in place" : ""));
-          action(problem);
+          action(spec);
         }
       }
     }
@@ -149,8 +149,8 @@ void for_each_problem(std::size_t count, Action action) {
 
 TEST_CASE("what the operation leaves passes on every rank") {
   for (const std::size_t count : {0U, 1U, 17U, 70'000U}) {
-    for_each_problem(count, [&](const Problem& problem) {
-      World world(problem);
+    for_each_problem(count, [&](const CallSpec& spec) {
+      World world(spec);
       carry_out(world);
       for (int rank = 0; rank < world.ranks; ++rank) {
         const auto wrong = world.check(rank);
@@ -162,8 +162,8 @@ TEST_CASE("what the operation leaves passes on every rank") {
 }
 
 TEST_CASE("what nobody wrote does not pass") {
-  for_each_problem(17, [&](const Problem& problem) {
-    const World world(problem);
+  for_each_problem(17, [&](const CallSpec& spec) {
+    const World world(spec);
     for (int rank = 0; rank < world.ranks; ++rank) {
       const auto& layout = world.layouts[World::index(rank)];
       // A lone rank, or the one that has its result before, may be right already.
@@ -171,8 +171,8 @@ TEST_CASE("what nobody wrote does not pass") {
       const bool is_source =
           layout.shared && layout.has_input && layout.input_at == layout.result_at &&
           layout.input_elements == layout.result_elements &&
-          (problem.operation == Operation::broadcast || problem.operation == Operation::fan_out);
-      const bool own_block = problem.operation == Operation::scatter && layout.shared;
+          (spec.operation == Operation::broadcast || spec.operation == Operation::fan_out);
+      const bool own_block = spec.operation == Operation::scatter && layout.shared;
       if (!layout.has_result || right_before || is_source || own_block) continue;
       INFO("rank " << rank);
       CHECK(world.check(rank).elements > 0);
@@ -181,8 +181,8 @@ TEST_CASE("what nobody wrote does not pass") {
 }
 
 TEST_CASE("one wrong bit anywhere in a result is found") {
-  for_each_problem(17, [&](const Problem& problem) {
-    World world(problem);
+  for_each_problem(17, [&](const CallSpec& spec) {
+    World world(spec);
     carry_out(world);
     for (int rank = 0; rank < world.ranks; ++rank) {
       const auto& layout = world.layouts[World::index(rank)];
@@ -197,15 +197,15 @@ TEST_CASE("one wrong bit anywhere in a result is found") {
 }
 
 TEST_CASE("an input that was overwritten is found") {
-  for_each_problem(17, [&](const Problem& problem) {
-    World world(problem);
+  for_each_problem(17, [&](const CallSpec& spec) {
+    World world(spec);
     carry_out(world);
     for (int rank = 0; rank < world.ranks; ++rank) {
       auto& send = world.send[World::index(rank)];
       if (send.empty()) continue;
       send[send.size() / 2] ^= std::byte{1};
       CHECK(world.check(rank).elements == 1);
-      const Exchange exchange(world.problems[World::index(rank)]);
+      const TestData exchange(world.specs[World::index(rank)]);
       CHECK(exchange.check(send, world.recv[World::index(rank)], false).elements == 0);
     }
   });
@@ -225,9 +225,9 @@ TEST_CASE("in place, reduce leaves the other ranks' buffers alone") {
 
 TEST_CASE("sizes are rounded up to whole elements and blocks") {
   const auto bytes = [](Operation operation, Type type, std::size_t wanted) {
-    Problem problem{.operation = operation, .type = type, .ranks = 3};
-    problem.count = count_for(problem, wanted);
-    return bytes_of(problem);
+    CallSpec spec{.operation = operation, .type = type, .ranks = 3};
+    spec.count = count_for(spec, wanted);
+    return bytes_of(spec);
   };
   CHECK(bytes(Operation::broadcast, Type::f64, 0) == 0);
   CHECK(bytes(Operation::broadcast, Type::f64, 1) == 8);
@@ -244,12 +244,12 @@ TEST_CASE("sizes are rounded up to whole elements and blocks") {
 
 TEST_CASE("layouts are as the operations have them") {
   const auto layout = [](Operation operation, bool in_place, int rank) {
-    return layout_of({.operation = operation,
-                      .root = 1,
-                      .in_place = in_place,
-                      .count = 10,
-                      .rank = rank,
-                      .ranks = 4});
+    return buffer_layout_of({.operation = operation,
+                             .root = 1,
+                             .in_place = in_place,
+                             .count = 10,
+                             .rank = rank,
+                             .ranks = 4});
   };
   const auto gather_root = layout(Operation::gather, true, 1);
   CHECK(gather_root.shared);
@@ -272,11 +272,11 @@ TEST_CASE("layouts are as the operations have them") {
 }
 
 TEST_CASE("each rank says what it did") {
-  const auto said = [](Operation operation, int rank, Wrong wrong = {}) {
-    Problem problem{
+  const auto said = [](Operation operation, int rank, CheckResult wrong = {}) {
+    CallSpec spec{
         .operation = operation, .type = Type::f32, .count = 1024, .rank = rank, .ranks = 4};
-    if (operation == Operation::all_to_all) problem.count /= 4;
-    return sentences_of(problem, wrong);
+    if (operation == Operation::all_to_all) spec.count /= 4;
+    return rank_lines_of(spec, wrong);
   };
   CHECK(said(Operation::fan_out, 0) ==
         "sent 4 KiB to rank 1\nsent 4 KiB to rank 2\nsent 4 KiB to rank 3");

@@ -7,6 +7,6 @@
 namespace tutti::app {
 
 /// What this rank did, with line ends between sentences: "received 4 MiB from rank 0, verified".
-[[nodiscard]] std::string sentences_of(const Problem& problem, const Wrong& wrong);
+[[nodiscard]] std::string rank_lines_of(const CallSpec& spec, const CheckResult& wrong);
 
 }  // namespace tutti::app

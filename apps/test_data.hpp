@@ -8,25 +8,24 @@
 
 namespace tutti::app {
 
-/// The data of one rank of a problem, in host memory: what goes in, and whether what came out is
-/// right.
-class Exchange {
+/// One rank's test data of a call, in host memory: fills the input, checks the result.
+class TestData {
  public:
-  explicit Exchange(const Problem& problem);
+  explicit TestData(const CallSpec& spec);
 
   /// Writes this rank's input and poisons the rest. The spans are as long as the layout says.
   void fill(std::span<std::byte> send, std::span<std::byte> recv) const;
   /// Compares every element of the result and, if `input_too`, of an input that no result
   /// overwrites.
-  [[nodiscard]] Wrong check(std::span<const std::byte> send, std::span<const std::byte> recv,
-                            bool input_too = true) const;
+  [[nodiscard]] CheckResult check(std::span<const std::byte> send, std::span<const std::byte> recv,
+                                  bool input_too = true) const;
 
  private:
-  void check_result(const std::byte* result, Wrong& wrong) const;
+  void check_result(const std::byte* result, CheckResult& wrong) const;
 
-  Problem problem_;
+  CallSpec spec_;
   Shape shape_;
-  Layout layout_;
+  BufferLayout layout_;
   Pattern input_;
   std::optional<Pattern> reduced_;
 };

@@ -1,4 +1,4 @@
-#include "model/survey.hpp"
+#include "model/traffic.hpp"
 
 #include <algorithm>
 
@@ -32,20 +32,20 @@ std::vector<int> local_ranks(const std::vector<int>& host) {
   return local;
 }
 
-Surveyor::Surveyor(const Machine& machine)
+TrafficCounter::TrafficCounter(const Machine& machine)
     : machine_(machine),
       hosts_(*std::max_element(machine.host.begin(), machine.host.end()) + 1),
       local_(local_ranks(machine.host)) {
-  survey_.out.resize(static_cast<std::size_t>(hosts_));
-  survey_.in.resize(static_cast<std::size_t>(hosts_));
+  traffic_.out.resize(static_cast<std::size_t>(hosts_));
+  traffic_.in.resize(static_cast<std::size_t>(hosts_));
   const int most = *std::max_element(local_.begin(), local_.end()) + 1;
-  survey_.hosts_are_alike = static_cast<int>(machine.host.size()) == most * hosts_;
+  traffic_.hosts_are_alike = static_cast<int>(machine.host.size()) == most * hosts_;
   alike_.resize(static_cast<std::size_t>(most));
   met_.resize(machine.host.size());
 }
 
 /// A peer as its distance in hosts and its place there.
-std::uint64_t Surveyor::relative(int rank, int peer) const {
+std::uint64_t TrafficCounter::relative(int rank, int peer) const {
   if (peer < 0) return 0;
   const auto p = static_cast<std::size_t>(peer);
   const int away = machine_.host[p] - machine_.host[static_cast<std::size_t>(rank)];
@@ -53,7 +53,7 @@ std::uint64_t Surveyor::relative(int rank, int peer) const {
   return distance << 32 | static_cast<std::uint64_t>(local_[p] + 1);
 }
 
-void Surveyor::add(int rank, const algorithm::Schedule& schedule) {
+void TrafficCounter::add(int rank, const algorithm::Schedule& schedule) {
   const auto r = static_cast<std::size_t>(rank);
   const auto own_host = static_cast<std::size_t>(machine_.host[r]);
   ++added_;
@@ -61,7 +61,7 @@ void Surveyor::add(int rank, const algorithm::Schedule& schedule) {
   std::int64_t sent = 0;
   algorithm::Cursor cursor(schedule);
   for (Step step; cursor.next(step);) {
-    ++survey_.steps;
+    ++traffic_.steps;
     hash = mix(hash, static_cast<std::uint64_t>(step.kind) |
                          static_cast<std::uint64_t>(step.region.length()) << 4);
     if (step.peer < 0) continue;
@@ -70,22 +70,22 @@ void Surveyor::add(int rank, const algorithm::Schedule& schedule) {
     ++sent;
     const auto host = static_cast<std::size_t>(machine_.host[static_cast<std::size_t>(step.peer)]);
     const auto length = step.region.length();
-    (host == own_host ? survey_.within_hosts : survey_.between_hosts) += length;
+    (host == own_host ? traffic_.within_hosts : traffic_.between_hosts) += length;
     if (host == own_host) continue;
-    survey_.out[own_host] += length;
-    survey_.in[host] += length;
+    traffic_.out[own_host] += length;
+    traffic_.in[host] += length;
   }
-  survey_.messages += sent;
-  survey_.max_messages = std::max(survey_.max_messages, sent);
-  survey_.scratch_elements = std::max(survey_.scratch_elements, schedule.scratch_elements);
+  traffic_.messages += sent;
+  traffic_.max_messages = std::max(traffic_.max_messages, sent);
+  traffic_.scratch_elements = std::max(traffic_.scratch_elements, schedule.scratch_elements);
   count_sockets(rank, schedule);
-  if (!survey_.hosts_are_alike) return;
+  if (!traffic_.hosts_are_alike) return;
   auto& seen = alike_[static_cast<std::size_t>(local_[r])];
   if (!seen.any) seen = {hash, true};
-  if (seen.hash != hash) survey_.hosts_are_alike = false;
+  if (seen.hash != hash) traffic_.hosts_are_alike = false;
 }
 
-void Surveyor::count_sockets(int rank, const algorithm::Schedule& schedule) {
+void TrafficCounter::count_sockets(int rank, const algorithm::Schedule& schedule) {
   // Of loops, not of steps: a peer is met in few of them.
   std::fill(met_.begin(), met_.end(), std::uint8_t{0});
   int all = 0;
@@ -105,12 +105,12 @@ void Surveyor::count_sockets(int rank, const algorithm::Schedule& schedule) {
       }
     }
   }
-  survey_.sockets = std::max(survey_.sockets, all);
-  survey_.far_sockets = std::max(survey_.far_sockets, far);
+  traffic_.sockets = std::max(traffic_.sockets, all);
+  traffic_.far_sockets = std::max(traffic_.far_sockets, far);
 }
 
-Survey Surveyor::result() const {
-  Survey result = survey_;
+Traffic TrafficCounter::result() const {
+  Traffic result = traffic_;
   if (added_ == machine_.host.size()) return result;
   const auto grow = [this](std::int64_t& sum) {
     sum = static_cast<std::int64_t>(static_cast<double>(sum) *

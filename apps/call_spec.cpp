@@ -1,0 +1,127 @@
+#include "call_spec.hpp"
+
+#include <fmt/format.h>
+
+#include "tutti/error.hpp"
+
+namespace tutti::app {
+namespace {
+
+std::size_t ranks_of(const CallSpec& spec) {
+  return static_cast<std::size_t>(spec.ranks);
+}
+
+std::size_t elements_of(const CallSpec& spec, Extent extent) {
+  if (extent == Extent::none) return 0;
+  return extent == Extent::one ? spec.count : spec.count * ranks_of(spec);
+}
+
+/// Whether the size that people give counts all blocks.
+bool size_has_all_blocks(const Shape& shape) {
+  return shape.send == Extent::all && shape.recv == Extent::all;
+}
+
+/// Where a part of `extent` begins in a buffer of the larger one.
+std::size_t place_in(const CallSpec& spec, Extent extent, Extent larger) {
+  if (extent == larger) return 0;
+  return spec.count * static_cast<std::size_t>(spec.rank);
+}
+
+/// Input and result in one buffer, as far as this rank has them.
+void share(BufferLayout& layout, const CallSpec& spec, const Shape& shape) {
+  const auto larger = std::max(shape.send, shape.recv);
+  layout.shared = true;
+  layout.recv_elements = elements_of(spec, larger);
+  layout.input_at = place_in(spec, shape.send, larger);
+  layout.result_at = place_in(spec, shape.recv, larger);
+}
+
+}  // namespace
+
+Shape shape_of(const CallSpec& spec) {
+  if (spec.operation == Operation::send_recv) {
+    return {.send = Extent::one, .recv = Extent::one, .collective = false};
+  }
+  return shape_of(spec.operation);
+}
+
+std::size_t count_for(const CallSpec& spec, std::size_t bytes) {
+  const auto shape = shape_of(spec);
+  const auto blocks = size_has_all_blocks(shape) ? ranks_of(spec) : 1;
+  const auto unit = size_of(spec.type) * blocks;
+  const auto count = bytes / unit + (bytes % unit != 0 ? 1 : 0);
+  const auto most = static_cast<std::size_t>(INT64_MAX) / size_of(spec.type) / ranks_of(spec);
+  if (count > most) {
+    throw Error(ErrorCode::usage,
+                fmt::format("{} B for each of {} ranks are more than memory can hold: give a "
+                            "smaller --size",
+                            bytes, spec.ranks));
+  }
+  return count;
+}
+
+std::size_t bytes_of(const CallSpec& spec) {
+  const auto shape = shape_of(spec);
+  const auto extent = size_has_all_blocks(shape) ? Extent::all : Extent::one;
+  return elements_of(spec, extent) * size_of(spec.type);
+}
+
+BufferLayout buffer_layout_of(const CallSpec& spec) {
+  auto shape = shape_of(spec);
+  const bool is_root = spec.rank == spec.root;
+  BufferLayout layout;
+  if (shape.send == Extent::none) {
+    // The root's input becomes everybody's result, in one buffer.
+    layout.has_input = shape.rooted && is_root;
+    layout.has_result = shape.recv != Extent::none;
+    layout.shared = layout.has_result;
+    shape.send = shape.recv;
+  } else {
+    layout.has_input = !shape.send_at_root_only || is_root;
+    layout.has_result = !shape.recv_at_root_only || is_root;
+  }
+  layout.input_elements = layout.has_input ? elements_of(spec, shape.send) : 0;
+  layout.result_elements = layout.has_result ? elements_of(spec, shape.recv) : 0;
+  // Where the root's buffer is larger, the other ranks have nothing to share.
+  const bool at_root_only = shape.rooted && shape.send != shape.recv;
+  if (layout.shared || (spec.in_place && (is_root || !at_root_only))) {
+    share(layout, spec, shape);
+  } else {
+    layout.send_elements = layout.input_elements;
+    layout.recv_elements = layout.result_elements;
+  }
+  return layout;
+}
+
+bool is_in_place(const CallSpec& spec) {
+  const auto shape = shape_of(spec);
+  return shape.send == Extent::none ? shape.recv != Extent::none : spec.in_place;
+}
+
+int next_of(const CallSpec& spec) {
+  return (spec.rank + 1) % spec.ranks;
+}
+
+int previous_of(const CallSpec& spec) {
+  return (spec.rank + spec.ranks - 1) % spec.ranks;
+}
+
+Collective collective_of(const CallSpec& spec, const void* send, void* recv) {
+  const auto layout = buffer_layout_of(spec);
+  const auto shape = shape_of(spec);
+  Collective call{.operation = spec.operation,
+                  .type = spec.type,
+                  .op = spec.op,
+                  .root = shape.rooted ? spec.root : -1,
+                  .recv = recv,
+                  .recv_count = layout.recv_elements};
+  if (layout.shared) {
+    call.in_place = shape.send != Extent::none;
+  } else {
+    call.send = send;
+    call.send_count = layout.send_elements;
+  }
+  return call;
+}
+
+}  // namespace tutti::app
