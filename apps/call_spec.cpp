@@ -52,10 +52,10 @@ std::size_t count_for(const CallSpec& spec, std::size_t bytes) {
   const auto count = bytes / unit + (bytes % unit != 0 ? 1 : 0);
   const auto most = static_cast<std::size_t>(INT64_MAX) / size_of(spec.type) / ranks_of(spec);
   if (count > most) {
-    throw Error(ErrorCode::usage,
-                fmt::format("{} B for each of {} ranks are more than memory can hold: give a "
-                            "smaller --size",
-                            bytes, spec.ranks));
+    throw Error(
+        ErrorCode::usage,
+        fmt::format("{} B for each of {} ranks exceed the address space: give a smaller --size",
+                    bytes, spec.ranks));
   }
   return count;
 }

@@ -15,12 +15,12 @@ namespace {
 
 constexpr int max_ranks = 1 << 24;
 
-/// The value, or the usage error that says what to give instead.
+/// The value. Throws a usage error that says what was expected if there is none.
 template <class T>
 T usable(const std::optional<T>& value, const char* option, const std::string& text,
-         const std::string& remedy) {
+         const std::string& expected) {
   if (value) return *value;
-  throw CLI::ValidationError(fmt::format("{} {} is unusable: {}", option, text, remedy));
+  throw CLI::ValidationError(fmt::format("invalid {} '{}': expected {}", option, text, expected));
 }
 
 using Setter = std::function<void(const std::string& text)>;
@@ -62,11 +62,11 @@ std::optional<Operator> operator_named(std::string text) {
 }
 
 std::size_t size_named(const char* option, const std::string& text) {
-  return usable(parse_size(text), option, text, "give bytes, or a number with KiB, MiB or GiB");
+  return usable(parse_size(text), option, text, "bytes, or a number with KiB, MiB or GiB");
 }
 
 std::chrono::nanoseconds time_named(const char* option, const std::string& text) {
-  return usable(parse_duration(text), option, text, "give a time such as 60s or 500ms");
+  return usable(parse_duration(text), option, text, "a time such as 60s or 500ms");
 }
 
 void add_type(CLI::App& command, DataOptions& options) {
@@ -74,7 +74,7 @@ void add_type(CLI::App& command, DataOptions& options) {
   add(
       command, "--type", "TYPE",
       [&options, types](const std::string& text) {
-        options.type = usable(parse_type(text), "--type", text, "give " + types);
+        options.type = usable(parse_type(text), "--type", text, types);
       },
       fmt::format("element type: {} (default f32)", types));
 }
@@ -84,7 +84,7 @@ void add_operator(CLI::App& command, DataOptions& options) {
   add(
       command, "--op", "NAME",
       [&options, operators](const std::string& text) {
-        options.op = usable(operator_named(text), "--op", text, "give " + operators);
+        options.op = usable(operator_named(text), "--op", text, operators);
       },
       fmt::format("{} (default sum)", operators));
 }
@@ -113,7 +113,7 @@ void add_bench_contents(CLI::App& command, BenchOptions& options) {
               const auto* const entry = find_entry(text);
               if (entry == nullptr) {
                 throw CLI::ValidationError(
-                    fmt::format("operation {} is unknown: give {}", text, any_of(names)));
+                    fmt::format("unknown operation '{}': expected {}", text, any_of(names)));
               }
               options.operations.push_back(entry->operation);
             }
@@ -127,11 +127,11 @@ void add_bench_contents(CLI::App& command, BenchOptions& options) {
       [&options, peers](const std::string& text) {
         options.peers.clear();
         for (const auto& part : split_list(text)) {
-          options.peers.push_back(usable(peer_named(part), "--vs", text,
-                                         "give a list with commas between of " + peers));
+          options.peers.push_back(
+              usable(peer_named(part), "--vs", text, "a comma-separated list of " + peers));
         }
       },
-      "who does the same beside us, with commas between: " + peers);
+      "libraries to compare with, comma-separated: " + peers);
   add(
       command, "--sizes", "SIZES",
       [&options](const std::string& text) {
@@ -140,25 +140,26 @@ void add_bench_contents(CLI::App& command, BenchOptions& options) {
           options.sizes.push_back(size_named("--sizes", part));
         }
       },
-      "with commas between (default 4,1KiB,64KiB,1MiB,16MiB); of all-gather and gather one rank's "
-      "contribution, of reduce-scatter and scatter one rank's result, else one rank's input");
-  command.add_flag("--out-of-place", options.out_of_place,
-                   "separate send and receive buffers; else in place, but for all-to-all and "
-                   "send-recv");
+      "comma-separated (default 4,1KiB,64KiB,1MiB,16MiB): one rank's contribution to all-gather "
+      "and gather, one rank's result of reduce-scatter and scatter, one rank's input of the "
+      "others");
   command.add_flag(
-      "--allocate", options.allocated,
-      "buffers from Communicator::allocate(), which ranks of a host read where they lie");
-  command.add_flag("--graph", options.graph, "on GPUs: launch calls as a CUDA graph");
+      "--out-of-place", options.out_of_place,
+      "separate send and receive buffers (default: in place, except all-to-all and send-recv)");
+  command.add_flag("--allocate", options.allocated,
+                   "zero-copy buffers from Communicator::allocate()");
+  command.add_flag("--graph", options.graph, "on GPUs: launch the calls as a CUDA graph");
 }
 
 void add_bench_lengths(CLI::App& command, BenchOptions& options) {
-  add_count(command, "--warmup", options.warmup, 0, "calls before measuring (default 5)");
+  add_count(command, "--warmup", options.warmup, 0,
+            "untimed calls before the measurement (default 5)");
   add_count(command, "--iterations", options.iterations, 1,
-            "measured calls of each side (default: what --min-time gives, 20 to 2000)");
+            "timed calls of each library (default: from --min-time, 20 to 2000)");
   add(
       command, "--min-time", "TIME",
       [&options](const std::string& text) { options.min_time = time_named("--min-time", text); },
-      "measure each size this long (default 500ms)");
+      "time to spend on each size (default 500ms)");
 }
 
 void add_bench_reports(CLI::App& command, BenchOptions& options) {
@@ -172,10 +173,10 @@ void add_bench_reports(CLI::App& command, BenchOptions& options) {
         } else {
           options.format =
               usable(text == "table" ? std::optional(BenchFormat::table) : std::nullopt, "--format",
-                     text, "give table, nccl-tests or osu");
+                     text, "table, nccl-tests or osu");
         }
       },
-      "table (default), or as nccl-tests or OSU's benchmarks print it");
+      "table (default), nccl-tests or osu: the output formats of those benchmarks");
   add_file(command, "--csv", options.csv, "write the rows");
   add_file(command, "--json", options.json, "write all results");
 }
@@ -189,19 +190,19 @@ void add_local_rank(CLI::App& command, JobOptions& options) {
 
 void add_launch_options(CLI::App& command, JobOptions& options) {
   command
-      .add_option(
-          "--init", options.launch.init,
-          "how the ranks meet: mpi, env:// (MASTER_ADDR and MASTER_PORT) or tcp://HOST:PORT "
-          "(default: as the process was started)")
+      .add_option("--init", options.launch.init,
+                  "rendezvous: mpi, env:// (MASTER_ADDR and MASTER_PORT) or tcp://HOST:PORT "
+                  "(default: by the launcher's variables)")
       ->type_name("HOW");
   command
       .add_option("--rank", options.launch.rank,
-                  "without MPI: this process's rank (default: as the launcher's variables say)")
+                  "without MPI: rank of this process (default: from the launcher's variables)")
       ->type_name("RANK");
-  command.add_option("--ranks", options.launch.size, "without MPI: how many ranks there are")
+  command.add_option("--ranks", options.launch.size, "without MPI: number of ranks")
       ->type_name("N");
-  command.add_flag("--insecure", options.insecure,
-                   "without MPI: serve other hosts without a secret, on a network that you trust");
+  command.add_flag(
+      "--insecure", options.insecure,
+      "without MPI: accept connections from other hosts without a secret, on a trusted network");
   add_local_rank(command, options);
 }
 
@@ -215,17 +216,18 @@ void add_job_options(CLI::App& command, JobOptions& options) {
               fmt::format("--backend {} is unknown: give auto, cpu or nccl", text));
         }
       },
-      "who moves the data: auto, cpu (also: gloo, tcp) or nccl");
+      "auto, cpu (also: gloo, tcp) or nccl");
   add(
       command, "--timeout", "TIME",
       [&options](const std::string& text) {
         options.timeout = time_named("--timeout", text);
         if (options.timeout.count() == 0) {
-          throw CLI::ValidationError("--timeout 0 leaves no time for anything: give more");
+          throw CLI::ValidationError("invalid --timeout '0': expected a time above 0");
         }
       },
-      "bound on set-up and on each call (default 60s)");
-  command.add_flag("--verbose", options.verbose, "phases, algorithm, every rank's errors");
+      "deadline of set-up and of each call (default 60s)");
+  command.add_flag("--verbose", options.verbose,
+                   "print set-up phases, the algorithm and every rank's errors");
   add_launch_options(command, options);
 }
 
@@ -248,18 +250,19 @@ void add_operation_options(CLI::App& command, OperationOptions& options,
                                   : "one buffer for input and result");
   }
   add_count(command, "--repeat", options.repeat, 1,
-            "how often to run it; the median time is shown (default 1)");
-  command.add_option("--algorithm", options.algorithm, "name as in docs/algorithms.md")
+            "number of runs; the median time is printed (default 1)");
+  command
+      .add_option("--algorithm", options.algorithm, "algorithm, by its name in docs/algorithms.md")
       ->type_name("NAME");
   add_file(command, "--json", options.json, "write the result");
-  command.add_flag("--quiet", options.quiet, "print nothing but errors");
+  command.add_flag("--quiet", options.quiet, "print only errors");
 }
 
 void add_bench_options(CLI::App& command, BenchOptions& options) {
   add_bench_contents(command, options);
   add_type(command, options);
   add_operator(command, options);
-  add_root(command, options, "the root of operations that have one");
+  add_root(command, options, "root of rooted operations");
   add_bench_lengths(command, options);
   add_bench_reports(command, options);
   add_job_options(command, options);
@@ -268,7 +271,7 @@ void add_bench_options(CLI::App& command, BenchOptions& options) {
 void add_doctor_options(CLI::App& command, DoctorOptions& options) {
   add_job_options(command, options);
   command.add_flag("--measure", options.measure,
-                   "latency and bandwidth between hosts, as a matrix");
+                   "measure latency and bandwidth between hosts, as a matrix");
   add_file(command, "--json", options.json, "write the findings");
 }
 
@@ -277,21 +280,20 @@ void add_hostfile_options(CLI::App& command, HostfileOptions& options) {
       ->required()
       ->type_name("");
   add_count(command, "-n,--np", options.ranks, 1,
-            "how many ranks, also as -np N (default: as many as there are slots)");
+            "number of ranks, also as -np N (default: the number of slots)");
   command
       .add_option("--map-by", options.map_by,
-                  "slot (default): fill a host before the next; node: one a host in turn; "
-                  "ppr:N:node: N on each host")
+                  "slot (default): fill a host before the next; node: round-robin over hosts; "
+                  "ppr:N:node: N ranks per host")
       ->type_name("HOW");
   command
-      .add_option(
-          "--mpi", options.mpi,
-          "whose rules: openmpi5 (default), openmpi4, which fills the host that mpirun runs "
-          "on first, or mpich")
+      .add_option("--mpi", options.mpi,
+                  "placement rules: openmpi5 (default), openmpi4 (first the host that mpirun runs "
+                  "on) or mpich")
       ->type_name("NAME");
   add_count(command, "--cores", options.cores, 1,
-            "slots of a host that the file gives none (default: the cores of this machine)");
-  add_file(command, "--json", options.json, "write the plan");
+            "slots of a host without slots=N (default: the cores of this machine)");
+  add_file(command, "--json", options.json, "write the placement");
 }
 
 std::vector<std::string> split_list(const std::string& text) {

@@ -65,7 +65,7 @@ void take_a_second_to_end() {
 /// The main thread is inside NCCL and will not come back: what it would have said is said here.
 [[noreturn]] void leave_from_another_thread(const Error& error, bool verbose) {
   if (error.speaks_for_job() || verbose) {
-    print_error(error.sentence() + "; NCCL does not come back although it was ended");
+    print_error(error.sentence() + "; NCCL does not return although it was aborted");
   }
   if (!error.speaks_for_job()) std::this_thread::sleep_for(silence_of_others);
   ::_exit(1);
@@ -162,7 +162,8 @@ void JobSession::open_mpi([[maybe_unused]] const JobOptions& options,
   if (prewarm_) {
     const auto cuda_begin = Clock::now();
     prewarm_->wait(Deadline::after(setup_timeout(settings)));
-    cuda_text = fmt::format("CUDA beside it {:.1f} ms more, ", milliseconds_since(cuda_begin));
+    cuda_text =
+        fmt::format("CUDA, in parallel, {:.1f} ms longer, ", milliseconds_since(cuda_begin));
   }
   MpiBootstrap bootstrap(MPI_COMM_WORLD, Deadline::after_running(setup_timeout(settings)));
   source_ = bootstrap.source();
@@ -173,10 +174,9 @@ void JobSession::open_mpi([[maybe_unused]] const JobOptions& options,
   phases_ = fmt::format("MPI_Init {:.1f} ms, {}{}", mpi_time, cuda_text,
                         make_communicator(bootstrap, settings));
 #else
-  throw Error(
-      ErrorCode::usage,
-      "an MPI launcher started this process, but this tutti was built without MPI: build it "
-      "with -Dmpi=enabled, or say --init env:// with MASTER_ADDR and MASTER_PORT set");
+  throw Error(ErrorCode::usage,
+              "an MPI launcher started this process, but tutti was built without MPI: build it "
+              "with -Dmpi=enabled, or use --init env:// with MASTER_ADDR and MASTER_PORT set");
 #endif
 }
 

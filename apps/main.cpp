@@ -34,15 +34,14 @@ std::string version_text() {
   int nccl_version = 0;
   if (nccl.usable()) nccl.calls.get_version(&nccl_version);
   return fmt::format(
-      "tutti {}\nMPI: {}\nGloo, to compare with: {}\nEncrypted links: {}\nCUDA driver: {}\nNCCL: "
-      "{}\n",
+      "tutti {}\nMPI: {}\nGloo (bench --vs gloo): {}\nEncryption: {}\nCUDA driver: {}\nNCCL: {}\n",
       version_string,
 #ifdef TUTTI_HAS_MPI
       TUTTI_HAS_MPI,
 #else
       "not built in",
 #endif
-      bench::gloo_version(), rendezvous::has_tls() ? "TLS 1.3, by TUTTI_ENCRYPT=1" : "not built in",
+      bench::gloo_version(), rendezvous::has_tls() ? "TLS 1.3 (TUTTI_ENCRYPT=1)" : "not built in",
       found_text(cuda.missing),
       nccl.usable() ? device::nccl_version_text(nccl_version) : found_text(nccl.missing));
 }
@@ -87,7 +86,7 @@ void add_operations(CLI::App& app, OperationOptions& options, Chosen& chosen) {
 
 void add_info(CLI::App& app, JobOptions& options, Chosen& chosen) {
   auto* const command =
-      add_subcommand(app, "info", "One row a rank: where it runs and how its peers reach it",
+      add_subcommand(app, "info", "Print one row per rank: its host, process, device and address",
                      "mpirun --hostfile hosts -np 16 tutti info");
   add_job_options(*command, options);
   command->callback([&] {
@@ -99,7 +98,7 @@ void add_info(CLI::App& app, JobOptions& options, Chosen& chosen) {
 
 void add_bench(CLI::App& app, BenchOptions& options, Chosen& chosen) {
   auto* const command = add_subcommand(
-      app, "bench", "Times operations side by side with MPI, Gloo or NCCL, and checks them all",
+      app, "bench", "Benchmark operations against MPI, Gloo or NCCL, and verify the results",
       "mpirun -np 4 tutti bench all-reduce broadcast --vs mpi,gloo --sizes 4,64KiB,16MiB");
   add_bench_options(*command, options);
   command->callback([&] {
@@ -110,17 +109,17 @@ void add_bench(CLI::App& app, BenchOptions& options, Chosen& chosen) {
 }
 
 void add_doctor(CLI::App& app, DoctorOptions& options, Chosen& chosen) {
-  auto* const command =
-      add_subcommand(app, "doctor", "Is this job fit to run? Each finding with its remedy",
-                     "mpirun --hostfile hosts -np 16 tutti doctor");
+  auto* const command = add_subcommand(
+      app, "doctor", "Check whether this job can run; print each finding with its remedy",
+      "mpirun --hostfile hosts -np 16 tutti doctor");
   add_doctor_options(*command, options);
   command->callback([&] { chosen = [&options] { return diagnose(options); }; });
 }
 
 void add_hostfile(CLI::App& app, HostfileOptions& options, Chosen& chosen) {
-  auto* const command = add_subcommand(
-      app, "hostfile", "A dry run: which rank a hostfile puts where, or what is wrong",
-      "tutti hostfile hosts -np 16 --map-by node");
+  auto* const command =
+      add_subcommand(app, "hostfile", "Print where mpirun places each rank of a hostfile (dry run)",
+                     "tutti hostfile hosts -np 16 --map-by node");
   add_hostfile_options(*command, options);
   command->callback([&] { chosen = [&options] { return hostfile(options); }; });
 }
@@ -136,7 +135,7 @@ std::vector<std::string> words_of(int argc, char** argv) {
 
 void add_plan(CLI::App& app, plan::PlanOptions& options, Chosen& chosen) {
   auto* const command = add_subcommand(
-      app, "plan", "What a call would take on a machine that need not be here, and why",
+      app, "plan", "Predict the time of a call on a machine that you describe",
       "tutti plan broadcast --ranks 4096 --hosts 512 --size 64MiB --gbps 100 --latency 5us");
   plan::add_options(*command, options);
   command->callback([&] { chosen = [&options] { return plan::run(options); }; });
@@ -144,20 +143,20 @@ void add_plan(CLI::App& app, plan::PlanOptions& options, Chosen& chosen) {
 
 void add_trace(CLI::App& app, TraceOptions& options, Chosen& chosen) {
   auto* const command = add_subcommand(
-      app, "trace", "Who was where: lays the records of a job's ranks (TUTTI_RECORD) side by side",
+      app, "trace", "Merge the records of a job's ranks (TUTTI_RECORD) into a table or a timeline",
       "tutti trace records/*.json --chrome timeline.json");
-  command->add_option("FILES", options.files, "what the ranks wrote")->required();
+  command->add_option("FILES", options.files, "records that the ranks wrote")->required();
   command->add_option("--chrome", options.chrome,
-                      "write a timeline for chrome://tracing or ui.perfetto.dev");
+                      "write a timeline for chrome://tracing or ui.perfetto.dev to this file");
   command->callback([&] { chosen = [&options] { return trace(options); }; });
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("Collective communication between the ranks of a job: rank 0 to all, and the rest.");
+  CLI::App app("Collective communication between the ranks of a job.");
   app.footer("Example: mpirun -np 4 tutti fan-out --size 4MiB");
   app.set_version_flag("--version", version_text);
   bool no_color = false;
-  app.add_flag("--no-color", no_color, "plain output (it is plain already; NO_COLOR works too)");
+  app.add_flag("--no-color", no_color, "plain output (the default; NO_COLOR is accepted too)");
   app.require_subcommand(0, 1);
 
   OperationOptions operation_options;
@@ -188,7 +187,7 @@ int run(int argc, char** argv) {
     // Asked for here, since CLI11 would ask for it before it names an unknown word.
     if (!chosen) {
       throw CLI::ValidationError(
-          "a subcommand is needed, such as fan-out; tutti --help lists them");
+          "missing subcommand: expected one such as fan-out; tutti --help lists them");
     }
   } catch (const CLI::ParseError& error) {
     return finish_parsing(app, error);

@@ -50,8 +50,8 @@ void survive_readers() {
 }
 
 const char* remedy_for(int number) {
-  return number == EPIPE ? "its reader has ended: let it read to the end, or write to a file"
-                         : "a part of it is lost: send it to where there is room";
+  return number == EPIPE ? "the reader has exited: let it read to the end, or write to a file"
+                         : "the output is incomplete: write it to a file system with free space";
 }
 
 }  // namespace

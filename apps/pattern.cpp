@@ -237,7 +237,7 @@ void Pattern::compare_piece(const std::byte* found, std::size_t at, std::size_t 
       continue;
     }
     if (wrong.elements++ == 0) {
-      wrong.first = fmt::format("element {} is {} where {} is due", name_of_first + i,
+      wrong.first = fmt::format("element {} is {}, expected {}", name_of_first + i,
                                 value_text(type_, is), value_text(type_, due));
     }
   }

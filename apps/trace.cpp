@@ -76,8 +76,11 @@ Record parse_record(const std::string& text, const std::string& file) {
     const auto json = Json::parse(text);
     const auto schema = json.at("schema").get<int>();
     if (schema != 1) {
-      throw Error(ErrorCode::usage,
-                  fmt::format("{} has schema {}: this tutti reads 1", file, schema));
+      throw Error(
+          ErrorCode::usage,
+          fmt::format(
+              "{} has schema {}, expected 1: read it with the version of tutti that wrote it", file,
+              schema));
     }
     Record record{.rank = json.at("rank").get<int>(),
                   .size = json.at("size").get<int>(),
@@ -96,9 +99,11 @@ Record parse_record(const std::string& text, const std::string& file) {
     }
     return record;
   } catch (const Json::exception& error) {
-    throw Error(ErrorCode::usage,
-                fmt::format("{} is no record of tutti (TUTTI_RECORD=FOLDER makes them): {}", file,
-                            error.what()));
+    throw Error(
+        ErrorCode::usage,
+        fmt::format(
+            "{} is not a record of tutti: expected a file that TUTTI_RECORD=FOLDER wrote: {}", file,
+            error.what()));
   }
 }
 

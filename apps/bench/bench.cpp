@@ -157,7 +157,7 @@ class Table {
 
 void require_usable(JobSession& job, const BenchOptions& options) {
   if (options.graph && !job.stream()) {
-    throw Error(ErrorCode::usage, "--graph is for calls on GPUs, but the backend is cpu: " +
+    throw Error(ErrorCode::usage, "--graph needs GPU buffers, but the backend is cpu: " +
                                       job.communicator().device_path_reason());
   }
 }
@@ -170,10 +170,10 @@ bool all_right(const Report& report, bool speaks) {
       if (!row.wrong || *row.wrong == 0) continue;
       right = false;
       if (!speaks) continue;
-      print_error_text(
-          fmt::format("tutti bench: {} of {} elements of {} by {} left {} elements wrong\n",
-                      name(comparison.spec.operation), comparison.spec.count,
-                      name(comparison.spec.type), row.peer, *row.wrong));
+      print_error_text(fmt::format(
+          "tutti bench: wrong result of {} of {} elements of {} by {}: {} elements differ\n",
+          name(comparison.spec.operation), comparison.spec.count, name(comparison.spec.type),
+          row.peer, *row.wrong));
     }
   }
   return right;

@@ -46,10 +46,10 @@ std::optional<double> units_copied(const CallSpec& spec) {
 class CopiesPeer final : public Peer {
  public:
   explicit CopiesPeer(JobSession& job)
-      : Peer("copies", "the bytes that must be copied"), job_(job) {}
+      : Peer("copies", "lower bound: the bytes that must be copied"), job_(job) {}
 
   std::string prepare(const Task& task) override {
-    if (job_.communicator().host_count() > 1) return "copies bound what one host's ranks do";
+    if (job_.communicator().host_count() > 1) return "copies is a bound for the ranks of one host";
     const auto units = units_copied(task.spec);
     if (!units) return "no bound is known";
     const auto unit = task.spec.count * size_of(task.spec.type);

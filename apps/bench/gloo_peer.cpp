@@ -33,7 +33,7 @@ class GlooPeer final : public Peer {
     task_ = task;
     const auto& spec = task.spec;
     if (spec.count == 0 && spec.operation != Operation::barrier) {
-      return "Gloo does not take empty buffers";
+      return "Gloo does not accept empty buffers";
     }
     count_ = spec.count;
     block_bytes_ = count_ * size_of(spec.type);

@@ -8,10 +8,9 @@ std::string gloo_version() {
 }
 
 std::unique_ptr<Peer> make_gloo_peer(JobSession& /*job*/, std::chrono::nanoseconds /*timeout*/) {
-  throw Error(
-      ErrorCode::usage,
-      "--vs gloo can't be: this tutti was built without Gloo; install libgloo-dev and build "
-      "it with -Dgloo=enabled");
+  throw Error(ErrorCode::usage,
+              "--vs gloo is not available: tutti was built without Gloo; install libgloo-dev and "
+              "build it with -Dgloo=enabled");
 }
 
 }  // namespace tutti::app::bench

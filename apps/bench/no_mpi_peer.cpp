@@ -4,8 +4,9 @@
 namespace tutti::app::bench {
 
 std::unique_ptr<Peer> make_mpi_peer(JobSession& /*job*/) {
-  throw Error(ErrorCode::usage,
-              "--vs mpi can't be: this tutti was built without MPI; build it with -Dmpi=enabled");
+  throw Error(
+      ErrorCode::usage,
+      "--vs mpi is not available: tutti was built without MPI; build it with -Dmpi=enabled");
 }
 
 }  // namespace tutti::app::bench

@@ -13,7 +13,7 @@ void require_memory_of(const std::string& peer, JobSession& job) {
   const bool on_device = job.stream().has_value();
   const bool wants_device = peer.starts_with("nccl");
   if (wants_device && !job.is_on_nccl()) {
-    refuse(fmt::format("--vs {} needs a job that NCCL can serve, but the backend is cpu: {}", peer,
+    refuse(fmt::format("--vs {} needs the backend nccl, but the backend is cpu: {}", peer,
                        job.communicator().device_path_reason()));
   }
   if (!wants_device && on_device) {

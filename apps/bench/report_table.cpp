@@ -52,9 +52,8 @@ std::string table_heading(const BenchSetup& setup, const CallSpec& spec) {
   return fmt::format("{}{}, {} on {}, backend {}{}\n", what, placement_text(spec),
                      count_text(setup.ranks, "rank"), count_text(setup.hosts, "host"),
                      setup.backend, setup.graph ? ", in a CUDA graph" : "") +
-         fmt::format(columns, "size", "side", "median us", "10 %", "90 %", "back-to-back",
-                     "alg. GB/s", "bus GB/s", "wrong",
-                     "its time over ours (quartiles), back-to-back");
+         fmt::format(columns, "size", "library", "median us", "p10", "p90", "throughput", "algbw",
+                     "busbw", "wrong", "speed-up of tutti (quartiles), in throughput mode");
 }
 
 std::string table_rows(const Comparison& comparison) {

@@ -35,18 +35,18 @@ std::string hand_on(std::string_view launcher, std::string_view variable) {
   if (launcher == "torchrun") {
     return fmt::format("export {} on every host before torchrun starts", variable);
   }
-  return fmt::format("export {} wherever a rank starts", variable);
+  return fmt::format("export {} before each rank starts", variable);
 }
 
 std::string_view why_not_handed_on(std::string_view launcher) {
-  return is_open_mpi(launcher) ? ": mpirun hands on only what it is told to" : "";
+  return is_open_mpi(launcher) ? ": mpirun passes on only the variables that -x names" : "";
 }
 
 std::string unbind(std::string_view launcher, std::string_view or_else) {
   if (is_open_mpi(launcher)) return fmt::format("mpirun --bind-to none, or {}", or_else);
   if (launcher == "Slurm") return "srun --cpu-bind=none, or more --cpus-per-task";
   if (launcher == "Hydra") return "mpirun -bind-to none";
-  return "start the ranks without a binding (taskset, numactl), or each with cores of its own";
+  return "start the ranks without binding (taskset, numactl), or bind each to its own cores";
 }
 
 }  // namespace tutti::app::doctor

@@ -104,7 +104,7 @@ void check_limits(const JobFacts& job, Findings& findings) {
         {Severity::stops, "ports",
          fmt::format("TUTTI_PORT_RANGE={} has {} for the {} of {}", it.port_range,
                      count_text(it.ports, "port"), count_text(ranks, "rank"), job.host_name(host)),
-         "give a range of at least one port for each rank of a host"});
+         "give a range with at least one port for each rank of a host"});
     break;
   }
 }
@@ -115,16 +115,16 @@ void check_memory(const JobFacts& job, Findings& findings) {
     const auto ranks = static_cast<std::int64_t>(job.ranks_of[host].size());
     if (ranks < 2 || it.shared_memory >= min_shared * ranks) continue;
     const bool devices = has_devices(job, host);
-    findings.push_back(
-        {devices ? Severity::stops : Severity::note, "shared memory",
-         it.shared_memory < 0
-             ? fmt::format("{} has no /dev/shm", job.host_name(host))
-             : fmt::format("{} has {} free in /dev/shm for {}", job.host_name(host),
-                           size_text(static_cast<std::size_t>(it.shared_memory)),
-                           count_text(ranks, "rank")),
-         fmt::format(
-             "{} to talk inside the host: give a container --shm-size=1g, or mount it larger",
-             devices ? "NCCL needs it" : "tutti does without, but MPI and NCCL use it")});
+    findings.push_back({devices ? Severity::stops : Severity::note, "shared memory",
+                        it.shared_memory < 0
+                            ? fmt::format("{} has no /dev/shm", job.host_name(host))
+                            : fmt::format("{} has {} free in /dev/shm for {}", job.host_name(host),
+                                          size_text(static_cast<std::size_t>(it.shared_memory)),
+                                          count_text(ranks, "rank")),
+                        fmt::format("{} inside the host: start the container with --shm-size=1g, "
+                                    "or mount a larger /dev/shm",
+                                    devices ? "NCCL needs it"
+                                            : "tutti works without it, but MPI and NCCL use it")});
   }
   for (std::size_t host = 0; host < job.hosts(); ++host) {
     for (const auto rank : job.ranks_of[host]) {
@@ -132,11 +132,10 @@ void check_memory(const JobFacts& job, Findings& findings) {
       if (failure.empty()) continue;
       findings.push_back(
           {Severity::note, "single copy",
-           fmt::format("{} may not read the memory of its neighbours ({}): tutti does "
-                       "without, but MPI may use it",
+           fmt::format("{} can't read the memory of other ranks of its host ({}): tutti works "
+                       "without single copy, but MPI may use it",
                        job.rank(rank), failure),
-           "sysctl kernel.yama.ptrace_scope=0, or for a container --cap-add "
-           "SYS_PTRACE"});
+           "sysctl kernel.yama.ptrace_scope=0, or start the container with --cap-add SYS_PTRACE"});
       break;
     }
   }
@@ -165,8 +164,7 @@ void check_cores(const JobFacts& job, Findings& findings) {
       }
       told = true;
       findings.push_back({Severity::slows, "binding",
-                          fmt::format("ranks {} of {} are bound to the same {} ({}), of {} that it "
-                                      "has",
+                          fmt::format("ranks {} of {} are bound to the same {} ({}) of {}",
                                       list_some(rank_numbers(together)), name,
                                       count_text(static_cast<long>(cpus.size()), "core"),
                                       list_cpus(cpus), machine),
@@ -185,15 +183,17 @@ void check_cores(const JobFacts& job, Findings& findings) {
     }
   }
   if (!crowded.empty()) {
-    findings.push_back({Severity::note, "cores",
-                        fmt::format("ranks outnumber cores on {}: all works, but times mean little",
-                                    list_some(crowded)),
-                        "start fewer ranks there, or measure elsewhere"});
+    findings.push_back(
+        {Severity::note, "cores",
+         fmt::format(
+             "more ranks than cores on {}: calls work, but their times are not representative",
+             list_some(crowded)),
+         "start fewer ranks there, or measure on another machine"});
   }
   if (!tight.empty()) {
     findings.push_back({Severity::note, "binding",
-                        fmt::format("ranks of {} are bound to one core each while others are free, "
-                                    "and a rank has more than one thread",
+                        fmt::format("ranks of {} are bound to one core each while other cores are "
+                                    "free; a rank runs more than one thread",
                                     list_some(tight)),
                         unbind(job.launcher(), "--map-by slot:PE=2")});
   }
@@ -209,8 +209,8 @@ void check_quotas(const JobFacts& job, Findings& findings) {
                      quota.group, job.host_name(host), cores_text(quota.millicores), quota.setting,
                      ranks.size() == 1 ? fmt::format("rank {}", ranks[0])
                                        : "ranks " + list_some(rank_numbers(ranks))),
-         "give it a core a rank (docker --cpus, limits.cpu of Kubernetes, CPUQuota of systemd), or "
-         "start fewer ranks there"});
+         "allow one core per rank (docker --cpus, limits.cpu of Kubernetes, CPUQuota of systemd), "
+         "or start fewer ranks there"});
   }
 }
 
@@ -227,7 +227,7 @@ void check_clocks(const JobFacts& job, Findings& findings) {
   if (apart <= max_seconds) return;
   findings.push_back({Severity::note, "clock",
                       fmt::format("the clock of {} is {:.1f} s ahead of that of {}: log lines of "
-                                  "different hosts can't be put in order, and tickets may expire",
+                                  "different hosts can't be ordered, and tickets may be rejected",
                                   job.host_name(last), apart, job.host_name(first)),
                       "start chrony or another time service on all hosts"});
 }

@@ -96,18 +96,19 @@ void check_settings(const JobFacts& job, Findings& findings) {
                                                      why_not_handed_on(job.launcher()))
                                        : fmt::format("{} is {} on {} and {} on {}", variable, *with,
                                                      job.rank(one), *other, job.rank(two)),
-                        "set it alike on all ranks: " + hand_on(job.launcher(), variable)});
+                        "set the same value on all ranks: " + hand_on(job.launcher(), variable)});
   }
 }
 
 void check_versions(const JobFacts& job, Findings& findings) {
   compare(
       job, findings, Severity::stops, "version", "the version of tutti",
-      [](const Facts& facts) { return facts.info.version; }, "install one version on all hosts");
+      [](const Facts& facts) { return facts.info.version; },
+      "install the same version on all hosts");
   compare(
       job, findings, Severity::note, "driver", "the CUDA version of the driver",
       [](const Facts& facts) { return facts.driver_version; },
-      "install one driver on all hosts; unlike ones are a common cause of odd failures");
+      "install the same driver on all hosts; mixed versions are a common cause of failures");
   const bool some_devices = std::any_of(job.facts.begin(), job.facts.end(), [](const Facts& facts) {
     return !facts.info.devices.empty();
   });
@@ -118,7 +119,7 @@ void check_versions(const JobFacts& job, Findings& findings) {
         const auto version = static_cast<int>(facts.info.nccl_version);
         return version == 0 ? std::string() : device::nccl_version_text(version);
       },
-      "install one NCCL on all hosts, or set LD_LIBRARY_PATH: " +
+      "install the same NCCL on all hosts, or set LD_LIBRARY_PATH: " +
           hand_on(job.launcher(), "LD_LIBRARY_PATH"));
 }
 
@@ -132,13 +133,12 @@ void check_peer_access(const JobFacts& job, Findings& findings) {
       pairs.push_back(fmt::format("{} and {}", one, other));
     }
     if (pairs.empty()) continue;
-    findings.push_back(
-        {Severity::slows, "peer access",
-         fmt::format("devices of {} can't reach each other's memory ({}): NCCL goes through host "
-                     "memory between them",
-                     job.host_name(host), list_some(pairs)),
-         "look at nvidia-smi topo -p2p r; on bare metal turn PCI access control (ACS) off, in a "
-         "virtual machine or container ask for devices of one group"});
+    findings.push_back({Severity::slows, "peer access",
+                        fmt::format("devices of {} have no peer-to-peer access ({}): NCCL copies "
+                                    "through host memory between them",
+                                    job.host_name(host), list_some(pairs)),
+                        "check nvidia-smi topo -p2p r; on bare metal disable PCI access control "
+                        "(ACS), in a virtual machine or container request devices of one group"});
   }
 }
 
@@ -163,8 +163,8 @@ void check_devices(const JobFacts& job, Findings& findings) {
     findings.push_back({Severity::slows, "devices",
                         fmt::format("NCCL can't serve this job: {}", agreement.reason),
                         agreement.mode == device::DeviceMode::host
-                            ? "show every rank a device (CUDA_VISIBLE_DEVICES, the container's "
-                              "--gpus), or use --backend cpu"
+                            ? "make a device visible to every rank (CUDA_VISIBLE_DEVICES, the "
+                              "container's --gpus), or use --backend cpu"
                             : "give every rank a whole device of its own: fewer ranks on the host, "
                               "or another CUDA_VISIBLE_DEVICES"});
   }
@@ -177,7 +177,7 @@ void check_devices(const JobFacts& job, Findings& findings) {
         count == 1 ? std::size_t{0} : static_cast<std::size_t>(job.places[rank].local_rank) % count;
     if (mine >= facts.device_is_far.size() || !facts.device_is_far[mine]) continue;
     findings.push_back({Severity::slows, "locality",
-                        fmt::format("{} runs on cores that are far from its device {} ({})",
+                        fmt::format("{} runs on cores of another NUMA node than its device {} ({})",
                                     job.rank(rank), mine, facts.info.devices[mine].bus_id),
                         unbind(job.launcher(), "--map-by numa")});
   }

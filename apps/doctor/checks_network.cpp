@@ -37,16 +37,15 @@ Finding unreachable(const JobFacts& job, std::size_t from, std::size_t to,
   const auto& range = job.of_host(to).port_range;
   return {Severity::stops, "reachability",
           fmt::format("{} can't connect to {} ({})", job.host_name(from), job.host_name(to),
-                      reasons.empty() ? "it offers no address of a family that this host has"
+                      reasons.empty() ? "it has no address of an address family that this host has"
                                       : list_some(reasons)),
           all_silent
-              ? fmt::format("this is what a firewall does, or a network without a way there: "
-                            "open TCP {} between the hosts, or name another network by "
-                            "TUTTI_SOCKET_IFNAME",
+              ? fmt::format("a firewall drops the packets, or a route is missing: open TCP {} "
+                            "between the hosts, or select another network by TUTTI_SOCKET_IFNAME",
                             range.empty() ? "ports, a few by TUTTI_PORT_RANGE=40000-40015,"
                                           : fmt::format("ports {} (TUTTI_PORT_RANGE)", range))
-              : "look at the route between the hosts and at their firewalls, or name another "
-                "network by TUTTI_SOCKET_IFNAME"};
+              : "check the route between the hosts and their firewalls, or select another network "
+                "by TUTTI_SOCKET_IFNAME"};
 }
 
 /// The address that data goes to: a network that both are in before others.
@@ -64,8 +63,8 @@ Finding large_packets_lost(const JobFacts& job, std::size_t from, std::size_t to
   const rendezvous::Unacknowledged lost{.packet_bytes = it.lost_packet_bytes,
                                         .is_ipv6 = it.is_ipv6};
   return {severity, "mtu",
-          fmt::format("packets of {} bytes from {} to {} ({}) get lost, while small packets pass: "
-                      "set-up works, and calls with more data end at their deadlines",
+          fmt::format("packets of {} bytes from {} to {} ({}) are lost, while small packets pass: "
+                      "set-up works, and larger calls time out",
                       it.lost_packet_bytes, job.host_name(from), job.host_name(to), it.address),
           rendezvous::mtu_remedy(lost, job.host_name(from), job.host_name(to))};
 }
@@ -94,17 +93,17 @@ void check_reach(const JobFacts& job, Findings& findings) {
         if (it.failure.empty() || !it.on_same_network || ++pairs > max_pairs) continue;
         findings.push_back(
             {Severity::note, "reachability",
-             fmt::format("{} can't reach {} at {} ({}), although both are in that network; it "
-                         "uses another",
+             fmt::format("{} can't reach {} at {} ({}), although both are in that network; another "
+                         "network is used",
                          job.host_name(from), job.host_name(to), it.address, it.failure),
-             "mend that network, or leave it out by TUTTI_SOCKET_IFNAME, with ^ before its name"});
+             "repair that network, or exclude it: TUTTI_SOCKET_IFNAME=^NAME"});
       }
     }
   }
   if (pairs > max_pairs) {
     findings.push_back({Severity::stops, "reachability",
-                        fmt::format("{} more ways between hosts fail", pairs - max_pairs),
-                        "mend those above first"});
+                        fmt::format("{} more connections between hosts fail", pairs - max_pairs),
+                        "fix the findings above first"});
   }
 }
 
@@ -117,7 +116,7 @@ void check_networks(const JobFacts& job, Findings& findings) {
     if (!info.failure.empty()) {
       findings.push_back({Severity::stops, "network",
                           fmt::format("{} can't listen: {}", job.rank(rank), info.failure),
-                          "set the variable to what this host has"});
+                          "set the variable to a value that fits this host"});
       return;
     }
     addresses.push_back(info.addresses);
@@ -143,7 +142,7 @@ void check_networks(const JobFacts& job, Findings& findings) {
       if (other.speed_mbit >= clearly_faster * used->speed_mbit) {
         findings.push_back(
             {Severity::slows, "speed",
-             fmt::format("{} tries {} ({}) first, and {} ({}) is faster", job.host_name(host),
+             fmt::format("{} uses {} ({}) first, but {} ({}) is faster", job.host_name(host),
                          used->name, speed_text(used->speed_mbit), other.name,
                          speed_text(other.speed_mbit)),
              "if all hosts have it: " +
@@ -165,7 +164,7 @@ void check_networks(const JobFacts& job, Findings& findings) {
                            "lost between them",
                            used->name, job.host_name(host), used->mtu, theirs.name,
                            job.host_name(before), theirs.mtu),
-               fmt::format("set it alike: ip link set {} mtu {}", used->name,
+               fmt::format("set the same MTU: ip link set {} mtu {}", used->name,
                            std::min(used->mtu, theirs.mtu))});
         }
         if (!speed_told && theirs.speed_mbit > 0 && used->speed_mbit > 0 &&
@@ -174,10 +173,10 @@ void check_networks(const JobFacts& job, Findings& findings) {
           findings.push_back(
               {Severity::slows, "speed",
                fmt::format(
-                   "{} of {} runs at {}, {} of {} at {}: the whole job waits for the slower",
+                   "{} of {} runs at {}, {} of {} at {}: the slower link limits the whole job",
                    used->name, job.host_name(host), speed_text(used->speed_mbit), theirs.name,
                    job.host_name(before), speed_text(theirs.speed_mbit)),
-               "look at its cable, the port of the switch, and ethtool " + used->name});
+               "check its cable, the switch port, and ethtool " + used->name});
         }
       }
     }
@@ -191,10 +190,9 @@ void check_networks(const JobFacts& job, Findings& findings) {
   for (const auto& [devices, names] : rdma) {
     findings.push_back(
         {Severity::note, "rdma",
-         fmt::format("{} has RDMA ({}), which tutti does not use for host memory: it "
-                     "goes by TCP",
+         fmt::format("{} has RDMA devices ({}), but tutti sends host memory over TCP",
                      list_some(names), devices),
-         "buffers on GPUs use it through NCCL; else name its IP interface by "
+         "NCCL uses RDMA for GPU buffers; for host buffers select its IP interface by "
          "TUTTI_SOCKET_IFNAME, such as ib0"});
   }
 }
@@ -218,17 +216,18 @@ void check_names(const JobFacts& job, Findings& findings) {
   if (!to_loopback.empty()) {
     findings.push_back(
         {Severity::note, "names",
-         fmt::format("the own name of {} leads to loopback ({}): tutti does not go by names, but "
-                     "Gloo, torchrun and MASTER_ADDR do, and would wait there for other hosts",
-                     list_some(to_loopback), example),
-         "give the name the host's own address in /etc/hosts, in place of 127.0.1.1"});
+         fmt::format(
+             "the host name of {} resolves to loopback ({}): tutti does not use host names, but "
+             "Gloo, torchrun and MASTER_ADDR do, and other hosts can't connect to them",
+             list_some(to_loopback), example),
+         "map the name to the host's own address in /etc/hosts, instead of 127.0.1.1"});
   }
   if (!to_nowhere.empty()) {
     findings.push_back({Severity::note, "names",
-                        fmt::format("the own name of {} is not known there: programs that go by "
-                                    "names will fail or wait",
+                        fmt::format("the host name of {} does not resolve there: programs that use "
+                                    "host names will fail or wait",
                                     list_some(to_nowhere)),
-                        "add it to /etc/hosts or to the name server"});
+                        "add it to /etc/hosts or to DNS"});
   }
 }
 
@@ -236,11 +235,11 @@ void check_names(const JobFacts& job, Findings& findings) {
 void check_port(const JobFacts& job, Findings& findings) {
   const auto& why = job.facts[0].unsafe_port;
   if (why.empty()) return;
-  findings.push_back(
-      {Severity::note, "ports",
-       fmt::format("{}: any program on {} may have it when the job starts", why, job.host_name(0)),
-       "give a port outside of them, such as 29500, or have the kernel leave it out "
-       "(net.ipv4.ip_local_reserved_ports)"});
+  findings.push_back({Severity::note, "ports",
+                      fmt::format("{}: any program on {} may have taken it when the job starts",
+                                  why, job.host_name(0)),
+                      "choose a port outside that range, such as 29500, or reserve it "
+                      "(net.ipv4.ip_local_reserved_ports)"});
 }
 
 }  // namespace tutti::app::doctor

@@ -67,10 +67,11 @@ std::vector<Facts> exchange(Bootstrap& bootstrap, const Facts& mine, Deadline de
   for (const auto& bytes : gather_in_pieces(bootstrap, encode(mine), deadline)) {
     auto facts = decode(bytes);
     if (!facts) {
-      throw Error(ErrorCode::mismatch,
-                  fmt::format("what rank {} says of itself can't be read: install one version of "
-                              "tutti on all hosts",
-                              all.size()));
+      throw Error(
+          ErrorCode::mismatch,
+          fmt::format(
+              "can't decode the facts of rank {}: install the same version of tutti on all hosts",
+              all.size()));
     }
     all.push_back(std::move(*facts));
   }
@@ -191,7 +192,7 @@ void examine_job(Bootstrap& bootstrap, const DoctorOptions& options, Diagnosis& 
     diagnosis.is_broken = true;
     diagnosis.findings.insert(diagnosis.findings.begin(),
                               {Severity::stops, "set-up", error.sentence(),
-                               "the sentence says what to do; docs/troubleshooting.md has more"});
+                               "follow the message; docs/troubleshooting.md explains it"});
   }
 }
 

@@ -211,7 +211,7 @@ std::string try_single_copy(const Facts& neighbour) {
       ::process_vm_readv(static_cast<pid_t>(neighbour.info.pid), &local, 1, &remote, 1, 0);
   if (got < 0) return errno_text(errno);
   const std::string_view found(read.data(), read.size());
-  return found == neighbour.token ? "" : "its process id means another process here";
+  return found == neighbour.token ? "" : "its process id names another process here";
 }
 
 }  // namespace tutti::app::doctor

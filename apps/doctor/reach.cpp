@@ -57,7 +57,7 @@ struct Probe {
     }
     if (rendezvous::is_connected_to_itself(socket.get())) {
       rendezvous::reset(socket);
-      end("nobody listens there");
+      end("no process listens there");
     }
   }
 
@@ -76,7 +76,7 @@ struct Probe {
     if (got < 0) return end(errno_text(errno));
     received.append(buffer.data(), static_cast<std::size_t>(got));
     if (got > 0 && received.size() < target->token.size()) return;
-    if (received != target->token) return end("somebody else answers there");
+    if (received != target->token) return end("another program answers there");
     if (!has_sent) send_large();
   }
 
@@ -98,7 +98,7 @@ struct Probe {
   }
 
   void give_up() {
-    if (!has_sent) return end(connected ? "it takes connections, but stays silent" : "no answer");
+    if (!has_sent) return end(connected ? "it accepts connections but sends nothing" : "no answer");
     if (const auto lost = rendezvous::find_unacknowledged(socket.get())) {
       result->lost_packet_bytes = lost->packet_bytes;
       result->is_ipv6 = lost->is_ipv6;

@@ -44,7 +44,7 @@ std::string table(const JobFacts& job, const char* title,
 std::string as_text(const JobFacts& job, const Findings& findings, const Matrix& matrix) {
   std::string text;
   for (const auto& finding : findings) {
-    text += fmt::format("{}: {}\n       do: {}\n", name_of(finding.severity), finding.sentence,
+    text += fmt::format("{}: {}\n       remedy: {}\n", name_of(finding.severity), finding.sentence,
                         finding.remedy);
   }
   for (std::size_t host = 0; host < job.hosts() && host < max_hosts_told; ++host) {
@@ -66,10 +66,11 @@ std::string as_text(const JobFacts& job, const Findings& findings, const Matrix&
   const auto job_text =
       fmt::format("{} on {}", count_text(static_cast<long>(job.facts.size()), "rank"),
                   count_text(static_cast<long>(job.hosts()), "host"));
-  if (findings.empty()) return text + fmt::format("{}: nothing found, fit to run\n", job_text);
-  return text + fmt::format("{}: {} ({} in the way, {} that cost speed, {} to know)\n", job_text,
-                            counts[0] > 0 ? "can't run" : "fit to run", counts[0], counts[1],
-                            counts[2]);
+  if (findings.empty()) return text + fmt::format("{}: no findings, fit to run\n", job_text);
+  return text +
+         fmt::format("{}: {} (findings: {} stop the job, {} slow it down, {} for information)\n",
+                     job_text, counts[0] > 0 ? "can't run" : "fit to run", counts[0], counts[1],
+                     counts[2]);
 }
 
 std::string json_text(const JobFacts& job, const Findings& findings, const Matrix& matrix) {

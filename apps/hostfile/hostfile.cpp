@@ -48,10 +48,10 @@ std::vector<HostEntry> parse_hostfile(std::string_view text, const std::string& 
     const auto entry = read_hostfile_line(line, file);
     if (entry.excluded) {
       if (excluded.insert(entry.name).second && notes != nullptr) {
-        notes->push_back(fmt::format(
-            "{}:{}: Open MPI 4.1 and 5.0 refuse ^{}: take the line away with those that name the "
-            "host, or start by scripts/launch, which leaves it out",
-            file, line.number, entry.name));
+        notes->push_back(
+            fmt::format("{}:{}: Open MPI 4.1 and 5.0 refuse ^{}: remove this line and those that "
+                        "name the host, or start with scripts/launch, which omits it",
+                        file, line.number, entry.name));
       }
       continue;
     }
@@ -63,7 +63,7 @@ std::vector<HostEntry> parse_hostfile(std::string_view text, const std::string& 
     } else if (now.form == Form::slots || before->second.form != now.form) {
       // Which of the two counts depends on who reads the file.
       refuse(line.number,
-             fmt::format("{} has {} here and {} on line {}: name it once, with all its slots",
+             fmt::format("{} has {} here and {} on line {}: list it once, with all its slots",
                          entry.name, now.text, before->second.text, before->second.line));
     }
     auto& host = hosts[known.at(entry.name)];
@@ -89,8 +89,8 @@ std::vector<HostEntry> parse_hostfile(std::string_view text, const std::string& 
     throw Error(
         ErrorCode::usage,
         fmt::format("{}:1: {}", file,
-                    named_some ? "^ excludes every host that is named: leave one"
-                               : "no host is named: write one a line, such as node1 slots=2"));
+                    named_some ? "^ excludes every host: keep at least one"
+                               : "no host found: expected one per line, such as node1 slots=2"));
   }
   return hosts;
 }

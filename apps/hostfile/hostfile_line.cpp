@@ -90,7 +90,8 @@ int read_count(const HostfileLine& line, const std::string& file, const std::str
   const auto result = std::from_chars(value.data(), end, number);
   if (result.ec != std::errc() || result.ptr != end || number < 1 || number > most) {
     refuse(file, line.number,
-           fmt::format("{}: give a whole number from 1 to {}; to leave a host out, remove its line",
+           fmt::format("invalid count in '{}': expected a whole number from 1 to {}; to omit a "
+                       "host, remove its line",
                        entry, most));
   }
   return number;
@@ -107,8 +108,9 @@ void read_host(const HostfileLine& line, const std::string& file, const std::str
     if (end == std::string::npos || (!rest.empty() && rest.front() != ':') ||
         !is_address_v6(host.substr(1, end - 1))) {
       refuse(file, line.number,
-             fmt::format("{} is no address: give an IPv6 address in brackets, such as [fd00::1]:2",
-                         entry));
+             fmt::format(
+                 "invalid address '{}': expected an IPv6 address in brackets, such as [fd00::1]:2",
+                 entry));
     }
     has_count = !rest.empty();
     if (has_count) count = rest.substr(1);
@@ -124,17 +126,17 @@ void read_host(const HostfileLine& line, const std::string& file, const std::str
       result.name = host.substr(0, colon);
       if (result.name.find_first_of("[]{}*") != std::string::npos) {
         refuse(file, line.number,
-               fmt::format("{} is a pattern, which mpirun does not know: give each host a line of "
-                           "its own (under Slurm: scontrol show hostnames)",
+               fmt::format("'{}' is a pattern, which mpirun does not expand: list each host on its "
+                           "own line (under Slurm: scontrol show hostnames)",
                            entry));
       }
       if (result.name.find(',') != std::string::npos) {
-        refuse(file, line.number, fmt::format("{}: give each host a line of its own", entry));
+        refuse(file, line.number, fmt::format("'{}': list each host on its own line", entry));
       }
       if (colons > 1 || !is_name(result.name)) {
         refuse(file, line.number,
-               fmt::format("{} is no host: give a name of letters, digits, dots and dashes, or an "
-                           "address",
+               fmt::format("invalid host '{}': expected a name of letters, digits, dots and "
+                           "dashes, or an address",
                            entry));
       }
     }
@@ -166,8 +168,8 @@ void read_key(const HostfileLine& line, const std::string& file, const std::stri
                                                      "sockets_per_board", "cores_per_socket"};
   if (std::find(harmless.begin(), harmless.end(), key) != harmless.end()) return;
   refuse(file, line.number,
-         fmt::format("{} is unknown: give slots=N, max_slots=N or port=N, and a rankfile by "
-                     "mpirun's --rankfile",
+         fmt::format("unknown key '{}': expected slots=N, max_slots=N or port=N; give a rankfile "
+                     "by mpirun --rankfile",
                      word));
 }
 
@@ -177,7 +179,7 @@ std::vector<HostfileLine> split_hostfile(std::string_view text, const std::strin
   if (text.substr(0, 3) == "\xEF\xBB\xBF") text.remove_prefix(3);
   if (const auto zero = text.find('\0'); zero != std::string_view::npos) {
     const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<long>(zero), '\n');
-    refuse(file, static_cast<int>(line), "this is no plain text: save the hostfile as UTF-8");
+    refuse(file, static_cast<int>(line), "not a text file: save the hostfile as UTF-8");
   }
   const auto plain = without_comments(with_line_ends(text), file);
 
@@ -220,9 +222,9 @@ HostfileEntry read_hostfile_line(const HostfileLine& line, const std::string& fi
   }
   if (host.starts_with('+')) {
     refuse(file, line.number,
-           fmt::format("{} counts on a scheduler's allocation, which a dry run does not have: name "
-                       "the host",
-                       entry));
+           fmt::format(
+               "'{}' needs a scheduler's allocation, which a dry run does not have: name the host",
+               entry));
   }
   if (host.find('=') != std::string::npos) {
     refuse(file, line.number,
@@ -232,8 +234,9 @@ HostfileEntry read_hostfile_line(const HostfileLine& line, const std::string& fi
     result.user = host.substr(0, at);
     host.erase(0, at + 1);
     if (result.user.empty() || host.empty() || host.find('@') != std::string::npos) {
-      refuse(file, line.number,
-             fmt::format("{}: give user@host, with one @ and both names", entry));
+      refuse(
+          file, line.number,
+          fmt::format("invalid host '{}': expected user@host, with one @ and both names", entry));
     }
   }
   read_host(line, file, entry, host, result);
@@ -241,8 +244,8 @@ HostfileEntry read_hostfile_line(const HostfileLine& line, const std::string& fi
     const auto& word = line.words[i];
     if (word.find('=') == std::string::npos) {
       refuse(file, line.number,
-             fmt::format("{} stands behind {}: give each host a line of its own, and counts as "
-                         "slots=N",
+             fmt::format("unexpected '{}' after {}: list each host on its own line, and give "
+                         "counts as slots=N",
                          word, entry));
     }
     read_key(line, file, word, result);

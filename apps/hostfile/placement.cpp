@@ -44,10 +44,10 @@ void find_aliases(Placement& placement, const std::string& file, const Resolver&
       if (first == i || host.alias != i) continue;
       host.alias = placement.hosts[first].alias;
       const auto& same = placement.hosts[host.alias].entry;
-      placement.notes.push_back(fmt::format(
-          "{}:{}: {} is the same host as {} of line {} ({}): its local ranks go on from there; "
-          "name a host by one name only",
-          file, host.entry.line, host.entry.name, same.name, same.line, key));
+      placement.notes.push_back(
+          fmt::format("{}:{}: {} is the same host as {} of line {} ({}): its local ranks continue "
+                      "from there; use one name for each host",
+                      file, host.entry.line, host.entry.name, same.name, same.line, key));
     }
   }
 }
@@ -131,17 +131,15 @@ MapBy parse_map_by(std::string_view text) {
       return result;
     }
   }
-  throw Error(
-      ErrorCode::usage,
-      fmt::format("--map-by {} is not known to the dry run: give slot, node or ppr:N:node", text));
+  throw Error(ErrorCode::usage,
+              fmt::format("invalid --map-by '{}': expected slot, node or ppr:N:node", text));
 }
 
 Rules parse_rules(std::string_view text) {
   if (text == "openmpi5" || text == "mpich") return Rules::open_mpi_5;
   if (text == "openmpi4") return Rules::open_mpi_4;
-  throw Error(
-      ErrorCode::usage,
-      fmt::format("--mpi {} is not known to the dry run: give openmpi4, openmpi5 or mpich", text));
+  throw Error(ErrorCode::usage,
+              fmt::format("invalid --mpi '{}': expected openmpi4, openmpi5 or mpich", text));
 }
 
 Placement place_ranks(const std::vector<HostEntry>& hosts, const std::string& file,
@@ -157,9 +155,9 @@ Placement place_ranks(const std::vector<HostEntry>& hosts, const std::string& fi
     const bool many = bare.size() > max_hosts_told;
     const auto told = many ? std::vector(bare.begin(), bare.begin() + max_hosts_told) : bare;
     placement.notes.push_back(fmt::format(
-        "assumption: a bare host's slots are its cores ({}{}), taken as {} ({})",
-        fmt::join(told, ", "), many ? fmt::format(", {} more", bare.size() - told.size()) : "",
-        request.cores, request.cores_source));
+        "assumed: hosts without a slot count ({}{}) have {} slots each ({})", fmt::join(told, ", "),
+        many ? fmt::format(", {} more", bare.size() - told.size()) : "", request.cores,
+        request.cores_source));
   }
   find_aliases(placement, file, resolve);
 
@@ -181,10 +179,11 @@ Placement place_ranks(const std::vector<HostEntry>& hosts, const std::string& fi
   }
   const long need = request.ranks > 0 ? request.ranks : have;
   if (need > have) {
-    throw Error(ErrorCode::usage,
-                fmt::format("{}: need {}, have {} ({}): add hosts or slots, start fewer ranks, or "
-                            "let mpirun --oversubscribe put more on a host than it has slots",
-                            file, need, have, list_slots(placement.hosts, available)));
+    throw Error(
+        ErrorCode::usage,
+        fmt::format("{}: need {}, have {} ({}): add hosts or slots, start fewer ranks, or let "
+                    "mpirun --oversubscribe place more ranks on a host than it has slots",
+                    file, need, have, list_slots(placement.hosts, available)));
   }
 
   const auto order = order_of(placement, request.rules, resolve);

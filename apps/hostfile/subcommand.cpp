@@ -168,7 +168,7 @@ int hostfile(const HostfileOptions& options) {
                                      .cores_source = "--cores"};
   if (request.cores == 0) {
     request.cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-    request.cores_source = "as on this machine; --cores N says otherwise";
+    request.cores_source = "the cores of this machine; --cores N overrides it";
   }
   const auto resolve = [&](const std::string& host) -> std::vector<std::string> {
     const auto entry = found.find(host);
@@ -180,8 +180,8 @@ int hostfile(const HostfileOptions& options) {
     request.rules = hostfile::Rules::open_mpi_4;
     if (!same_places(placement, hostfile::place_ranks(hosts, name, request, resolve))) {
       placement.notes.emplace_back(
-          "Open MPI 4, if its mpirun runs on this machine, places them otherwise: --mpi openmpi4 "
-          "shows how");
+          "Open MPI 4, with mpirun on this machine, places the ranks differently: see --mpi "
+          "openmpi4");
     }
   }
 

@@ -34,9 +34,9 @@ std::vector<int> layout_of(PlanOptions& options) {
     options.hosts = static_cast<int>(options.layout.size());
     return options.layout;
   }
-  if (options.ranks == 0) throw unusable("how many ranks? give --ranks N, or --layout");
+  if (options.ranks == 0) throw unusable("missing number of ranks: give --ranks N or --layout");
   if (options.hosts > options.ranks)
-    throw unusable(fmt::format("--hosts {} are more than --ranks {}: each host needs a rank",
+    throw unusable(fmt::format("--hosts {} exceeds --ranks {}: each host needs a rank",
                                options.hosts, options.ranks));
   return model::even_shares(options.ranks, options.hosts);
 }
@@ -71,10 +71,10 @@ Plan make(const PlanOptions& given) {
   plan.layout = layout_of(options);
   const auto& shape = shape_of(options.operation);
   if (options.root >= options.ranks)
-    throw unusable(fmt::format("--root {} is no rank of {}: give 0 to {}", options.root,
-                               options.ranks, options.ranks - 1));
+    throw unusable(fmt::format("invalid --root {}: expected a rank from 0 to {}", options.root,
+                               options.ranks - 1));
   if (!shape.rooted && options.root != 0)
-    throw unusable(fmt::format("{} has no root: leave --root out", shown_name(options.operation)));
+    throw unusable(fmt::format("{} has no root: omit --root", shown_name(options.operation)));
   const bool is_16_bit = options.type == Type::f16 || options.type == Type::bf16;
   const bool in_rank_order = shape.reduces && (options.in_rank_order || is_16_bit);
   const auto names = known_algorithms(options, in_rank_order);

@@ -73,11 +73,11 @@ std::string what_text(const Plan& plan) {
 std::string machine_text(const Plan& plan) {
   const auto& o = plan.options;
   auto text = fmt::format(
-      "links {:g} Gbit/s, latency {}; inside a host {}; message {}, copying {:g} GB/s, adding up "
-      "{:g} GB/s",
+      "links {:g} Gbit/s, latency {}; inside a host {}; message {}, copy {:g} GB/s, reduction {:g} "
+      "GB/s",
       o.gbps, duration_text(o.costs.link_latency), duration_text(o.costs.host_latency),
       duration_text(o.costs.message_cost), o.costs.copy_rate / 1e9, o.costs.reduce_rate / 1e9);
-  if (o.burst_bytes > 0) text += fmt::format("; links pass {} at once", size_text(o.burst_bytes));
+  if (o.burst_bytes > 0) text += fmt::format("; link burst {}", size_text(o.burst_bytes));
   if (o.cores_per_host > 0)
     text += fmt::format("; {} a host", count_text(o.cores_per_host, "core"));
   if (o.numa_nodes > 1) text += fmt::format("; {} NUMA nodes a host", o.numa_nodes);
@@ -103,7 +103,7 @@ std::string row(const Plan& plan, const Prediction& p) {
 std::string verdict(const Plan& plan) {
   const auto& chosen = plan.of(plan.chosen);
   auto text = plan.options.algorithm.empty() ? fmt::format("A call would choose {}", plan.chosen)
-                                             : fmt::format("As asked for, {}", plan.chosen);
+                                             : fmt::format("As requested, {}", plan.chosen);
   text += fmt::format(": {}.", duration_text(chosen.seconds));
   if (const auto* const other = plan.runner_up())
     text += fmt::format(" The next best is {}, {:.2f} times as long.", other->algorithm,
@@ -114,16 +114,11 @@ std::string verdict(const Plan& plan) {
 std::string notes(const Plan& plan) {
   std::set<std::string> said;
   for (const auto& p : plan.predictions) {
-    if (p.method == Method::one_host)
-      said.insert(
-          "One host simulated: hosts do the same, so one stands for all, and what it sends comes "
-          "back to it.");
+    if (p.method == Method::one_host) said.insert("One host simulated: all hosts do the same.");
     if (p.method == Method::estimated)
-      said.insert("Estimated: too many steps to simulate; the time is from a closed formula.");
+      said.insert("Estimated: too many steps to simulate; the time is from the cost formula.");
     if (p.traffic.sampled)
-      said.insert(
-          "Too many steps to walk through: bytes and messages are those of four hosts, and grown "
-          "to all.");
+      said.insert("Too many steps to count: bytes and messages are extrapolated from four hosts.");
     if (p.traffic.steps > 0 && p.count != plan.predictions.front().count)
       said.insert(fmt::format("{}: planned with {} elements, so that all slices are equal.",
                               p.algorithm, p.count));
@@ -139,11 +134,10 @@ std::string text_of(const Plan& plan) {
   auto text = fmt::format("{}: {}\n{}\n\n", what_text(plan), layout_text(plan), machine_text(plan));
   text +=
       fmt::format("  {:<20}{:>11}{:>10}{:>8}{:>12}{:>12}{:>10}{:>12}{:>9}\n", "algorithm", "time",
-                  "chunk", "rounds", "link, most", "links, all", "messages", "scratch", "sockets");
+                  "chunk", "rounds", "max. link", "all links", "messages", "scratch", "sockets");
   for (const auto& p : plan.predictions) text += row(plan, p);
   text += "\n" + verdict(plan) + "\n";
-  text +=
-      "Messages, scratch and sockets (one-way connections) are those of the rank that has most.\n";
+  text += "Messages, scratch and sockets (one-way connections): maximum over ranks.\n";
   return text + notes(plan);
 }
 

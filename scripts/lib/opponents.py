@@ -82,7 +82,7 @@ def why_not(opponent):
         return f"{opponent.launcher} or a build for it is missing (apt install mpich libmpich-dev; scripts/peers openmpi mpich)"
     if opponent.peer == "gloo":
         version = subprocess.run([tutti, "--version"], capture_output=True, text=True, check=True).stdout
-        if "Gloo, to compare with: not" in version:
+        if "Gloo (bench --vs gloo): not" in version:
             return "Gloo was not found when tutti was built (apt install libgloo-dev)"
     return None
 

@@ -90,7 +90,7 @@ class LargePackets(OnAnIllPath):
         told = [finding for finding in findings if finding["check"] == "mtu"]
         self.assertEqual(len(told), 1, findings)
         self.assertEqual(told[0]["severity"], "stops")
-        self.assertRegex(told[0]["sentence"], r"packets of 1500 bytes from node1 to node2 \(10\.77\.0\.2:\d+\) get lost")
+        self.assertRegex(told[0]["sentence"], r"packets of 1500 bytes from node1 to node2 \(10\.77\.0\.2:\d+\) are lost")
         self.assertRegex(told[0]["remedy"], REMEDY)
         self.assertLessEqual({finding["check"] for finding in findings}, {"mtu", "cores", "single copy"}, findings)
 

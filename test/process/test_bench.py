@@ -19,7 +19,7 @@ from test_mpirun import IN_PLACE, OPERATIONS, TUTTI, TYPES, Checks, mpirun  # no
 from support import tap  # noqa: E402
 from support.cluster import REPO, command  # noqa: E402
 
-HAS_GLOO = not re.search(r"Gloo, to compare with: not", command(TUTTI, "--version").stdout)
+HAS_GLOO = not re.search(r"Gloo \(bench --vs gloo\): not", command(TUTTI, "--version").stdout)
 PEERS = "mpi,gloo" if HAS_GLOO else "mpi"
 SHORT = ("--iterations", 3, "--warmup", 1)
 ONCE = ("--iterations", 1, "--warmup", 0)

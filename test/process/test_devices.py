@@ -52,15 +52,15 @@ class MadeUpDevices(Checks):
             self.assertEqual(result.stderr.count("can't make the NCCL unique id: NCCL: system error (2)"), 1, result.stderr)
 
     def test_doctor_tells_of_devices_that_do_not_reach_each_other(self):
-        self.assertNotIn("each other's memory", self.run_on(3, 3, "doctor").stdout)
+        self.assertNotIn("peer-to-peer access", self.run_on(3, 3, "doctor").stdout)
         told = self.run_on(3, 3, "doctor", FAKE_GPU_ISLAND="1").stdout
-        self.assertIn(f"slows: devices of {os.uname().nodename} can't reach each other's memory (0 and 1, 1 and 2)", told)
+        self.assertIn(f"slows: devices of {os.uname().nodename} have no peer-to-peer access (0 and 1, 1 and 2)", told)
 
     def test_a_call_that_never_returns_does_not_keep_the_command(self):
         began = time.monotonic()
         result = self.run_on(2, 2, "all-reduce", "--backend", "nccl", "--timeout", "3s", FAKE_NCCL_CALL_BLOCKS="2")
         self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
-        self.assertEqual(result.stderr.count("NCCL does not come back although it was ended"), 1, result.stderr)
+        self.assertEqual(result.stderr.count("NCCL does not return although it was aborted"), 1, result.stderr)
         self.assertIn("all_reduce of", result.stderr)
         # Bound on how long a failure may stay unknown: the deadline, the ways out of NCCL, and a busy machine.
         self.assertLess(time.monotonic() - began, 40)

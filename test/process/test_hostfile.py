@@ -52,8 +52,8 @@ class DryRun(unittest.TestCase):
     def test_bare_hosts_and_the_assumption(self):
         done = self.tutti("a\nb\n", "-np", "2", "--cores", "8")
         self.assertEqual([line.split()[1] for line in done.stdout.splitlines()[1:3]], ["a", "a"])
-        self.assertIn("assumption: a bare host's slots are its cores (a, b), taken as 8", done.stdout)
-        self.assertIn("as on this machine", self.tutti("a\n").stdout)
+        self.assertIn("assumed: hosts without a slot count (a, b) have 8 slots each", done.stdout)
+        self.assertIn("the cores of this machine", self.tutti("a\n").stdout)
 
     def test_missing_slots(self):
         self.refused("a slots=2\nb slots=1\n", "need 4, have 3 (a: 2, b: 1)", "-np", "4")
@@ -61,7 +61,7 @@ class DryRun(unittest.TestCase):
     def test_errors_have_file_and_line(self):
         self.refused("a\nb@c@d\n", f"{self.file}:2: b@c@d")
         self.refused("", f"{self.file}:1: no host")
-        self.refused(b"\xff\xfea\0\n\0", f"{self.file}:1: this is no plain text")
+        self.refused(b"\xff\xfea\0\n\0", f"{self.file}:1: not a text file")
 
     def test_names_of_this_machine_are_one_host(self):
         plan = self.plan("localhost slots=1\n127.0.0.1 slots=1\n")

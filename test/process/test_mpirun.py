@@ -338,7 +338,7 @@ class Help(Checks):
         self.assertEqual(shown.returncode, 0)
         self.assertRegex(shown.stdout, r"^tutti \d+\.\d+\.\d+\n")
         self.assertRegex(shown.stdout, r"MPI: \d")
-        self.assertRegex(shown.stdout, r"Gloo, to compare with: (\d|not built in)")
+        self.assertRegex(shown.stdout, r"Gloo \(bench --vs gloo\): (\d|not built in)")
 
     def test_help_under_mpirun_is_printed_once(self):
         result = mpirun(3, "fan-out", "--help")

@@ -120,7 +120,7 @@ class Streams(unittest.TestCase):
                 os.close(writer)
                 os.close(reader)
                 first, second = job.finish()
-                self.refused(*first, "its reader has ended")
+                self.refused(*first, "the reader has exited")
                 self.assertEqual(second, (0, ""))
 
     def test_a_reader_that_goes_while_there_is_work_left(self):
@@ -129,7 +129,7 @@ class Streams(unittest.TestCase):
         os.close(writer)
         os.close(reader)
         first, second = job.finish()
-        self.refused(*first, "rank 0 (", "has ended the job", "its reader has ended")
+        self.refused(*first, "rank 0 (", "has ended the job", "the reader has exited")
         self.assertEqual(second, (1, ""))  # told by rank 0, not lost to it
 
     def test_no_reader_of_standard_error(self):

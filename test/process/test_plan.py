@@ -124,22 +124,22 @@ class Plans(unittest.TestCase):
 
     def test_refusals(self):
         for said, *words in (
-                ("--hosts 5 are more than --ranks 4", "broadcast", "--ranks", 4, "--hosts", 5),
-                ("how many ranks?", "broadcast"),
+                ("--hosts 5 exceeds --ranks 4", "broadcast", "--ranks", 4, "--hosts", 5),
+                ("missing number of ranks", "broadcast"),
                 ("--ranks", "broadcast", "--ranks", 0),
-                ("--size x is unusable", "broadcast", "--ranks", 4, "--size", "x"),
+                ("invalid --size 'x'", "broadcast", "--ranks", 4, "--size", "x"),
                 ('has no algorithm "rings"; it has binomial, chain', "broadcast", "--ranks", 4, "--algorithm", "rings"),
-                ("--root 4 is no rank of 4", "broadcast", "--ranks", 4, "--root", 4),
+                ("invalid --root 4: expected a rank from 0 to 3", "broadcast", "--ranks", 4, "--root", 4),
                 ("all-reduce has no root", "all-reduce", "--ranks", 4, "--root", 1),
-                ("operation nonsense is unusable", "nonsense", "--ranks", 4),
-                ("operation send-recv is unusable", "send-recv", "--ranks", 4),
-                ("--gbps 0 is unusable", "broadcast", "--ranks", 4, "--gbps", "0"),
-                ("--burst x is unusable", "broadcast", "--ranks", 4, "--burst", "x"),
-                ("--latency x is unusable", "broadcast", "--ranks", 4, "--latency", "x"),
-                ("--layout 4,,2 is unusable", "broadcast", "--layout", "4,,2"),
+                ("invalid operation 'nonsense'", "nonsense", "--ranks", 4),
+                ("invalid operation 'send-recv'", "send-recv", "--ranks", 4),
+                ("invalid --gbps '0'", "broadcast", "--ranks", 4, "--gbps", "0"),
+                ("invalid --burst 'x'", "broadcast", "--ranks", 4, "--burst", "x"),
+                ("invalid --latency 'x'", "broadcast", "--ranks", 4, "--latency", "x"),
+                ("invalid --layout '4,,2'", "broadcast", "--layout", "4,,2"),
                 ("contradicts --layout", "broadcast", "--layout", "4,2", "--ranks", 5),
-                ("--map-by x is unusable", "broadcast", "--ranks", 4, "--map-by", "x"),
-                ("--chunk 0 is unusable", "broadcast", "--ranks", 4, "--chunk", "0")):
+                ("invalid --map-by 'x'", "broadcast", "--ranks", 4, "--map-by", "x"),
+                ("invalid --chunk '0'", "broadcast", "--ranks", 4, "--chunk", "0")):
             with self.subTest(words):
                 self.refused(said, *words)
 

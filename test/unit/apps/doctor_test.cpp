@@ -80,9 +80,9 @@ TEST_CASE("ten faults at once are ten findings, the worst first") {
                                       "another MTU",
                                       "127.0.1.1",
                                       "two ranks on one core",
-                                      "a variable that was not handed on",
+                                      "a variable that was not passed on",
                                       "clocks apart",
-                                      "memory of neighbours refused"};
+                                      "single copy refused"};
   auto job = healthy();
   std::vector<const Fault*> found;
   for (const auto& fault : faults()) {
@@ -107,8 +107,8 @@ TEST_CASE("ten faults at once are ten findings, the worst first") {
     CHECK(findings[i - 1].severity <= findings[i].severity);
   }
   const auto text = as_text(facts, findings, {});
-  CHECK(text.find("4 ranks on 2 hosts: can't run (4 in the way, 3 that cost speed, 3 to know)") !=
-        std::string::npos);
+  CHECK(text.find("4 ranks on 2 hosts: can't run (findings: 4 stop the job, 3 slow it down, 3 for "
+                  "information)") != std::string::npos);
   const auto json = nlohmann::json::parse(json_text(facts, findings, {}));
   CHECK(json["findings"].size() == 10);
   CHECK(json["fit"] == false);
@@ -161,9 +161,9 @@ TEST_CASE("a probe tells who answers at an address") {
   REQUIRE(results.size() == 4);
   CHECK(results[0].failure.empty());
   CHECK(results[0].address == right.text());
-  CHECK(results[1].failure == "somebody else answers there");
+  CHECK(results[1].failure == "another program answers there");
   CHECK(results[2].failure.find("Connection refused") == 0);
-  CHECK(results[3].failure == "it takes connections, but stays silent");
+  CHECK(results[3].failure == "it accepts connections but sends nothing");
 }
 
 }  // namespace tutti::app::doctor::test

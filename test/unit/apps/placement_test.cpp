@@ -102,13 +102,12 @@ TEST_CASE("Open MPI 4.1 begins where its mpirun runs, and shares out by node in 
   CHECK_THROWS_AS(parse_rules("lam"), Error);
 }
 
-TEST_CASE("two bare hosts: both ranks on the first, and the assumption is told") {
+TEST_CASE("two bare hosts: both ranks on the first, and a note names the assumption") {
   const auto plan = place("a\nb", {.ranks = 2, .cores = 8, .cores_source = "--cores"});
   CHECK(text_of(plan) == "a0 a1");
   CHECK(plan.host_count == 1);
   REQUIRE(plan.notes.size() == 1);
-  CHECK(plan.notes[0] ==
-        "assumption: a bare host's slots are its cores (a, b), taken as 8 (--cores)");
+  CHECK(plan.notes[0] == "assumed: hosts without a slot count (a, b) have 8 slots each (--cores)");
   CHECK(place("a:1\nb:1", {.ranks = 2}).notes.empty());
 }
 
@@ -149,7 +148,7 @@ TEST_CASE("names of one host are recognised, and its local ranks go on") {
         2);
 }
 
-TEST_CASE("a way to place ranks that is not known is refused") {
+TEST_CASE("an unknown --map-by is refused") {
   for (const std::string text : {"", "core", "ppr:2", "ppr::node", "ppr:0:node", "ppr:x:node",
                                  "ppr:-1:node", "ppr:2:socket", "slot:OVERSUBSCRIBE", "ppr:node"}) {
     INFO(text);

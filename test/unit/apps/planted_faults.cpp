@@ -100,7 +100,7 @@ const std::vector<Fault>& faults() {
       {"a faster network",
        Severity::slows,
        "speed",
-       {"node1 tries eth0", "ib0 (100 Gbit/s) is faster"},
+       {"node1 uses eth0", "ib0 (100 Gbit/s) is faster"},
        "TUTTI_SOCKET_IFNAME=ib0",
        [](Job& job) {
          job[0].links.push_back({"ib0", "10.1.0.1", 24, 100000, 1500, true});
@@ -114,13 +114,13 @@ const std::vector<Fault>& faults() {
       {"large packets that get lost",
        Severity::stops,
        "mtu",
-       {"packets of 1500 bytes from node2 to node1 (10.0.0.1:4000) get lost"},
+       {"packets of 1500 bytes from node2 to node1 (10.0.0.1:4000) are lost"},
        "ping -M do -s 1472 node1 on node2",
        [](Job& job) { job[2].reached[0].lost_packet_bytes = 1500; }},
       {"large packets that get lost on a network of second choice",
        Severity::note,
        "mtu",
-       {"packets of 9000 bytes from node1 to node2 ([fd00::9]:4001) get lost"},
+       {"packets of 9000 bytes from node1 to node2 ([fd00::9]:4001) are lost"},
        "ping -M do -s 8952 node2 on node1",
        [](Job& job) {
          job[0].reached.push_back({1, "[fd00::9]:4001", "", true, 9000, true});
@@ -133,10 +133,10 @@ const std::vector<Fault>& faults() {
        [](Job& job) {
          job[2].own_name_addresses = {"127.0.1.1", "10.0.0.2"};
        }},
-      {"an unknown own name",
+      {"a host name that does not resolve",
        Severity::note,
        "names",
-       {"node1", "not known"},
+       {"node1", "does not resolve"},
        "/etc/hosts",
        [](Job& job) { job[0].own_name_failure = "Name or service not known"; }},
       {"RDMA",
@@ -175,7 +175,7 @@ const std::vector<Fault>& faults() {
          job[2].locked_memory = 65536;
          job[2].rdma = {"mlx5_0"};
        }},
-      {"memory of neighbours refused",
+      {"single copy refused",
        Severity::note,
        "single copy",
        {"rank 2 (node2)", "Operation not permitted"},
@@ -229,7 +229,7 @@ const std::vector<Fault>& faults() {
            job[rank].info.settings["TUTTI_CHUNK"] = "4096";
          }
        }},
-      {"a variable that was not handed on",
+      {"a variable that was not passed on",
        Severity::slows,
        "settings",
        {"NCCL_ALGO is Ring on rank 0", "not set on rank 2"},
@@ -258,19 +258,19 @@ const std::vector<Fault>& faults() {
        Severity::stops,
        "version",
        {"0.0.9 on rank 3 (node2)"},
-       "one version",
+       "the same version",
        [](Job& job) { job[3].info.version = "0.0.9"; }},
       {"another driver",
        Severity::note,
        "driver",
        {"12.4 on rank 0 (node1)", "12.1 on rank 2"},
-       "one driver",
+       "the same driver",
        [](Job& job) { job[2].driver_version = job[3].driver_version = "12.1"; }},
       {"another NCCL",
        Severity::slows,
        "nccl",
        {"2.28", "2.20"},
-       "one NCCL",
+       "the same NCCL",
        [](Job& job) { job[2].info.nccl_version = job[3].info.nccl_version = 22000; }},
       {"two ranks on one device",
        Severity::slows,
@@ -278,7 +278,7 @@ const std::vector<Fault>& faults() {
        {"NCCL can't serve", "node1"},
        "device of its own",
        [](Job& job) { job[1].info.devices[0].uuid = job[0].info.devices[0].uuid; }},
-      {"a slice of peer info",
+      {"a slice of a device",
        Severity::slows,
        "devices",
        {"MIG"},

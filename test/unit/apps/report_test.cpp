@@ -50,25 +50,25 @@ TEST_CASE("quantiles are interpolated") {
 }
 
 TEST_CASE("ratios are taken pair by pair") {
-  // The machine was ten times slower for one of the pairs: that is no part of the ratio.
+  // The machine was ten times slower for one of the pairs: the ratio must not show it.
   const auto ratio = paired_ratio(std::vector<double>{2, 20, 3}, std::vector<double>{1, 10, 1});
   CHECK(ratio.median == 2);
   CHECK(ratio.low == 2);
   CHECK(ratio.high == 2.5);
 }
 
-TEST_CASE("each side is as often before as after each other") {
-  for (const std::size_t sides : {1U, 2U, 3U, 5U}) {
-    std::vector<std::vector<int>> before(sides, std::vector<int>(sides));
-    for (std::size_t round = 0; round < 2 * sides; ++round) {
-      const auto order = order_of_round(round, sides);
-      REQUIRE(order.size() == sides);
-      for (std::size_t i = 0; i < sides; ++i) {
-        for (std::size_t j = i + 1; j < sides; ++j) ++before[order[i]][order[j]];
+TEST_CASE("each peer is as often before as after each other") {
+  for (const std::size_t peers : {1U, 2U, 3U, 5U}) {
+    std::vector<std::vector<int>> before(peers, std::vector<int>(peers));
+    for (std::size_t round = 0; round < 2 * peers; ++round) {
+      const auto order = order_of_round(round, peers);
+      REQUIRE(order.size() == peers);
+      for (std::size_t i = 0; i < peers; ++i) {
+        for (std::size_t j = i + 1; j < peers; ++j) ++before[order[i]][order[j]];
       }
     }
-    for (std::size_t i = 0; i < sides; ++i) {
-      for (std::size_t j = 0; j < sides; ++j) CHECK(before[i][j] == before[j][i]);
+    for (std::size_t i = 0; i < peers; ++i) {
+      for (std::size_t j = 0; j < peers; ++j) CHECK(before[i][j] == before[j][i]);
     }
   }
 }
@@ -109,7 +109,7 @@ TEST_CASE("a comparison has rows, ratios and what is missing") {
   CHECK(comparison.missing[0].peer == "gloo");
 }
 
-TEST_CASE("a side without a result has no count of wrong elements") {
+TEST_CASE("a peer without a result has no count of wrong elements") {
   const PeerResult ours{.seconds = {10e-6}};
   const PeerResult bound{.seconds = {5e-6}, .computes = false};
   const auto comparison =
@@ -154,7 +154,7 @@ TEST_CASE("each line of the CSV has every column") {
   CHECK(count == 3);
 }
 
-TEST_CASE("the table shows all sides") {
+TEST_CASE("the table shows all peers") {
   const auto report = small_report();
   const auto heading = table_heading(report.setup, report.comparisons[0].spec);
   CHECK(heading.starts_with(

@@ -124,7 +124,7 @@ constexpr std::array operations{
 
 /// Calls `action` with every operation, small jobs, roots, and both placements.
 template <class Action>
-void for_each_problem(std::size_t count, Action action) {
+void for_each_spec(std::size_t count, Action action) {
   for (const auto operation : operations) {
     for (const int ranks : {1, 2, 3, 5}) {
       for (const bool in_place : {false, true}) {
@@ -149,7 +149,7 @@ void for_each_problem(std::size_t count, Action action) {
 
 TEST_CASE("what the operation leaves passes on every rank") {
   for (const std::size_t count : {0U, 1U, 17U, 70'000U}) {
-    for_each_problem(count, [&](const CallSpec& spec) {
+    for_each_spec(count, [&](const CallSpec& spec) {
       World world(spec);
       carry_out(world);
       for (int rank = 0; rank < world.ranks; ++rank) {
@@ -162,7 +162,7 @@ TEST_CASE("what the operation leaves passes on every rank") {
 }
 
 TEST_CASE("what nobody wrote does not pass") {
-  for_each_problem(17, [&](const CallSpec& spec) {
+  for_each_spec(17, [&](const CallSpec& spec) {
     const World world(spec);
     for (int rank = 0; rank < world.ranks; ++rank) {
       const auto& layout = world.layouts[World::index(rank)];
@@ -181,7 +181,7 @@ TEST_CASE("what nobody wrote does not pass") {
 }
 
 TEST_CASE("one wrong bit anywhere in a result is found") {
-  for_each_problem(17, [&](const CallSpec& spec) {
+  for_each_spec(17, [&](const CallSpec& spec) {
     World world(spec);
     carry_out(world);
     for (int rank = 0; rank < world.ranks; ++rank) {
@@ -197,7 +197,7 @@ TEST_CASE("one wrong bit anywhere in a result is found") {
 }
 
 TEST_CASE("an input that was overwritten is found") {
-  for_each_problem(17, [&](const CallSpec& spec) {
+  for_each_spec(17, [&](const CallSpec& spec) {
     World world(spec);
     carry_out(world);
     for (int rank = 0; rank < world.ranks; ++rank) {
@@ -297,8 +297,8 @@ TEST_CASE("each rank says what it did") {
   CHECK(said(Operation::send_recv, 0) ==
         "sent 4 KiB to rank 1, received 4 KiB from rank 3, verified");
   CHECK(said(Operation::barrier, 0) == "passed");
-  CHECK(said(Operation::broadcast, 1, {.elements = 2, .first = "element 5 is 1 where 2 is due"}) ==
-        "received 4 KiB from rank 0, WRONG: element 5 is 1 where 2 is due (2 of 1024 elements)");
+  CHECK(said(Operation::broadcast, 1, {.elements = 2, .first = "element 5 is 1, expected 2"}) ==
+        "received 4 KiB from rank 0, WRONG: element 5 is 1, expected 2 (2 of 1024 elements)");
 }
 
 }  // namespace tutti::app

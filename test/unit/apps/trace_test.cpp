@@ -46,7 +46,7 @@ TEST_CASE("the timeline has a bar for each call, which ends where the record doe
   CHECK(lengths == std::vector{4e6, 1e6});
 }
 
-TEST_CASE("what is no record is an error that names the file") {
+TEST_CASE("an invalid record is an error that names the file") {
   for (const auto* text : {"", "{", "[]", "{}", "{\"schema\": 2}", "{\"schema\": \"x\"}"}) {
     CAPTURE(text);
     try {
