@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from peer_variables import told, without
+from peer_variables import notes, without
 from sizes import bytes_of, size_text
 
 ALL = "fan-out,broadcast,all-reduce,reduce,all-gather,reduce-scatter,gather,scatter,all-to-all,send-recv,barrier"
@@ -215,7 +215,7 @@ def measure(options):
             print(f"{name} is left out: {reason}", flush=True)
             continue
         _, dropped = without(os.environ, [opponent.peer])
-        for line in told(name, dropped):
+        for line in notes(name, dropped):
             print(line, flush=True)
         for ranks in map(int, options.ranks.split(",")):
             if not (sizes := sizes_for(name, ranks, options)):

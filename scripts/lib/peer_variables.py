@@ -37,6 +37,6 @@ def without(environment, peers):
     return {name: value for name, value in environment.items() if name not in dropped}, dropped
 
 
-def told(name, dropped):
+def notes(name, dropped):
     """A line for each, for people."""
-    return [f"{name}: {variable}={value} is not handed on: it slows the peer down" for variable, value in dropped.items()]
+    return [f"{name}: {variable}={value} is removed: it slows the peer down" for variable, value in dropped.items()]

@@ -19,19 +19,19 @@ namespace {
 
 // What the project promises. Measured values are printed; patience() stretches it on a shared
 // machine in CI only.
-constexpr auto told_within = 1s;
+constexpr auto reported_within = 1s;
 constexpr auto destroyed_within = 1500ms;
 
-struct Told {
+struct LossReport {
   Clock::duration worst{};
   Clock::duration worst_destruction{};
   std::vector<int> failed_ranks;
 };
 
 /// Checks that all but `dead` tell of the same loss, only of dead ranks, in time, and one for all.
-Told check_survivors(const std::vector<Report>& reports, const std::set<int>& dead,
+LossReport check_survivors(const std::vector<Report>& reports, const std::set<int>& dead,
                      Clock::time_point since) {
-  Told told;
+  LossReport loss;
   int speakers = 0;
   bool is_first = true;
   INFO(describe(reports));
@@ -42,37 +42,37 @@ Told check_survivors(const std::vector<Report>& reports, const std::set<int>& de
     REQUIRE(report.failure);
     const auto& failure = *report.failure;
     CHECK(failure.code == ErrorCode::peer_lost);
-    if (is_first) told.failed_ranks = failure.failed_ranks;
+    if (is_first) loss.failed_ranks = failure.failed_ranks;
     is_first = false;
-    CHECK(failure.failed_ranks == told.failed_ranks);
+    CHECK(failure.failed_ranks == loss.failed_ranks);
     for (const int failed_rank : failure.failed_ranks) {
       CHECK(dead.contains(failed_rank));
       CHECK(failure.sentence.find(fmt::format("rank {} ", failed_rank)) != std::string::npos);
     }
     speakers += failure.speaks ? 1 : 0;
-    told.worst = std::max(told.worst, report.ended - since);
-    told.worst_destruction = std::max(told.worst_destruction, report.destruction);
+    loss.worst = std::max(loss.worst, report.ended - since);
+    loss.worst_destruction = std::max(loss.worst_destruction, report.destruction);
   }
-  CHECK_FALSE(told.failed_ranks.empty());
+  CHECK_FALSE(loss.failed_ranks.empty());
   CHECK(speakers == 1);
-  CHECK(seconds(told.worst) < seconds(told_within * patience()));
-  CHECK(seconds(told.worst_destruction) < seconds(destroyed_within * patience()));
-  return told;
+  CHECK(seconds(loss.worst) < seconds(reported_within * patience()));
+  CHECK(seconds(loss.worst_destruction) < seconds(destroyed_within * patience()));
+  return loss;
 }
 
-void print(const char* what, const Told& worst) {
+void print(const char* what, const LossReport& worst) {
   fmt::print("{}: told within {:.0f} ms, destroyed within {:.0f} ms\n", what,
              1e3 * seconds(worst.worst), 1e3 * seconds(worst.worst_destruction));
   std::fflush(stdout);
 }
 
-void keep_worst(Told& worst, const Told& told) {
-  worst.worst = std::max(worst.worst, told.worst);
-  worst.worst_destruction = std::max(worst.worst_destruction, told.worst_destruction);
+void keep_worst(LossReport& worst, const LossReport& loss) {
+  worst.worst = std::max(worst.worst, loss.worst);
+  worst.worst_destruction = std::max(worst.worst_destruction, loss.worst_destruction);
 }
 
 /// Kills `victims` after a few rounds of an all_reduce loop and a random moment more.
-Told kill_in_loop(int size, std::size_t count, const std::vector<int>& victims, int signal,
+LossReport kill_in_loop(int size, std::size_t count, const std::vector<int>& victims, int signal,
                   std::mt19937& random) {
   Job job(size, [count](Rank& rank) -> std::string { reduce_forever(rank, count); });
   job.await_marks_of_all(3);
@@ -87,14 +87,14 @@ Told kill_in_loop(int size, std::size_t count, const std::vector<int>& victims, 
 TEST_CASE("a rank killed in an all_reduce is named by every survivor within a second") {
   std::mt19937 random(20240607);  // NOLINT: the same moments in each run, as far as time allows
   for (const std::size_t count : {std::size_t{4}, std::size_t{1} << 20}) {
-    Told worst;
+    LossReport worst;
     for (const int size : {2, 3, 4, 5, 8}) {
       for (int round = 0; round < 4; ++round) {
         const int victim = static_cast<int>(random() % static_cast<unsigned>(size));
         CAPTURE(size, count, round, victim);
-        const auto told = kill_in_loop(size, count, {victim}, SIGKILL, random);
-        CHECK(told.failed_ranks == std::vector{victim});
-        keep_worst(worst, told);
+        const auto loss = kill_in_loop(size, count, {victim}, SIGKILL, random);
+        CHECK(loss.failed_ranks == std::vector{victim});
+        keep_worst(worst, loss);
       }
     }
     print(count == 4 ? "kill, 16 B" : "kill, 4 MiB", worst);
@@ -103,13 +103,13 @@ TEST_CASE("a rank killed in an all_reduce is named by every survivor within a se
 
 TEST_CASE("the death of rank 0, which leads the verdict, is told like any other") {
   std::mt19937 random(7);  // NOLINT
-  Told worst;
+  LossReport worst;
   for (const int size : {2, 3, 5, 8}) {
     for (const std::size_t count : {std::size_t{1000}, std::size_t{1} << 20}) {
       CAPTURE(size, count);
-      const auto told = kill_in_loop(size, count, {0}, SIGKILL, random);
-      CHECK(told.failed_ranks == std::vector{0});
-      keep_worst(worst, told);
+      const auto loss = kill_in_loop(size, count, {0}, SIGKILL, random);
+      CHECK(loss.failed_ranks == std::vector{0});
+      keep_worst(worst, loss);
     }
   }
   print("kill of rank 0", worst);
@@ -117,7 +117,7 @@ TEST_CASE("the death of rank 0, which leads the verdict, is told like any other"
 
 TEST_CASE("two deaths at once are one set, the same everywhere") {
   std::mt19937 random(11);  // NOLINT
-  Told worst;
+  LossReport worst;
   int both = 0;
   int runs = 0;
   for (const int size : {3, 4, 5, 8}) {
@@ -127,10 +127,10 @@ TEST_CASE("two deaths at once are one set, the same everywhere") {
           (first + 1 + static_cast<int>(random() % static_cast<unsigned>(size - 1))) % size;
       CAPTURE(size, round, first, second);
       const std::size_t count = round % 2 == 0 ? 4 : std::size_t{1} << 18;
-      const auto told = kill_in_loop(size, count, {first, second}, SIGKILL, random);
+      const auto loss = kill_in_loop(size, count, {first, second}, SIGKILL, random);
       ++runs;
-      both += told.failed_ranks.size() == 2 ? 1 : 0;
-      keep_worst(worst, told);
+      both += loss.failed_ranks.size() == 2 ? 1 : 0;
+      keep_worst(worst, loss);
     }
   }
   print("two kills", worst);
@@ -257,10 +257,10 @@ TEST_CASE("a death between calls is told at the next call, at once") {
       const auto go = Clock::now();
       job.tell_go();
       const auto reports = job.finish();
-      const auto told = check_survivors(reports, {victim}, go);
-      CHECK(told.failed_ranks == std::vector{victim});
+      const auto loss = check_survivors(reports, {victim}, go);
+      CHECK(loss.failed_ranks == std::vector{victim});
       // The verdict was there before the call: nothing to wait for, nothing to time out.
-      CHECK(seconds(told.worst) < 0.2 * patience());
+      CHECK(seconds(loss.worst) < 0.2 * patience());
     }
   }
 }
@@ -326,7 +326,7 @@ TEST_CASE("a death among point-to-point calls is told to those who do not talk t
 }
 
 TEST_CASE("a death during set-up, after the infos are known, is told before the deadline") {
-  Told worst;
+  LossReport worst;
   for (const int size : {2, 3, 4, 5, 8}) {
     for (const int victim : {0, size - 1}) {
       for (int round = 0; round < 3; ++round) {
@@ -343,9 +343,9 @@ TEST_CASE("a death during set-up, after the infos are known, is told before the 
           return "reduced without the dead";
         });
         const auto reports = job.finish();
-        const auto told = check_survivors(reports, {victim}, job.stamped(victim));
-        CHECK(told.failed_ranks == std::vector{victim});
-        keep_worst(worst, told);
+        const auto loss = check_survivors(reports, {victim}, job.stamped(victim));
+        CHECK(loss.failed_ranks == std::vector{victim});
+        keep_worst(worst, loss);
       }
     }
   }
@@ -399,8 +399,8 @@ TEST_CASE("a death during set-up is told to a rank that opens its control links 
         return "reduced without the dead";
       });
       const auto reports = job.finish();
-      const auto told = check_survivors(reports, {victim}, job.stamped(late));
-      CHECK(told.failed_ranks == std::vector{victim});
+      const auto loss = check_survivors(reports, {victim}, job.stamped(late));
+      CHECK(loss.failed_ranks == std::vector{victim});
     }
   }
 }

@@ -36,7 +36,7 @@ void send_all(int fd, const std::vector<std::byte>& bytes, std::size_t count) {
 }  // namespace
 
 std::vector<Bytes> DetouredBootstrap::all_gather(const Bytes& mine, Deadline deadline) {
-  auto told = mine;
+  auto advertised = mine;
   if (auto info = PeerInfo::decode(mine); info && !info->addresses.empty()) {
     for (const auto& address : info->addresses) {
       if (address.is_same_host(SocketAddress::loopback_v4())) {
@@ -44,23 +44,23 @@ std::vector<Bytes> DetouredBootstrap::all_gather(const Bytes& mine, Deadline dea
       }
     }
     info->addresses = {loopback(ports_[static_cast<std::size_t>(rank())])};
-    told = info->encode();
+    advertised = info->encode();
   }
-  return rank_.bootstrap().all_gather(told, deadline);
+  return rank_.bootstrap().all_gather(advertised, deadline);
 }
 
 Relay::Relay(int ranks) {
   for (int rank = 0; rank < ranks; ++rank) {
-    Descriptor door(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    Descriptor listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     auto address = loopback(0);
     sockaddr_in bound{};
     socklen_t length = sizeof bound;
-    if (::bind(door.get(), address.get(), address.length()) != 0 || ::listen(door.get(), 64) != 0 ||
-        ::getsockname(door.get(), reinterpret_cast<sockaddr*>(&bound), &length) != 0) {
+    if (::bind(listener.get(), address.get(), address.length()) != 0 || ::listen(listener.get(), 64) != 0 ||
+        ::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&bound), &length) != 0) {
       throw std::runtime_error("the relay can't listen at loopback");
     }
     ports_.push_back(ntohs(bound.sin_port));
-    doors_.push_back(std::move(door));
+    listeners_.push_back(std::move(listener));
   }
 }
 
@@ -82,10 +82,10 @@ void Relay::run(Job& job) {
   std::list<Way> ways;  // two a connection, the initiator's first
   while (!is_over_) {
     std::vector<pollfd> waits;
-    for (const auto& door : doors_) waits.push_back({door.get(), POLLIN, 0});
+    for (const auto& listener : listeners_) waits.push_back({listener.get(), POLLIN, 0});
     for (const auto& way : ways) waits.push_back({way.from.get(), POLLIN, 0});
     if (::poll(waits.data(), waits.size(), 5) <= 0) continue;
-    auto ready = waits.begin() + static_cast<std::ptrdiff_t>(doors_.size());
+    auto ready = waits.begin() + static_cast<std::ptrdiff_t>(listeners_.size());
     for (auto way = ways.begin(); way != ways.end(); ++ready) {
       if (ready->revents != 0 && !carry(*way)) {
         way = ways.erase(way);
@@ -93,9 +93,9 @@ void Relay::run(Job& job) {
         ++way;
       }
     }
-    for (std::size_t rank = 0; rank < doors_.size(); ++rank) {
+    for (std::size_t rank = 0; rank < listeners_.size(); ++rank) {
       if (waits[rank].revents == 0) continue;
-      Descriptor here(::accept4(doors_[rank].get(), nullptr, nullptr, SOCK_CLOEXEC));
+      Descriptor here(::accept4(listeners_[rank].get(), nullptr, nullptr, SOCK_CLOEXEC));
       Descriptor there(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
       const auto port = static_cast<std::uint16_t>(std::stoi(job.said(static_cast<int>(rank))));
       const auto target = loopback(port);

@@ -62,7 +62,7 @@ class Relay {
   void run(Job& job);
   bool carry(Way& way);
 
-  std::vector<Descriptor> doors_;
+  std::vector<Descriptor> listeners_;
   std::vector<std::uint16_t> ports_;
   Meddle meddle_;
   std::atomic<bool> is_over_{false};

@@ -32,7 +32,7 @@ std::set<std::string> sockets_of(pid_t pid) {
 }
 
 /// "0100007F:1F90": each 32-bit word of the address as the machine's number, the port in order.
-Door parse(const std::string& text, int rank) {
+Endpoint parse(const std::string& text, int rank) {
   const auto colon = text.find(':');
   const auto port = static_cast<std::uint16_t>(std::stoul(text.substr(colon + 1), nullptr, 16));
   std::array<std::uint32_t, 4> words{};
@@ -40,76 +40,76 @@ Door parse(const std::string& text, int rank) {
   for (std::size_t i = 0; i < count; ++i) {
     words[i] = static_cast<std::uint32_t>(std::stoul(text.substr(8 * i, 8), nullptr, 16));
   }
-  Door door;
-  door.rank = rank;
+  Endpoint endpoint;
+  endpoint.rank = rank;
   std::array<char, INET6_ADDRSTRLEN> name{};
   if (count == 1) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(port);
     std::memcpy(&address.sin_addr, words.data(), 4);
-    std::memcpy(&door.address, &address, sizeof address);
-    door.length = sizeof address;
+    std::memcpy(&endpoint.address, &address, sizeof address);
+    endpoint.length = sizeof address;
     ::inet_ntop(AF_INET, &address.sin_addr, name.data(), name.size());
   } else {
     sockaddr_in6 address{};
     address.sin6_family = AF_INET6;
     address.sin6_port = htons(port);
     std::memcpy(&address.sin6_addr, words.data(), 16);
-    std::memcpy(&door.address, &address, sizeof address);
-    door.length = sizeof address;
+    std::memcpy(&endpoint.address, &address, sizeof address);
+    endpoint.length = sizeof address;
     ::inet_ntop(AF_INET6, &address.sin6_addr, name.data(), name.size());
   }
-  door.text = fmt::format("rank {} at {} port {}", rank, name.data(), port);
-  return door;
+  endpoint.text = fmt::format("rank {} at {} port {}", rank, name.data(), port);
+  return endpoint;
 }
 
-struct Stranger {
+struct Attempt {
   Descriptor socket;
-  Reception reception;
+  Outcome outcome;
   Bytes hello;
-  bool has_spoken = false;
+  bool has_sent = false;
 };
 
 constexpr std::size_t hello_bytes = 40;
 
-void serve(Stranger& stranger, const Manners& manners, Clock::time_point begin) {
+void serve(Attempt& attempt, const Behavior& behavior, Clock::time_point begin) {
   const auto close = [&] {
-    stranger.reception.closed = true;
-    stranger.reception.after = Clock::now() - begin;
-    stranger.socket.reset();
+    attempt.outcome.closed = true;
+    attempt.outcome.after = Clock::now() - begin;
+    attempt.socket.reset();
   };
-  const auto speak = [&] {
-    stranger.has_spoken = true;
-    if (!manners.says) return;
-    const auto words = manners.says(stranger.hello);
+  const auto send_data = [&] {
+    attempt.has_sent = true;
+    if (!behavior.sends) return;
+    const auto words = behavior.sends(attempt.hello);
     // What does not fit at once is left out: it is nonsense anyway.
-    if (::send(stranger.socket.get(), words.data(), words.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+    if (::send(attempt.socket.get(), words.data(), words.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
       close();
   };
-  if (!stranger.reception.connected) {
+  if (!attempt.outcome.connected) {
     int error = 0;
     socklen_t length = sizeof error;
-    ::getsockopt(stranger.socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+    ::getsockopt(attempt.socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
     if (error != 0) return close();
-    stranger.reception.connected = true;
-    if (manners.greets_first) speak();
+    attempt.outcome.connected = true;
+    if (behavior.sends_first) send_data();
   }
-  while (stranger.socket) {
+  while (attempt.socket) {
     std::array<std::byte, 512> buffer;
-    const auto got = ::recv(stranger.socket.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+    const auto got = ::recv(attempt.socket.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (got <= 0) return close();
-    stranger.reception.received += static_cast<std::size_t>(got);
-    stranger.hello.insert(stranger.hello.end(), buffer.begin(), buffer.begin() + got);
-    if (!stranger.has_spoken && stranger.hello.size() >= hello_bytes) speak();
+    attempt.outcome.received += static_cast<std::size_t>(got);
+    attempt.hello.insert(attempt.hello.end(), buffer.begin(), buffer.begin() + got);
+    if (!attempt.has_sent && attempt.hello.size() >= hello_bytes) send_data();
   }
 }
 
 }  // namespace
 
-std::vector<Door> doors_of(pid_t pid, int rank) {
-  std::vector<Door> doors;
+std::vector<Endpoint> endpoints_of(pid_t pid, int rank) {
+  std::vector<Endpoint> endpoints;
   const auto sockets = sockets_of(pid);
   for (const auto* file : {"tcp", "tcp6"}) {
     std::ifstream table(fmt::format("/proc/{}/net/{}", pid, file));
@@ -120,49 +120,49 @@ std::vector<Door> doors_of(pid_t pid, int rank) {
       std::array<std::string, 10> columns;
       for (auto& column : columns) words >> column;
       const bool listens = columns[3] == "0A";
-      if (listens && sockets.contains(columns[9])) doors.push_back(parse(columns[1], rank));
+      if (listens && sockets.contains(columns[9])) endpoints.push_back(parse(columns[1], rank));
     }
   }
-  return doors;
+  return endpoints;
 }
 
-Descriptor knock(const Door& door) {
+Descriptor start_connect(const Endpoint& endpoint) {
   Descriptor socket(
-      ::socket(door.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+      ::socket(endpoint.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) throw std::runtime_error("the test has no descriptor left: raise ulimit -n");
-  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&door.address), door.length) != 0 &&
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&endpoint.address), endpoint.length) != 0 &&
       errno != EINPROGRESS) {
-    throw std::runtime_error(fmt::format("nobody listens: {}", door.text));
+    throw std::runtime_error(fmt::format("nobody listens: {}", endpoint.text));
   }
   return socket;
 }
 
-std::vector<Reception> visit(const std::vector<Door>& doors, const Manners& manners,
+std::vector<Outcome> connect_all(const std::vector<Endpoint>& endpoints, const Behavior& behavior,
                              std::chrono::milliseconds limit) {
-  std::vector<Stranger> strangers;
+  std::vector<Attempt> attempts;
   const auto begin = Clock::now();
-  for (const auto& door : doors) {
-    strangers.push_back({.socket = knock(door), .reception = {.door = door.text}});
+  for (const auto& endpoint : endpoints) {
+    attempts.push_back({.socket = start_connect(endpoint), .outcome = {.endpoint = endpoint.text}});
   }
   while (Clock::now() < begin + limit) {
     std::vector<pollfd> waits;
     std::vector<std::size_t> who;
-    for (std::size_t i = 0; i < strangers.size(); ++i) {
-      if (!strangers[i].socket) continue;
-      const bool connected = strangers[i].reception.connected;
+    for (std::size_t i = 0; i < attempts.size(); ++i) {
+      if (!attempts[i].socket) continue;
+      const bool connected = attempts[i].outcome.connected;
       waits.push_back(
-          {strangers[i].socket.get(), static_cast<short>(connected ? POLLIN : POLLOUT), 0});
+          {attempts[i].socket.get(), static_cast<short>(connected ? POLLIN : POLLOUT), 0});
       who.push_back(i);
     }
     if (waits.empty()) break;
     ::poll(waits.data(), waits.size(), 20);
     for (std::size_t i = 0; i < waits.size(); ++i) {
-      if (waits[i].revents != 0) serve(strangers[who[i]], manners, begin);
+      if (waits[i].revents != 0) serve(attempts[who[i]], behavior, begin);
     }
   }
-  std::vector<Reception> receptions;
-  for (auto& stranger : strangers) receptions.push_back(stranger.reception);
-  return receptions;
+  std::vector<Outcome> outcomes;
+  for (auto& attempt : attempts) outcomes.push_back(attempt.outcome);
+  return outcomes;
 }
 
 long resident_kib(pid_t pid) {

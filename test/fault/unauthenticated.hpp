@@ -17,7 +17,7 @@
 namespace tutti::test {
 
 /// A socket at which a process listens.
-struct Door {
+struct Endpoint {
   int rank = -1;
   sockaddr_storage address{};
   socklen_t length = 0;
@@ -25,32 +25,32 @@ struct Door {
 };
 
 /// Every TCP port at which the process listens, from /proc.
-[[nodiscard]] std::vector<Door> doors_of(pid_t pid, int rank);
+[[nodiscard]] std::vector<Endpoint> endpoints_of(pid_t pid, int rank);
 
-/// What a stranger does: `greets_first` sends at once, else it waits for the hello and may use it.
-struct Manners {
+/// What a stranger does: `sends_first` sends at once, else it waits for the hello and may use it.
+struct Behavior {
   std::string name;
-  bool greets_first = true;
+  bool sends_first = true;
   /// Nothing to send: it stays silent.
-  std::function<Bytes(const Bytes& hello)> says;
+  std::function<Bytes(const Bytes& hello)> sends;
 };
 
 /// What a stranger got for it.
-struct Reception {
-  std::string door;
+struct Outcome {
+  std::string endpoint;
   bool connected = false;
   bool closed = false;  ///< by the process that listens
   std::chrono::steady_clock::duration after{};
   std::size_t received = 0;
 };
 
-/// One connection to each of `doors`, all at the same time, until all are closed or `limit` is
+/// One connection to each of `endpoints`, all at the same time, until all are closed or `limit` is
 /// over.
-std::vector<Reception> visit(const std::vector<Door>& doors, const Manners& manners,
+std::vector<Outcome> connect_all(const std::vector<Endpoint>& endpoints, const Behavior& behavior,
                              std::chrono::milliseconds limit);
 
-/// A connection to the door without waiting for it to stand.
-[[nodiscard]] Descriptor knock(const Door& door);
+/// A connection to the endpoint without waiting for it to stand.
+[[nodiscard]] Descriptor start_connect(const Endpoint& endpoint);
 
 [[nodiscard]] long resident_kib(pid_t pid);
 [[nodiscard]] std::size_t open_descriptors(pid_t pid);

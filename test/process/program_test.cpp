@@ -155,20 +155,20 @@ TEST_CASE("what a program writes to closed standard descriptors goes to no other
 TEST_CASE("memory that a rank has allocated outlives a forked child that lets go of it") {
   const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 10s});
-    auto lent = communicator.allocate<int>(50'000);
-    std::fill(lent.begin(), lent.end(), rank.rank() + 1);
+    auto zero_copy = communicator.allocate<int>(50'000);
+    std::fill(zero_copy.begin(), zero_copy.end(), rank.rank() + 1);
     const auto child = ::fork();
     if (child == 0) {
-      const bool sees = lent[49'999] == rank.rank() + 1;
-      lent = {};
+      const bool sees = zero_copy[49'999] == rank.rank() + 1;
+      zero_copy = {};
       ::_exit(sees ? 7 : 1);
     }
     int status = 0;
     ::waitpid(child, &status, 0);
     expect(WIFEXITED(status) && WEXITSTATUS(status) == 7,
            fmt::format("the child ended with status {:#x}", status));
-    communicator.all_reduce(in_place, lent, sum);
-    expect(std::all_of(lent.begin(), lent.end(), [](int value) { return value == 3; }), "LOST");
+    communicator.all_reduce(in_place, zero_copy, sum);
+    expect(std::all_of(zero_copy.begin(), zero_copy.end(), [](int value) { return value == 3; }), "LOST");
     communicator.finalize();
     return "done";
   });

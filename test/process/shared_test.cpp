@@ -46,17 +46,17 @@ struct Case {
   std::size_t count;
   int root;
   bool in_place;
-  unsigned lending = 0;  ///< two bits a rank: its send, its receive buffer is one that is lent
+  unsigned zero_copy_buffers = 0;  ///< two bits a rank: its send, its receive buffer is one that is lent
 
   [[nodiscard]] bool allocated(int rank, int buffer) const {
-    return (lending >> (2 * rank + buffer) & 1U) != 0;
+    return (zero_copy_buffers >> (2 * rank + buffer) & 1U) != 0;
   }
 };
 
 std::string describe(const Case& one) {
-  return fmt::format("{} of {} {} by {}, root {}{}, lent {:x}", name(one.operation), one.count,
+  return fmt::format("{} of {} {} by {}, root {}{}, zero_copy {:x}", name(one.operation), one.count,
                      name(one.type), name(one.op), one.root, one.in_place ? ", in place" : "",
-                     one.lending);
+                     one.zero_copy_buffers);
 }
 
 /// What the receive buffer holds afterwards.
@@ -184,9 +184,9 @@ TEST_CASE("memory that ranks lend is read where it lies, whoever has some") {
               for (const std::size_t count : {777, 20011, 150001}) {
                 for (const bool in_place : {false, true}) {
                   // All lend, none does, and mixtures of both.
-                  for (const unsigned lending : {~0U, 0x5A96U * static_cast<unsigned>(++number)}) {
+                  for (const unsigned zero_copy_buffers : {~0U, 0x5A96U * static_cast<unsigned>(++number)}) {
                     compare(communicator,
-                            {operation, type, average, count, number % size, in_place, lending});
+                            {operation, type, average, count, number % size, in_place, zero_copy_buffers});
                   }
                 }
               }
@@ -204,13 +204,13 @@ TEST_CASE("what was lent is the caller's own again when the call is over") {
   const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 10s});
     const std::size_t count = 100'000;
-    auto lent = communicator.allocate<int>(count);
+    auto zero_copy = communicator.allocate<int>(count);
     std::vector<int> got(count * 3);
     for (int round = 0; round < 200; ++round) {
-      std::fill(lent.begin(), lent.end(), round * 3 + rank.rank());
-      communicator.all_gather(lent, got);
+      std::fill(zero_copy.begin(), zero_copy.end(), round * 3 + rank.rank());
+      communicator.all_gather(zero_copy, got);
       // Who still reads would see this.
-      std::fill(lent.begin(), lent.end(), -1);
+      std::fill(zero_copy.begin(), zero_copy.end(), -1);
       for (int from = 0; from < 3; ++from) {
         const auto* const block = got.data() + static_cast<std::size_t>(from) * count;
         expect(std::all_of(block, block + count, [&](int v) { return v == round * 3 + from; }),
@@ -218,9 +218,9 @@ TEST_CASE("what was lent is the caller's own again when the call is over") {
       }
     }
     // A piece that is given back and taken again is zero.
-    lent = {};
-    lent = communicator.allocate<int>(count);
-    expect(std::all_of(lent.begin(), lent.end(), [](int v) { return v == 0; }), "NOT ZERO");
+    zero_copy = {};
+    zero_copy = communicator.allocate<int>(count);
+    expect(std::all_of(zero_copy.begin(), zero_copy.end(), [](int v) { return v == 0; }), "NOT ZERO");
     communicator.finalize();
     return "done";
   });

@@ -358,22 +358,22 @@ class Meets(Checks):
                     ranks[missing] = Process(TUTTI, "all-reduce", "--quiet", "--timeout", "20s", env=start[missing])
                 self.good([rank.finish() for rank in ranks.values()])
 
-    def test_strangers_block_nobody(self):
+    def test_unauthenticated_connections_block_nobody(self):
         port = free_port()
         root = Process(TUTTI, "barrier", "--quiet", "--timeout", "30s", env=variables(0, 2, port))
-        strangers = []
+        connections = []
         end = time.monotonic() + 10
-        while len(strangers) < 80 and time.monotonic() < end:
+        while len(connections) < 80 and time.monotonic() < end:
             try:
-                stranger = socket.create_connection(("127.0.0.1", port), 1)
-                if len(strangers) % 4:
-                    stranger.sendall([b"GET / HTTP/1.1\r\n\r\n" * 8, b"\xff" * 100, os.urandom(300)][len(strangers) % 4 - 1])
-                strangers.append(stranger)
+                connection = socket.create_connection(("127.0.0.1", port), 1)
+                if len(connections) % 4:
+                    connection.sendall([b"GET / HTTP/1.1\r\n\r\n" * 8, b"\xff" * 100, os.urandom(300)][len(connections) % 4 - 1])
+                connections.append(connection)
             except ConnectionRefusedError:
                 time.sleep(0.02)
             except OSError:
                 pass
-        self.assertGreater(len(strangers), 40)
+        self.assertGreater(len(connections), 40)
         self.good([root_and_one.finish() for root_and_one in
                    (root, Process(TUTTI, "barrier", "--quiet", "--timeout", "30s", env=variables(1, 2, port)))])
 

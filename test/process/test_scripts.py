@@ -254,7 +254,7 @@ class PeerVariables(unittest.TestCase):
                 self.assertEqual(run["dropped"], dropped)
                 for name, value in dropped.items():
                     self.assertNotIn(name, seen)
-                    self.assertIn(f"{opponent}: {name}={value} is not handed on: it slows the peer down", told)
+                    self.assertIn(f"{opponent}: {name}={value} is removed: it slows the peer down", told)
                     self.assertIn(f"{name}={value}", legend)
                 for name, value in {**others, **self.KEPT}.items():
                     self.assertEqual(seen.get(name), value, "not this peer's, or none that slows it down")

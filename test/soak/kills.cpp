@@ -114,7 +114,7 @@ void judge(const Run& run, const std::vector<test::Report>& reports, Tally& tall
       ++untold;
       continue;
     }
-    tally.told(report.ended - run.since);
+    tally.reported(report.ended - run.since);
     const auto& failed_ranks = report.failure->failed_ranks;
     const bool right = report.failure->code == ErrorCode::peer_lost && !failed_ranks.empty() &&
                        std::all_of(failed_ranks.begin(), failed_ranks.end(), [&](int failed_rank) {

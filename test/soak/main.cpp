@@ -57,12 +57,12 @@ int main(int argc, char** argv) {
     status = tutti::soak::encryption();
   });
   std::size_t connections = 10'000;
-  auto* const strangers =
-      app.add_subcommand("intruders", "bad connections of eight kinds beside a job, which goes on");
-  strangers->add_option("--connections", connections, "at a running job, and again at a exchanged")
+  auto* const unauthenticated =
+      app.add_subcommand("unauthenticated", "bad connections of eight kinds beside a job, which goes on");
+  unauthenticated->add_option("--connections", connections, "at a running job, and again at a rendezvous")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  strangers->callback([&] { status = tutti::soak::intruders(connections); });
+  unauthenticated->callback([&] { status = tutti::soak::unauthenticated(connections); });
   std::vector<int> sizes{4, 16, 64, 256};
   int starts = 5;
   bool over_tcp = false;

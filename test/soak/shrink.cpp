@@ -91,7 +91,7 @@ int shrink(Settings settings) {
                                 between.count(), test::describe(reports)));
         break;
       }
-      tally.told(std::chrono::duration_cast<Clock::duration>(
+      tally.reported(std::chrono::duration_cast<Clock::duration>(
           std::chrono::duration<double, std::milli>(milliseconds)));
       tally.destroyed(report.destruction);
     }

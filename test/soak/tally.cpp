@@ -54,7 +54,7 @@ std::string Tally::repeats() const {
                      setting_.host_of.size(), setting_.host_of.size(), setting_.options());
 }
 
-void Tally::told(test::Clock::duration after) {
+void Tally::reported(test::Clock::duration after) {
   ++told_;
   latest_ = std::max(latest_, test::seconds(after) * 1e3);
 }

@@ -32,7 +32,7 @@ class Tally {
   /// Before what follows: the next run.
   void begin(const Setting& setting);
   /// A survivor has heard of the loss, or has a communicator again, so long after it.
-  void told(test::Clock::duration after);
+  void reported(test::Clock::duration after);
   /// A survivor was done without having to hear of it.
   void untold() { ++untold_; }
   void destroyed(test::Clock::duration time);
@@ -71,7 +71,7 @@ class Tally {
 [[nodiscard]] int shrink(Settings settings);
 [[nodiscard]] int cost();
 [[nodiscard]] int encryption();
-[[nodiscard]] int intruders(std::size_t connections);
+[[nodiscard]] int unauthenticated(std::size_t connections);
 /// What starting jobs of so many ranks costs. `over_tcp`: without shared memory.
 [[nodiscard]] int start(const std::vector<int>& sizes, int runs, bool over_tcp);
 

@@ -6,7 +6,7 @@
 
 #include "support/schedule_checker/check_rank.hpp"
 #include "support/schedule_checker/check_sets.hpp"
-#include "support/schedule_checker/check_verdict.hpp"
+#include "support/schedule_checker/check_result.hpp"
 
 namespace tutti::algorithm {
 

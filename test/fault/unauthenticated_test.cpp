@@ -85,28 +85,28 @@ class LoopingJob {
         }) {
     job_.await_marks_of_all(3);
     for (int rank = 0; rank < size; ++rank) {
-      for (auto& door : doors_of(job_.pid(rank), rank)) doors_.push_back(std::move(door));
+      for (auto& endpoint : endpoints_of(job_.pid(rank), rank)) endpoints_.push_back(std::move(endpoint));
     }
     secret_ = bytes_of(job_.said(0));
   }
 
-  [[nodiscard]] const std::vector<Door>& doors() const { return doors_; }
+  [[nodiscard]] const std::vector<Endpoint>& endpoints() const { return endpoints_; }
   [[nodiscard]] const Bytes& secret() const { return secret_; }
   [[nodiscard]] Job& job() { return job_; }
 
   /// Every stranger must be dropped in time with a hello at most, while the job goes on.
-  void check_dropped(const std::vector<Door>& doors, const Manners& manners) {
+  void check_dropped(const std::vector<Endpoint>& endpoints, const Behavior& behavior) {
     const auto before = job_.marks(0);
-    const auto receptions = visit(doors, manners, dropped_within * patience());
+    const auto outcomes = connect_all(endpoints, behavior, dropped_within * patience());
     Clock::duration slowest{};
-    for (const auto& reception : receptions) {
-      INFO(manners.name << ": " << reception.door);
-      CHECK(reception.connected);
-      CHECK(reception.closed);
-      CHECK(reception.received <= hello_bytes);
-      slowest = std::max(slowest, reception.after);
+    for (const auto& outcome : outcomes) {
+      INFO(behavior.name << ": " << outcome.endpoint);
+      CHECK(outcome.connected);
+      CHECK(outcome.closed);
+      CHECK(outcome.received <= hello_bytes);
+      slowest = std::max(slowest, outcome.after);
     }
-    fmt::print("{}: {} connections dropped within {:.0f} ms\n", manners.name, receptions.size(),
+    fmt::print("{}: {} connections dropped within {:.0f} ms\n", behavior.name, outcomes.size(),
                1e3 * seconds(slowest));
     job_.await_marks_of_all(before + 1);
   }
@@ -118,7 +118,7 @@ class LoopingJob {
 
  private:
   Job job_;
-  std::vector<Door> doors_;
+  std::vector<Endpoint> endpoints_;
   Bytes secret_;
 };
 
@@ -132,10 +132,10 @@ TEST_CASE("whatever strangers send to any port, they are dropped and the job goe
   LoopingJob looping(4);
   // Each rank listens somewhere, or this test would test nothing.
   for (int rank = 0; rank < 4; ++rank) {
-    CHECK(std::any_of(looping.doors().begin(), looping.doors().end(),
-                      [rank](const Door& door) { return door.rank == rank; }));
+    CHECK(std::any_of(looping.endpoints().begin(), looping.endpoints().end(),
+                      [rank](const Endpoint& endpoint) { return endpoint.rank == rank; }));
   }
-  const std::vector<Manners> kinds{
+  const std::vector<Behavior> kinds{
       {"random bytes", true, [](const Bytes&) { return random_bytes(300); }},
       {"much nonsense", true, [](const Bytes&) { return random_bytes(std::size_t{1} << 20); }},
       {"HTTP", true,
@@ -163,7 +163,7 @@ TEST_CASE("whatever strangers send to any port, they are dropped and the job goe
        }},
       {"silence", true, {}},
   };
-  for (const auto& manners : kinds) looping.check_dropped(looping.doors(), manners);
+  for (const auto& behavior : kinds) looping.check_dropped(looping.endpoints(), behavior);
   looping.check_good_end();
 }
 
@@ -174,17 +174,17 @@ TEST_CASE("who does not know the secret is no member, however well it speaks") {
   auto wrong = looping.secret();
   REQUIRE(wrong.size() == bootstrap::JobSecret::secret_bytes + bootstrap::JobSecret::id_bytes);
   wrong[0] ^= std::byte{1};
-  for (const auto& door : looping.doors()) {
-    const int to = door.rank;
+  for (const auto& endpoint : looping.endpoints()) {
+    const int to = endpoint.rank;
     const int from = (to + 1) % size;
     for (const auto kind : {LinkKind::control, LinkKind::data}) {
-      looping.check_dropped({door}, {"wrong secret", false, [&](const Bytes& hello) {
+      looping.check_dropped({endpoint}, {"wrong secret", false, [&](const Bytes& hello) {
                                        return prove(member(wrong, from, size), to, kind, hello);
                                      }});
     }
     auto other_job = looping.secret();
     other_job.back() ^= std::byte{1};
-    looping.check_dropped({door}, {"another job", false, [&](const Bytes& hello) {
+    looping.check_dropped({endpoint}, {"another job", false, [&](const Bytes& hello) {
                                      return prove(member(other_job, from, size), to,
                                                   LinkKind::control, hello);
                                    }});
@@ -195,12 +195,12 @@ TEST_CASE("who does not know the secret is no member, however well it speaks") {
 TEST_CASE("even with the secret, what can't be is refused") {
   constexpr int size = 3;
   LoopingJob looping(size);
-  for (const auto& door : looping.doors()) {
-    const int to = door.rank;
+  for (const auto& endpoint : looping.endpoints()) {
+    const int to = endpoint.rank;
     const int from = (to + 1) % size;
     const auto refused = [&](const char* name, const Membership& self, int claimed_to,
                              LinkKind kind) {
-      looping.check_dropped({door}, {name, false, [&, self](const Bytes& hello) {
+      looping.check_dropped({endpoint}, {name, false, [&, self](const Bytes& hello) {
                                        return prove(self, claimed_to, kind, hello);
                                      }});
     };
@@ -226,22 +226,22 @@ TEST_CASE("even with the secret, what can't be is refused") {
 TEST_CASE("a recorded handshake is of no use a second time") {
   constexpr int size = 3;
   LoopingJob looping(size);
-  for (const auto& door : looping.doors()) {
+  for (const auto& endpoint : looping.endpoints()) {
     Bytes recorded;
-    looping.check_dropped({door}, {"the original", false, [&](const Bytes& hello) {
+    looping.check_dropped({endpoint}, {"the original", false, [&](const Bytes& hello) {
                                      recorded = prove(
-                                         member(looping.secret(), (door.rank + 1) % size, size),
-                                         door.rank, LinkKind::data, hello);
+                                         member(looping.secret(), (endpoint.rank + 1) % size, size),
+                                         endpoint.rank, LinkKind::data, hello);
                                      // Recorded on its way and never delivered: it would be let in.
                                      return Bytes(rendezvous::proof_bytes, std::byte{0});
                                    }});
     REQUIRE(recorded.size() == rendezvous::proof_bytes);
-    looping.check_dropped({door}, {"the replay", false, [&](const Bytes&) { return recorded; }});
-    looping.check_dropped({door},
+    looping.check_dropped({endpoint}, {"the replay", false, [&](const Bytes&) { return recorded; }});
+    looping.check_dropped({endpoint},
                           {"the replay, at once", true, [&](const Bytes&) { return recorded; }});
     auto bent = recorded;
     bent.back() ^= std::byte{1};
-    looping.check_dropped({door}, {"the replay, bent", false, [&](const Bytes&) { return bent; }});
+    looping.check_dropped({endpoint}, {"the replay, bent", false, [&](const Bytes&) { return bent; }});
   }
   looping.check_good_end();
 }
@@ -251,21 +251,21 @@ TEST_CASE("hundreds of connections cost neither memory nor descriptors in the en
   constexpr int size = 3;
   constexpr int crowd = 200;
   LoopingJob looping(size);
-  std::vector<Door> doors;
-  for (const auto& door : looping.doors()) doors.insert(doors.end(), crowd, door);
-  const Manners silent{"a silent crowd", true, {}};
-  const Manners loud{"a loud crowd", true, [](const Bytes&) { return random_bytes(500); }};
+  std::vector<Endpoint> endpoints;
+  for (const auto& endpoint : looping.endpoints()) endpoints.insert(endpoints.end(), crowd, endpoint);
+  const Behavior silent{"a silent crowd", true, {}};
+  const Behavior loud{"a loud crowd", true, [](const Bytes&) { return random_bytes(500); }};
 
-  looping.check_dropped(doors, loud);  // so that the first allocations do not count
-  looping.check_dropped(doors, silent);
+  looping.check_dropped(endpoints, loud);  // so that the first allocations do not count
+  looping.check_dropped(endpoints, silent);
   std::vector<long> resident;
   std::vector<std::size_t> descriptors;
   for (int rank = 0; rank < size; ++rank) {
     resident.push_back(resident_kib(looping.job().pid(rank)));
     descriptors.push_back(open_descriptors(looping.job().pid(rank)));
   }
-  for (int round = 0; round < 4; ++round) looping.check_dropped(doors, loud);
-  looping.check_dropped(doors, silent);
+  for (int round = 0; round < 4; ++round) looping.check_dropped(endpoints, loud);
+  looping.check_dropped(endpoints, silent);
   for (int rank = 0; rank < size; ++rank) {
     CAPTURE(rank);
     const auto index = static_cast<std::size_t>(rank);
@@ -283,9 +283,9 @@ TEST_CASE("a silent crowd holds a bounded number of descriptors while it stands 
   LoopingJob looping(size);
   const auto before = open_descriptors(looping.job().pid(0));
   std::vector<Descriptor> crowd;
-  for (const auto& door : looping.doors()) {
-    if (door.rank != 0) continue;
-    for (int i = 0; i < 200; ++i) crowd.push_back(knock(door));
+  for (const auto& endpoint : looping.endpoints()) {
+    if (endpoint.rank != 0) continue;
+    for (int i = 0; i < 200; ++i) crowd.push_back(start_connect(endpoint));
   }
   std::this_thread::sleep_for(300ms);
   CHECK(open_descriptors(looping.job().pid(0)) > before + 10);  // it does let them wait
@@ -295,7 +295,7 @@ TEST_CASE("a silent crowd holds a bounded number of descriptors while it stands 
   looping.check_good_end();
 }
 
-TEST_CASE("strangers at the door during set-up delay nobody for long") {
+TEST_CASE("strangers at the endpoint during set-up delay nobody for long") {
   raise_descriptor_limit();
   constexpr int size = 4;
   for (int round = 0; round < 3; ++round) {
@@ -313,13 +313,13 @@ TEST_CASE("strangers at the door during set-up delay nobody for long") {
       return fmt::format("{}", (Clock::now() - begin) / 1ms);
     });
     job.await_marks_of_all(1);
-    std::vector<Door> doors;
+    std::vector<Endpoint> endpoints;
     for (int rank = 0; rank < size; ++rank) {
-      for (auto& door : doors_of(job.pid(rank), rank)) doors.push_back(std::move(door));
+      for (auto& endpoint : endpoints_of(job.pid(rank), rank)) endpoints.push_back(std::move(endpoint));
     }
     std::vector<Descriptor> crowd;
-    for (const auto& door : doors) {
-      for (int i = 0; i < 200; ++i) crowd.push_back(knock(door));
+    for (const auto& endpoint : endpoints) {
+      for (int i = 0; i < 200; ++i) crowd.push_back(start_connect(endpoint));
     }
     const auto begin = Clock::now();
     job.tell_go();
@@ -327,7 +327,7 @@ TEST_CASE("strangers at the door during set-up delay nobody for long") {
     std::mt19937 random(5);  // NOLINT
     while (Clock::now() < begin + 1s) {
       try {
-        crowd[random() % crowd.size()] = knock(doors[random() % doors.size()]);
+        crowd[random() % crowd.size()] = start_connect(endpoints[random() % endpoints.size()]);
       } catch (const std::runtime_error&) {
         break;  // the job is over already
       }

@@ -50,7 +50,7 @@ Bytes wrong_proof(const Bytes& hello_read, std::size_t length) {
   return {proof->begin(), proof->begin() + static_cast<std::ptrdiff_t>(length)};
 }
 
-std::vector<Manners> eight_kinds() {
+std::vector<Behavior> eight_kinds() {
   return {
       {"random bytes", true, [](const Bytes&) { return random_bytes(300); }},
       {"much nonsense", true, [](const Bytes&) { return random_bytes(std::size_t{1} << 16); }},
@@ -76,26 +76,26 @@ std::vector<Manners> eight_kinds() {
   };
 }
 
-/// Bad connections, some at once at each door, kind after kind.
+/// Bad connections, some at once at each endpoint, kind after kind.
 class Crowd {
  public:
-  Crowd(const std::vector<Door>& doors, std::size_t connections)
+  Crowd(const std::vector<Endpoint>& endpoints, std::size_t connections)
       : kinds_(eight_kinds()), left_(connections) {
     // Each kind comes, however few they are.
     const auto at_once =
-        std::clamp<std::size_t>(connections / (kinds_.size() * doors.size()), 1, max_at_once);
-    for (const auto& door : doors) doors_.insert(doors_.end(), at_once, door);
+        std::clamp<std::size_t>(connections / (kinds_.size() * endpoints.size()), 1, max_at_once);
+    for (const auto& endpoint : endpoints) endpoints_.insert(endpoints_.end(), at_once, endpoint);
   }
 
   /// False once there have been enough.
   bool visit_next() {
     if (left_ == 0) return false;
-    const auto receptions = visit(doors_, kinds_[round_++ % kinds_.size()], 5s * patience());
-    made_ += receptions.size();
-    left_ -= std::min(left_, receptions.size());
-    for (const auto& reception : receptions) {
+    const auto outcomes = connect_all(endpoints_, kinds_[round_++ % kinds_.size()], 5s * patience());
+    made_ += outcomes.size();
+    left_ -= std::min(left_, outcomes.size());
+    for (const auto& outcome : outcomes) {
       const bool is_dropped =
-          reception.connected && reception.closed && reception.received <= rendezvous::hello_bytes;
+          outcome.connected && outcome.closed && outcome.received <= rendezvous::hello_bytes;
       if (!is_dropped) ++not_dropped_;
     }
     return true;
@@ -109,8 +109,8 @@ class Crowd {
   }
 
  private:
-  std::vector<Manners> kinds_;
-  std::vector<Door> doors_;
+  std::vector<Behavior> kinds_;
+  std::vector<Endpoint> endpoints_;
   std::size_t left_;
   std::size_t round_ = 0;
   std::size_t made_ = 0;
@@ -166,16 +166,16 @@ bool at_a_running_job(std::size_t connections) {
     return fmt::format("{} verified rounds", rounds);
   });
   job.await_marks_of_all(100);
-  std::vector<Door> doors;
+  std::vector<Endpoint> endpoints;
   for (int rank = 0; rank < size; ++rank) {
-    for (auto& door : doors_of(job.pid(rank), rank)) doors.push_back(std::move(door));
+    for (auto& endpoint : endpoints_of(job.pid(rank), rank)) endpoints.push_back(std::move(endpoint));
   }
-  if (doors.empty()) throw std::runtime_error("nobody listens");
-  visit(doors, eight_kinds()[0], 5s);  // so that the first allocations do not count
+  if (endpoints.empty()) throw std::runtime_error("nobody listens");
+  connect_all(endpoints, eight_kinds()[0], 5s);  // so that the first allocations do not count
   std::vector<long> resident;
   for (int rank = 0; rank < size; ++rank) resident.push_back(resident_kib(job.pid(rank)));
 
-  Crowd crowd(doors, connections);
+  Crowd crowd(endpoints, connections);
   Paces paces(job);
   while (true) {
     bool more = true;
@@ -194,7 +194,7 @@ bool at_a_running_job(std::size_t connections) {
   const auto reports = job.finish(60s);
   const auto wrong = trouble(reports);
   const bool all_dropped =
-      crowd.report(fmt::format("at the {} ports of a running job of {} ranks", doors.size(), size));
+      crowd.report(fmt::format("at the {} ports of a running job of {} ranks", endpoints.size(), size));
   fmt::print("memory: {} KiB more at most, in any rank\n", growth);
   paces.report();
   fmt::print("data: {}\n", wrong.empty() ? reports[0].text : wrong);
@@ -231,15 +231,15 @@ bool at_the_meeting_point(std::size_t connections) {
     return "a verified all_reduce";
   });
   job.await_marks_of_all(1);
-  std::vector<Door> doors;
-  for (const auto limit = Clock::now() + 20s; doors.empty() && Clock::now() < limit;) {
+  std::vector<Endpoint> endpoints;
+  for (const auto limit = Clock::now() + 20s; endpoints.empty() && Clock::now() < limit;) {
     std::this_thread::sleep_for(10ms);
-    doors = doors_of(job.pid(0), 0);
+    endpoints = endpoints_of(job.pid(0), 0);
   }
-  if (doors.empty()) throw std::runtime_error("rank 0 does not listen");
-  visit(doors, eight_kinds()[0], 5s);
+  if (endpoints.empty()) throw std::runtime_error("rank 0 does not listen");
+  connect_all(endpoints, eight_kinds()[0], 5s);
   const long before = resident_kib(job.pid(0));
-  Crowd crowd(doors, connections);
+  Crowd crowd(endpoints, connections);
   while (crowd.visit_next()) {
   }
   const long growth = resident_kib(job.pid(0)) - before;
@@ -253,7 +253,7 @@ bool at_the_meeting_point(std::size_t connections) {
 
 }  // namespace
 
-int intruders(std::size_t connections) {
+int unauthenticated(std::size_t connections) {
   raise_descriptor_limit();
   const bool running = at_a_running_job(connections);
   const bool exchanged = at_the_meeting_point(connections);

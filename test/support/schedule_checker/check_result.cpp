@@ -1,4 +1,4 @@
-#include "support/schedule_checker/check_verdict.hpp"
+#include "support/schedule_checker/check_result.hpp"
 
 namespace tutti::algorithm {
 
@@ -44,14 +44,14 @@ void require_output(const CheckedRank& rank, const std::string& who, const Contr
 // Only data orders the steps of a barrier: the data in a rank's memory shows which ranks it has
 // waited for.
 void require_heard_all(const CheckedRank& rank, const std::string& who, ContributorSets& sets) {
-  ContributorSets::Id heard = 0;
+  ContributorSets::Id received = 0;
   for (const Symbol& symbol : rank.memory(Buffer::scratch))
-    if (symbol.set != 0) heard = sets.join(heard, symbol.set, false).value();
-  if (sets.complete(heard)) return;
+    if (symbol.set != 0) received = sets.join(received, symbol.set, false).value();
+  if (sets.complete(received)) return;
   const auto last =
       rank.memory(Buffer::scratch).empty() ? -1 : rank.memory(Buffer::scratch).back().writer;
   throw Fault((last < 0 ? who : rank.name(last)) + ": leaves the barrier after hearing only of " +
-              sets.describe(heard));
+              sets.describe(received));
 }
 
 }  // namespace
