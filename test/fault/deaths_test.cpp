@@ -30,7 +30,7 @@ struct LossReport {
 
 /// Checks that all but `dead` tell of the same loss, only of dead ranks, in time, and one for all.
 LossReport check_survivors(const std::vector<Report>& reports, const std::set<int>& dead,
-                     Clock::time_point since) {
+                           Clock::time_point since) {
   LossReport loss;
   int speakers = 0;
   bool is_first = true;
@@ -73,7 +73,7 @@ void keep_worst(LossReport& worst, const LossReport& loss) {
 
 /// Kills `victims` after a few rounds of an all_reduce loop and a random moment more.
 LossReport kill_in_loop(int size, std::size_t count, const std::vector<int>& victims, int signal,
-                  std::mt19937& random) {
+                        std::mt19937& random) {
   Job job(size, [count](Rank& rank) -> std::string { reduce_forever(rank, count); });
   job.await_marks_of_all(3);
   std::this_thread::sleep_for(std::chrono::microseconds(random() % 8000));

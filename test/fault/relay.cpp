@@ -55,7 +55,8 @@ Relay::Relay(int ranks) {
     auto address = loopback(0);
     sockaddr_in bound{};
     socklen_t length = sizeof bound;
-    if (::bind(listener.get(), address.get(), address.length()) != 0 || ::listen(listener.get(), 64) != 0 ||
+    if (::bind(listener.get(), address.get(), address.length()) != 0 ||
+        ::listen(listener.get(), 64) != 0 ||
         ::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&bound), &length) != 0) {
       throw std::runtime_error("the relay can't listen at loopback");
     }

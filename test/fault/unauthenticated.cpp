@@ -130,7 +130,8 @@ Descriptor start_connect(const Endpoint& endpoint) {
   Descriptor socket(
       ::socket(endpoint.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) throw std::runtime_error("the test has no descriptor left: raise ulimit -n");
-  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&endpoint.address), endpoint.length) != 0 &&
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&endpoint.address),
+                endpoint.length) != 0 &&
       errno != EINPROGRESS) {
     throw std::runtime_error(fmt::format("nobody listens: {}", endpoint.text));
   }
@@ -138,7 +139,7 @@ Descriptor start_connect(const Endpoint& endpoint) {
 }
 
 std::vector<Outcome> connect_all(const std::vector<Endpoint>& endpoints, const Behavior& behavior,
-                             std::chrono::milliseconds limit) {
+                                 std::chrono::milliseconds limit) {
   std::vector<Attempt> attempts;
   const auto begin = Clock::now();
   for (const auto& endpoint : endpoints) {

@@ -47,7 +47,7 @@ struct Outcome {
 /// One connection to each of `endpoints`, all at the same time, until all are closed or `limit` is
 /// over.
 std::vector<Outcome> connect_all(const std::vector<Endpoint>& endpoints, const Behavior& behavior,
-                             std::chrono::milliseconds limit);
+                                 std::chrono::milliseconds limit);
 
 /// A connection to the endpoint without waiting for it to stand.
 [[nodiscard]] Descriptor start_connect(const Endpoint& endpoint);

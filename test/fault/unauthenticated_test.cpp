@@ -85,7 +85,8 @@ class LoopingJob {
         }) {
     job_.await_marks_of_all(3);
     for (int rank = 0; rank < size; ++rank) {
-      for (auto& endpoint : endpoints_of(job_.pid(rank), rank)) endpoints_.push_back(std::move(endpoint));
+      for (auto& endpoint : endpoints_of(job_.pid(rank), rank))
+        endpoints_.push_back(std::move(endpoint));
     }
     secret_ = bytes_of(job_.said(0));
   }
@@ -179,15 +180,15 @@ TEST_CASE("who does not know the secret is no member, however well it speaks") {
     const int from = (to + 1) % size;
     for (const auto kind : {LinkKind::control, LinkKind::data}) {
       looping.check_dropped({endpoint}, {"wrong secret", false, [&](const Bytes& hello) {
-                                       return prove(member(wrong, from, size), to, kind, hello);
-                                     }});
+                                           return prove(member(wrong, from, size), to, kind, hello);
+                                         }});
     }
     auto other_job = looping.secret();
     other_job.back() ^= std::byte{1};
     looping.check_dropped({endpoint}, {"another job", false, [&](const Bytes& hello) {
-                                     return prove(member(other_job, from, size), to,
-                                                  LinkKind::control, hello);
-                                   }});
+                                         return prove(member(other_job, from, size), to,
+                                                      LinkKind::control, hello);
+                                       }});
   }
   looping.check_good_end();
 }
@@ -201,8 +202,8 @@ TEST_CASE("even with the secret, what can't be is refused") {
     const auto refused = [&](const char* name, const Membership& self, int claimed_to,
                              LinkKind kind) {
       looping.check_dropped({endpoint}, {name, false, [&, self](const Bytes& hello) {
-                                       return prove(self, claimed_to, kind, hello);
-                                     }});
+                                           return prove(self, claimed_to, kind, hello);
+                                         }});
     };
     const auto good = member(looping.secret(), from, size);
     // All three ranks are neighbours: that control link stands already.
@@ -228,20 +229,22 @@ TEST_CASE("a recorded handshake is of no use a second time") {
   LoopingJob looping(size);
   for (const auto& endpoint : looping.endpoints()) {
     Bytes recorded;
-    looping.check_dropped({endpoint}, {"the original", false, [&](const Bytes& hello) {
-                                     recorded = prove(
-                                         member(looping.secret(), (endpoint.rank + 1) % size, size),
-                                         endpoint.rank, LinkKind::data, hello);
-                                     // Recorded on its way and never delivered: it would be let in.
-                                     return Bytes(rendezvous::proof_bytes, std::byte{0});
-                                   }});
+    looping.check_dropped(
+        {endpoint}, {"the original", false, [&](const Bytes& hello) {
+                       recorded = prove(member(looping.secret(), (endpoint.rank + 1) % size, size),
+                                        endpoint.rank, LinkKind::data, hello);
+                       // Recorded on its way and never delivered: it would be let in.
+                       return Bytes(rendezvous::proof_bytes, std::byte{0});
+                     }});
     REQUIRE(recorded.size() == rendezvous::proof_bytes);
-    looping.check_dropped({endpoint}, {"the replay", false, [&](const Bytes&) { return recorded; }});
+    looping.check_dropped({endpoint},
+                          {"the replay", false, [&](const Bytes&) { return recorded; }});
     looping.check_dropped({endpoint},
                           {"the replay, at once", true, [&](const Bytes&) { return recorded; }});
     auto bent = recorded;
     bent.back() ^= std::byte{1};
-    looping.check_dropped({endpoint}, {"the replay, bent", false, [&](const Bytes&) { return bent; }});
+    looping.check_dropped({endpoint},
+                          {"the replay, bent", false, [&](const Bytes&) { return bent; }});
   }
   looping.check_good_end();
 }
@@ -252,7 +255,8 @@ TEST_CASE("hundreds of connections cost neither memory nor descriptors in the en
   constexpr int crowd = 200;
   LoopingJob looping(size);
   std::vector<Endpoint> endpoints;
-  for (const auto& endpoint : looping.endpoints()) endpoints.insert(endpoints.end(), crowd, endpoint);
+  for (const auto& endpoint : looping.endpoints())
+    endpoints.insert(endpoints.end(), crowd, endpoint);
   const Behavior silent{"a silent crowd", true, {}};
   const Behavior loud{"a loud crowd", true, [](const Bytes&) { return random_bytes(500); }};
 
@@ -315,7 +319,8 @@ TEST_CASE("strangers at the endpoint during set-up delay nobody for long") {
     job.await_marks_of_all(1);
     std::vector<Endpoint> endpoints;
     for (int rank = 0; rank < size; ++rank) {
-      for (auto& endpoint : endpoints_of(job.pid(rank), rank)) endpoints.push_back(std::move(endpoint));
+      for (auto& endpoint : endpoints_of(job.pid(rank), rank))
+        endpoints.push_back(std::move(endpoint));
     }
     std::vector<Descriptor> crowd;
     for (const auto& endpoint : endpoints) {

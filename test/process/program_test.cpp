@@ -168,7 +168,8 @@ TEST_CASE("memory that a rank has allocated outlives a forked child that lets go
     expect(WIFEXITED(status) && WEXITSTATUS(status) == 7,
            fmt::format("the child ended with status {:#x}", status));
     communicator.all_reduce(in_place, zero_copy, sum);
-    expect(std::all_of(zero_copy.begin(), zero_copy.end(), [](int value) { return value == 3; }), "LOST");
+    expect(std::all_of(zero_copy.begin(), zero_copy.end(), [](int value) { return value == 3; }),
+           "LOST");
     communicator.finalize();
     return "done";
   });

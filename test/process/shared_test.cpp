@@ -46,7 +46,8 @@ struct Case {
   std::size_t count;
   int root;
   bool in_place;
-  unsigned zero_copy_buffers = 0;  ///< two bits a rank: its send, its receive buffer is one that is lent
+  unsigned zero_copy_buffers =
+      0;  ///< two bits a rank: its send, its receive buffer is one that is lent
 
   [[nodiscard]] bool allocated(int rank, int buffer) const {
     return (zero_copy_buffers >> (2 * rank + buffer) & 1U) != 0;
@@ -184,9 +185,10 @@ TEST_CASE("memory that ranks lend is read where it lies, whoever has some") {
               for (const std::size_t count : {777, 20011, 150001}) {
                 for (const bool in_place : {false, true}) {
                   // All lend, none does, and mixtures of both.
-                  for (const unsigned zero_copy_buffers : {~0U, 0x5A96U * static_cast<unsigned>(++number)}) {
-                    compare(communicator,
-                            {operation, type, average, count, number % size, in_place, zero_copy_buffers});
+                  for (const unsigned zero_copy_buffers :
+                       {~0U, 0x5A96U * static_cast<unsigned>(++number)}) {
+                    compare(communicator, {operation, type, average, count, number % size, in_place,
+                                           zero_copy_buffers});
                   }
                 }
               }
@@ -220,7 +222,8 @@ TEST_CASE("what was lent is the caller's own again when the call is over") {
     // A piece that is given back and taken again is zero.
     zero_copy = {};
     zero_copy = communicator.allocate<int>(count);
-    expect(std::all_of(zero_copy.begin(), zero_copy.end(), [](int v) { return v == 0; }), "NOT ZERO");
+    expect(std::all_of(zero_copy.begin(), zero_copy.end(), [](int v) { return v == 0; }),
+           "NOT ZERO");
     communicator.finalize();
     return "done";
   });

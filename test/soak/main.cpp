@@ -57,9 +57,10 @@ int main(int argc, char** argv) {
     status = tutti::soak::encryption();
   });
   std::size_t connections = 10'000;
-  auto* const unauthenticated =
-      app.add_subcommand("unauthenticated", "bad connections of eight kinds beside a job, which goes on");
-  unauthenticated->add_option("--connections", connections, "at a running job, and again at a rendezvous")
+  auto* const unauthenticated = app.add_subcommand(
+      "unauthenticated", "bad connections of eight kinds beside a job, which goes on");
+  unauthenticated
+      ->add_option("--connections", connections, "at a running job, and again at a rendezvous")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   unauthenticated->callback([&] { status = tutti::soak::unauthenticated(connections); });

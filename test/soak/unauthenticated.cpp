@@ -90,7 +90,8 @@ class Crowd {
   /// False once there have been enough.
   bool visit_next() {
     if (left_ == 0) return false;
-    const auto outcomes = connect_all(endpoints_, kinds_[round_++ % kinds_.size()], 5s * patience());
+    const auto outcomes =
+        connect_all(endpoints_, kinds_[round_++ % kinds_.size()], 5s * patience());
     made_ += outcomes.size();
     left_ -= std::min(left_, outcomes.size());
     for (const auto& outcome : outcomes) {
@@ -168,7 +169,8 @@ bool at_a_running_job(std::size_t connections) {
   job.await_marks_of_all(100);
   std::vector<Endpoint> endpoints;
   for (int rank = 0; rank < size; ++rank) {
-    for (auto& endpoint : endpoints_of(job.pid(rank), rank)) endpoints.push_back(std::move(endpoint));
+    for (auto& endpoint : endpoints_of(job.pid(rank), rank))
+      endpoints.push_back(std::move(endpoint));
   }
   if (endpoints.empty()) throw std::runtime_error("nobody listens");
   connect_all(endpoints, eight_kinds()[0], 5s);  // so that the first allocations do not count
@@ -193,8 +195,8 @@ bool at_a_running_job(std::size_t connections) {
   job.tell_go();
   const auto reports = job.finish(60s);
   const auto wrong = trouble(reports);
-  const bool all_dropped =
-      crowd.report(fmt::format("at the {} ports of a running job of {} ranks", endpoints.size(), size));
+  const bool all_dropped = crowd.report(
+      fmt::format("at the {} ports of a running job of {} ranks", endpoints.size(), size));
   fmt::print("memory: {} KiB more at most, in any rank\n", growth);
   paces.report();
   fmt::print("data: {}\n", wrong.empty() ? reports[0].text : wrong);

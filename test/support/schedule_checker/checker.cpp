@@ -5,8 +5,8 @@
 #include <random>
 
 #include "support/schedule_checker/check_rank.hpp"
-#include "support/schedule_checker/check_sets.hpp"
 #include "support/schedule_checker/check_result.hpp"
+#include "support/schedule_checker/check_sets.hpp"
 
 namespace tutti::algorithm {
 
