@@ -50,8 +50,8 @@ std::size_t count_for(const CallSpec& spec, std::size_t bytes) {
   const auto blocks = size_has_all_blocks(shape) ? ranks_of(spec) : 1;
   const auto unit = size_of(spec.type) * blocks;
   const auto count = bytes / unit + (bytes % unit != 0 ? 1 : 0);
-  const auto most = static_cast<std::size_t>(INT64_MAX) / size_of(spec.type) / ranks_of(spec);
-  if (count > most) {
+  const auto max = static_cast<std::size_t>(INT64_MAX) / size_of(spec.type) / ranks_of(spec);
+  if (count > max) {
     throw Error(
         ErrorCode::usage,
         fmt::format("{} B for each of {} ranks exceed the address space: give a smaller --size",

@@ -15,7 +15,7 @@ struct CatalogueEntry {
   const char* description;  ///< for --help
   const char* example;
   const char* root;  ///< what --root means; null where there is none
-  const char* size;  ///< what --size means; null where nothing is moved
+  const char* size;  ///< what --size means; null if no data is moved
 };
 
 [[nodiscard]] std::span<const CatalogueEntry> catalogue();

@@ -35,10 +35,10 @@ void add_file(CLI::App& command, const char* option, std::string& file, const st
       ->type_name("FILE");
 }
 
-void add_count(CLI::App& command, const char* option, int& count, int least,
+void add_count(CLI::App& command, const char* option, int& count, int min,
                const std::string& help) {
   command.add_option(option, count, help)
-      ->check(CLI::Range(least, 1'000'000).description(""))
+      ->check(CLI::Range(min, 1'000'000).description(""))
       ->type_name("N");
 }
 

@@ -25,9 +25,9 @@
 namespace tutti::app {
 namespace {
 
-// A launcher ends all ranks when one fails: where set-up fails, the others wait until the one that
-// speaks has been heard, which may have waited half a second for goodbyes before it speaks.
-constexpr std::chrono::milliseconds silence_of_others{800};
+// A launcher ends all ranks when one exits with an error. If set-up fails, the other ranks wait
+// until the reporting rank has printed the error: it may first wait half a second for goodbyes.
+constexpr std::chrono::milliseconds reporter_head_start{800};
 
 using Clock = std::chrono::steady_clock;
 
@@ -35,23 +35,23 @@ double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-// What NCCL may take to end is not worth waiting for.
-constexpr std::chrono::seconds leave_limit{1};
+// NCCL may take long to end: exit without it then.
+constexpr std::chrono::seconds exit_limit{1};
 
-/// A launcher that sees one rank die ends the others at once. They get a second to find out which
-/// it was, and to say so. A second SIGTERM ends the process as ever.
-void take_a_second_to_end() {
+/// A launcher that sees one rank die sends SIGTERM to the others at once. This gives them a second
+/// to agree on the failed rank and to report it. A second SIGTERM ends the process.
+void delay_sigterm() {
   struct sigaction action {};
   action.sa_handler = [](int) { ::alarm(1); };
   action.sa_flags = static_cast<int>(SA_RESTART | SA_RESETHAND);
   ::sigaction(SIGTERM, &action, nullptr);
 }
 
-/// Leaves when all have heard what is to be said.
-[[noreturn]] void leave_together(JobSession& job, int status) {
+/// Exits after the goodbyes of all ranks, so that the error is printed first.
+[[noreturn]] void exit_together(JobSession& job, int status) {
   try {
     start_quiet_thread("that ends the process", [status] {
-      std::this_thread::sleep_for(leave_limit);
+      std::this_thread::sleep_for(exit_limit);
       ::_exit(status);
     }).detach();
   } catch (const Error&) {
@@ -62,30 +62,31 @@ void take_a_second_to_end() {
   ::_exit(status);
 }
 
-/// The main thread is inside NCCL and will not come back: what it would have said is said here.
-[[noreturn]] void leave_from_another_thread(const Error& error, bool verbose) {
+/// Prints the error and exits. For a main thread that is blocked inside NCCL.
+[[noreturn]] void exit_from_other_thread(const Error& error, bool verbose) {
   if (error.speaks_for_job() || verbose) {
     print_error(error.sentence() + "; NCCL does not return although it was aborted");
   }
-  if (!error.speaks_for_job()) std::this_thread::sleep_for(silence_of_others);
+  if (!error.speaks_for_job()) std::this_thread::sleep_for(reporter_head_start);
   ::_exit(1);
 }
 
-/// Whether this rank prints an error that came before the job ran. Most of them all ranks have; but
-/// for a rank that never came, which may be rank 0, and for what only one process can have wrong.
-bool speaks_of_setup(const JobOptions& options, const Error& error, bool started) {
+/// Whether this rank prints an error of set-up. Most errors are the same on all ranks; exceptions
+/// are a missing rank, which may be rank 0, and errors of a single process.
+bool reports_setup_error(const JobOptions& options, const Error& error, bool started) {
   const auto& failed_ranks = error.failed_ranks();
-  // Whoever is only told to have set something else lives.
-  const bool lacks_rank_0 =
+  // Ranks that a mismatch names are alive.
+  const bool rank_0_failed =
       error.code() == ErrorCode::peer_lost &&
       std::find(failed_ranks.begin(), failed_ranks.end(), 0) != failed_ranks.end();
-  if (error.rank() >= 0 || error.code() == ErrorCode::timeout || lacks_rank_0) {
+  if (error.rank() >= 0 || error.code() == ErrorCode::timeout || rank_0_failed) {
     return error.speaks_for_job();
   }
-  // Without a launcher of MPI each process was set up by itself.
-  const bool may_be_alone_with_it =
+  // Without an MPI launcher each process is set up on its own.
+  const bool may_concern_this_rank_only =
       error.code() == ErrorCode::usage || error.code() == ErrorCode::system;
-  if (!started && may_be_alone_with_it && !launch::started_by_mpi_launcher(current_environment())) {
+  if (!started && may_concern_this_rank_only &&
+      !launch::started_by_mpi_launcher(current_environment())) {
     return true;
   }
   return launched_rank(options.launch) == 0;
@@ -108,10 +109,10 @@ void JobSession::start(const JobOptions& options) {
   if (options.verbose) settings.log_level = LogLevel::info;
   settings.backend = options.backend;
   settings.on_stuck = [verbose = options.verbose](const Error& error) {
-    leave_from_another_thread(error, verbose);
+    exit_from_other_thread(error, verbose);
   };
 
-  instead_ = options.instead_of_communicator;
+  instead_of_communicator_ = options.instead_of_communicator;
   open(options, settings);
   if (communicator_ && communicator_->has_device_path()) {
     device_memory_ = std::make_shared<device::DeviceMemory>(communicator_->device());
@@ -119,8 +120,8 @@ void JobSession::start(const JobOptions& options) {
 }
 
 std::string JobSession::make_communicator(Bootstrap& bootstrap, const Options& settings) {
-  if (instead_) {
-    instead_(bootstrap);
+  if (instead_of_communicator_) {
+    instead_of_communicator_(bootstrap);
     finished_ = true;
     return "no communicator";
   }
@@ -151,7 +152,7 @@ void JobSession::open(const JobOptions& options, const Options& settings) {
 void JobSession::open_mpi([[maybe_unused]] const JobOptions& options,
                           [[maybe_unused]] const Options& settings) {
 #ifdef TUTTI_HAS_MPI
-  // Both take a while: CUDA starts beside MPI.
+  // Both are slow: initialize CUDA in parallel with MPI.
   if (settings.backend == BackendChoice::device) {
     prewarm_ = device::Prewarm::from(current_environment());
   }
@@ -204,10 +205,10 @@ void JobSession::finish() {
   finished_ = true;
 }
 
-Error JobSession::give_up(const Error& error) noexcept {
+Error JobSession::abort(const Error& error) noexcept {
   try {
     communicator_->abort(error.sentence());
-    communicator_->barrier();  // throws what all have agreed on
+    communicator_->barrier();  // throws the agreed failure
   } catch (const Error& agreed) {
     return agreed;
   } catch (const std::exception&) {
@@ -219,7 +220,7 @@ Error JobSession::give_up(const Error& error) noexcept {
 int run_job(const JobOptions& options, const std::function<int(JobSession&)>& body) {
   JobSession job;
   std::optional<Error> error;
-  if (launch::started_by_mpi_launcher(current_environment())) take_a_second_to_end();
+  if (launch::started_by_mpi_launcher(current_environment())) delay_sigterm();
   try {
     job.start(options);
     return body(job);
@@ -235,22 +236,22 @@ int run_job(const JobOptions& options, const std::function<int(JobSession&)>& bo
     return status;
   }
   auto sentence = error->sentence();
-  bool speaks = error->speaks_for_job();
+  bool reports = error->speaks_for_job();
   if (error->code() == ErrorCode::usage || !job.started()) {
-    speaks = speaks_of_setup(options, *error, job.started());
+    reports = reports_setup_error(options, *error, job.started());
   } else if (error->code() == ErrorCode::system && error->failed_ranks().empty()) {
-    // Met by this rank alone: the others must hear of it.
-    const auto agreed = job.give_up(*error);
-    speaks = agreed.speaks_for_job();
+    // Only this rank has failed: abort the job, so that the others return.
+    const auto agreed = job.abort(*error);
+    reports = agreed.speaks_for_job();
     sentence = agreed.sentence();
   } else if (!error->operation().empty() &&
              sentence.find(error->operation()) == std::string::npos) {
     sentence += fmt::format(" (in {}, call {})", error->operation(), error->sequence());
   }
-  if (speaks || options.verbose) print_error(sentence);
+  if (reports || options.verbose) print_error(sentence);
   std::fflush(nullptr);
-  if (!job.started() && !speaks) std::this_thread::sleep_for(silence_of_others);
-  leave_together(job, status);
+  if (!job.started() && !reports) std::this_thread::sleep_for(reporter_head_start);
+  exit_together(job, status);
 }
 
 int launched_rank(const launch::Words& words) {

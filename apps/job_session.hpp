@@ -13,7 +13,7 @@
 
 namespace tutti::app {
 
-/// The process's place in its job: MPI where an MPI launcher started it, and the communicator.
+/// This process's part of the job: MPI, if an MPI launcher started it, and the communicator.
 class JobSession {
  public:
   JobSession();
@@ -28,9 +28,10 @@ class JobSession {
   [[nodiscard]] std::shared_ptr<device::DeviceMemory> device_memory() const {
     return device_memory_;
   }
-  /// Where device calls are queued; nothing on the host path.
+  /// The stream of device calls; empty on the host path.
   [[nodiscard]] std::optional<Stream> stream() const;
-  /// Who moves the data: NCCL, or the host path, which serves device memory too where NCCL can't.
+  /// Whether NCCL moves the data. Else the host path does, by staging if buffers are in device
+  /// memory.
   [[nodiscard]] bool is_on_nccl() const;
   /// "nccl" or "cpu"
   [[nodiscard]] const char* backend() const { return is_on_nccl() ? "nccl" : "cpu"; }
@@ -39,15 +40,14 @@ class JobSession {
   [[nodiscard]] std::string mpi() const;
   /// How long each phase took up to now, for --verbose.
   [[nodiscard]] std::string phases() const;
-  /// The orderly end: all ranks have made the same calls.
+  /// Finalizes the communicator. Collective.
   void finish();
   [[nodiscard]] bool started() const { return static_cast<bool>(communicator_); }
-  /// The other ranks wait for this one no more: an error from here on is its own.
+  /// After finish(): an error concerns this rank only.
   [[nodiscard]] bool finished() const { return finished_; }
-  /// Tells the other ranks of an error that only this one has met; returns what all have agreed on.
-  [[nodiscard]] Error give_up(const Error& error) noexcept;
-  /// After an error: returns when all others have said goodbye too, after half a second at the
-  /// latest.
+  /// Aborts the job with an error that only this rank has; returns the agreed failure.
+  [[nodiscard]] Error abort(const Error& error) noexcept;
+  /// After an error: waits up to half a second for the goodbyes of the other ranks.
   void leave() noexcept { communicator_.reset(); }
 
  private:
@@ -61,15 +61,15 @@ class JobSession {
   std::unique_ptr<device::Prewarm> prewarm_;  ///< its context lasts as long as the job
   std::unique_ptr<Communicator> communicator_;
   std::shared_ptr<device::DeviceMemory> device_memory_;
-  std::function<void(Bootstrap&)> instead_;
+  std::function<void(Bootstrap&)> instead_of_communicator_;
   std::string source_;
   std::string mpi_library_;
   std::string phases_;
   bool finished_ = false;
 };
 
-/// Runs a subcommand's body and turns what it throws into a sentence and an exit status. A failure
-/// of the job is printed once, by the lowest surviving rank.
+/// Runs a subcommand's body; prints what it throws and returns the exit status. A failure of the
+/// job is printed once, by the lowest surviving rank.
 int run_job(const JobOptions& options, const std::function<int(JobSession&)>& body);
 
 /// The rank that options or the launcher's variables name, before the job has started; 0 where they

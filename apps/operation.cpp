@@ -96,7 +96,7 @@ std::string summary_of(JobSession& job, const CallSpec& spec, const Runs& runs, 
   const bool moves_data = spec.operation != Operation::barrier;
   const auto name = shown_name(spec.operation);
   const auto what = moves_data ? fmt::format("{} of {}", name, size_text(bytes_of(spec))) : name;
-  const auto verdict =
+  const auto outcome =
       wrong_ranks.empty()
           ? fmt::format("{} on every rank in {}", moves_data ? "verified" : "passed",
                         time_text(runs.median()))
@@ -104,7 +104,7 @@ std::string summary_of(JobSession& job, const CallSpec& spec, const Runs& runs, 
   return fmt::format("{} on {}, backend {} ({}): {} {}{}\n",
                      count_text(communicator.size(), "rank"),
                      count_text(communicator.host_count(), "host"), job.backend(),
-                     communicator.device_path_reason(), what, verdict,
+                     communicator.device_path_reason(), what, outcome,
                      repeat > 1 ? fmt::format(" (median of {})", repeat) : "");
 }
 

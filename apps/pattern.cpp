@@ -37,11 +37,11 @@ class Contribution {
   Contribution(const CallSpec& spec, int rank) : spec_(spec), rank_(rank) {
     const auto ranks = static_cast<std::uint64_t>(spec.ranks);
     if (is_float(spec.type)) {
-      most_ = std::uint64_t{1} << precision_of(spec.type);
+      max_ = std::uint64_t{1} << precision_of(spec.type);
     } else {
-      most_ = UINT64_MAX >> (64 - precision_of(spec.type)) >> (is_signed(spec.type) ? 1 : 0);
+      max_ = UINT64_MAX >> (64 - precision_of(spec.type)) >> (is_signed(spec.type) ? 1 : 0);
     }
-    share_ = most_ / ranks;
+    share_ = max_ / ranks;
   }
 
   [[nodiscard]] std::int64_t at(std::size_t index) const {
@@ -56,14 +56,14 @@ class Contribution {
     switch (spec_.op) {
       case Operator::min:
       case Operator::max:
-        return between(bits, most_);
+        return between(bits, max_);
       case Operator::product:
         return factor(bits);
       case Operator::average:
         return around_a_mean(index);
       default:
         // Where ranks are more than the numbers that add up exactly, only the first have any.
-        if (share_ == 0 && static_cast<std::uint64_t>(rank_) >= most_) return 0;
+        if (share_ == 0 && static_cast<std::uint64_t>(rank_) >= max_) return 0;
         return between(bits, std::max<std::uint64_t>(share_, 1));
     }
   }
@@ -109,14 +109,14 @@ class Contribution {
   /// Of a sum that does not wrap around.
   [[nodiscard]] std::int64_t summand(std::uint64_t bits) const {
     if (share_ == 0)
-      return static_cast<std::uint64_t>(rank_) < most_ ? static_cast<int>(bits & 1) : 0;
+      return static_cast<std::uint64_t>(rank_) < max_ ? static_cast<int>(bits & 1) : 0;
     if (is_signed(spec_.type)) return between(bits, share_);
     return static_cast<std::int64_t>(share_ == UINT64_MAX ? bits : bits % (share_ + 1));
   }
 
   const CallSpec& spec_;
   int rank_;
-  std::uint64_t most_;   ///< the largest integer, or the largest float below which all are exact
+  std::uint64_t max_;    ///< the largest integer, or the largest float below which all are exact
   std::uint64_t share_;  ///< of that, what each rank may have
 };
 

@@ -33,8 +33,8 @@ std::string count_text(long count, const char* noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
-std::string mpi_version_text(const std::string& told) {
-  std::istringstream words(told.substr(0, told.find_first_of(",\n")));
+std::string mpi_version_text(const std::string& version) {
+  std::istringstream words(version.substr(0, version.find_first_of(",\n")));
   std::string text;
   std::string word;
   while (words >> word) {

@@ -16,6 +16,6 @@ namespace tutti::app {
 [[nodiscard]] std::string count_text(long count, const char* noun);
 
 /// "MPICH 4.0.2" of "MPICH Version:\t4.0.2\n…": the first line of what an MPI says of itself.
-[[nodiscard]] std::string mpi_version_text(const std::string& told);
+[[nodiscard]] std::string mpi_version_text(const std::string& version);
 
 }  // namespace tutti::app

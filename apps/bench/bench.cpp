@@ -32,8 +32,8 @@ std::string processor_name() {
   return "";
 }
 
-/// What mpirun's run-time tells its processes, and nobody has set.
-bool is_of_the_runtime(const std::string& name) {
+/// Variables that mpirun itself sets for its processes.
+bool is_set_by_launcher(const std::string& name) {
   for (const auto* prefix : {"OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix", "OMPI_MCA_prte_",
                              "OMPI_MCA_initial_wdir", "OMPI_MCA_shmem_RUNTIME"}) {
     if (name.starts_with(prefix)) return true;
@@ -41,16 +41,16 @@ bool is_of_the_runtime(const std::string& name) {
   return false;
 }
 
-/// Variables that may change the figures.
-std::map<std::string, std::string> telling_environment() {
-  std::map<std::string, std::string> telling;
+/// Variables that may change the times.
+std::map<std::string, std::string> relevant_environment() {
+  std::map<std::string, std::string> relevant;
   for (const auto& [name, value] : current_environment()) {
     for (const auto* prefix : {"MALLOC_", "NCCL_", "TUTTI_", "OMPI_MCA_", "MPICH_", "MPIR_",
                                "I_MPI_", "UCX_", "GLOO_"}) {
-      if (name.starts_with(prefix) && !is_of_the_runtime(name)) telling[name] = value;
+      if (name.starts_with(prefix) && !is_set_by_launcher(name)) relevant[name] = value;
     }
   }
-  return telling;
+  return relevant;
 }
 
 BenchSetup setup_of(JobSession& job, const BenchOptions& options, const Measurement::Peers& peers) {
@@ -67,7 +67,7 @@ BenchSetup setup_of(JobSession& job, const BenchOptions& options, const Measurem
                    .device = own.device,
                    .graph = options.graph,
                    .peers = {},
-                   .environment = telling_environment()};
+                   .environment = relevant_environment()};
   for (const auto& peer : peers) {
     if (peer != peers.front()) setup.peers[peer->name()] = peer->version();
   }
@@ -87,8 +87,8 @@ Measurement::Peers make_peers(JobSession& job, const BenchOptions& options) {
   return peers;
 }
 
-/// Operations that people commonly call in place are, unless told otherwise.
-bool goes_in_place(Operation operation, const BenchOptions& options) {
+/// In place by default, except for operations that are usually called out of place.
+bool runs_in_place(Operation operation, const BenchOptions& options) {
   const bool has_buffers = shape_of(operation).send != Extent::none;
   return has_buffers && operation != Operation::all_to_all && !options.out_of_place;
 }
@@ -101,7 +101,7 @@ std::vector<CallSpec> specs_of(JobSession& job, const BenchOptions& options) {
                   .type = options.type,
                   .op = options.op,
                   .root = options.root,
-                  .in_place = goes_in_place(operation, options),
+                  .in_place = runs_in_place(operation, options),
                   .allocated = options.allocated,
                   .on_nccl = job.is_on_nccl(),
                   .wraps = false,
@@ -119,27 +119,28 @@ std::vector<CallSpec> specs_of(JobSession& job, const BenchOptions& options) {
   return specs;
 }
 
-/// Where it is on a terminal, on standard error.
+/// Progress on standard error, if that is a terminal.
 class Progress {
  public:
-  Progress(bool speaks, std::size_t total) : speaks_(speaks && ::isatty(2) != 0), total_(total) {}
+  Progress(bool is_reporter, std::size_t total)
+      : enabled_(is_reporter && ::isatty(2) != 0), total_(total) {}
   void at(const CallSpec& spec) {
     ++done_;
-    if (!speaks_) return;
+    if (!enabled_) return;
     print_error_text(fmt::format("\r\033[K{} of {}: {} of {}", done_, total_,
                                  shown_name(spec.operation), size_text(bytes_of(spec))));
   }
   void clear() const {
-    if (speaks_) print_error_text("\r\033[K");
+    if (enabled_) print_error_text("\r\033[K");
   }
 
  private:
-  bool speaks_;
+  bool enabled_;
   std::size_t total_;
   std::size_t done_ = 0;
 };
 
-/// Prints comparisons as they come, where the table is for people.
+/// Prints the rows of the table as they are measured.
 class Table {
  public:
   explicit Table(bool wanted) : wanted_(wanted) {}
@@ -162,29 +163,29 @@ void require_usable(JobSession& job, const BenchOptions& options) {
   }
 }
 
-/// CheckResult data is said on standard error, too: who asks for JSON may look at nothing else.
-bool all_right(const Report& report, bool speaks) {
-  bool right = true;
+/// Reports wrong data on standard error, too: with --json standard output may not be read.
+bool is_verified(const Report& report, bool is_reporter) {
+  bool verified = true;
   for (const auto& comparison : report.comparisons) {
     for (const auto& row : comparison.rows) {
       if (!row.wrong || *row.wrong == 0) continue;
-      right = false;
-      if (!speaks) continue;
+      verified = false;
+      if (!is_reporter) continue;
       print_error_text(fmt::format(
           "tutti bench: wrong result of {} of {} elements of {} by {}: {} elements differ\n",
           name(comparison.spec.operation), comparison.spec.count, name(comparison.spec.type),
           row.peer, *row.wrong));
     }
   }
-  return right;
+  return verified;
 }
 
-void write_out(const Report& report, const BenchOptions& options, bool prints, ResultFile& csv,
-               ResultFile& json) {
-  if (prints && options.format == BenchFormat::nccl_tests) {
+void write_out(const Report& report, const BenchOptions& options, bool prints_table,
+               ResultFile& csv, ResultFile& json) {
+  if (prints_table && options.format == BenchFormat::nccl_tests) {
     print(nccl_tests_text(report));
   }
-  if (prints && options.format == BenchFormat::osu) print(osu_text(report));
+  if (prints_table && options.format == BenchFormat::osu) print(osu_text(report));
   if (csv.wanted()) csv.write(csv_text(report));
   if (json.wanted()) json.write(json_text(report));
 }
@@ -196,8 +197,8 @@ int benchmark(JobSession& job, const BenchOptions& options) {
   require_usable(job, options);
   ResultFile csv(communicator, options.csv, "--csv");
   ResultFile json(communicator, options.json, "--json");
-  const bool speaks = communicator.rank() == 0;
-  const bool prints = speaks && !csv.is_standard_output() && !json.is_standard_output();
+  const bool is_reporter = communicator.rank() == 0;
+  const bool prints_table = is_reporter && !csv.is_standard_output() && !json.is_standard_output();
 
   std::optional<DeviceCalls> device;
   if (job.stream()) device.emplace();
@@ -206,10 +207,10 @@ int benchmark(JobSession& job, const BenchOptions& options) {
   for (const auto& peer : peers) names.push_back(peer->name());
   Measurement measurement(job, options, peers, device ? &*device : nullptr);
   const auto specs = specs_of(job, options);
-  Progress progress(speaks, specs.size());
-  Table table(prints && options.format == BenchFormat::table);
+  Progress progress(is_reporter, specs.size());
+  Table table(prints_table && options.format == BenchFormat::table);
   Report report{.setup = setup_of(job, options, peers), .comparisons = {}};
-  if (prints && options.format == BenchFormat::table) print(environment_note(report.setup));
+  if (prints_table && options.format == BenchFormat::table) print(environment_note(report.setup));
   for (const auto& spec : specs) {
     progress.at(spec);
     Workload workload(job, spec);
@@ -218,9 +219,9 @@ int benchmark(JobSession& job, const BenchOptions& options) {
     table.add(report.setup, report.comparisons.back());
   }
   job.finish();
-  const bool right = all_right(report, speaks);
-  if (speaks) write_out(report, options, prints, csv, json);
-  return right ? 0 : 1;
+  const bool verified = is_verified(report, is_reporter);
+  if (is_reporter) write_out(report, options, prints_table, csv, json);
+  return verified ? 0 : 1;
 }
 
 }  // namespace tutti::app

@@ -24,7 +24,7 @@ std::string launcher_in(const EnvironmentMap& map) {
   return found == claims.end() ? std::string() : found->launcher;
 }
 
-std::string hand_on(std::string_view launcher, std::string_view variable) {
+std::string pass_variable(std::string_view launcher, std::string_view variable) {
   if (is_open_mpi(launcher)) return fmt::format("mpirun -x {}", variable);
   if (launcher == "Slurm") return fmt::format("srun --export=ALL,{}", variable);
   if (launcher == "Hydra") {
@@ -38,7 +38,7 @@ std::string hand_on(std::string_view launcher, std::string_view variable) {
   return fmt::format("export {} before each rank starts", variable);
 }
 
-std::string_view why_not_handed_on(std::string_view launcher) {
+std::string_view why_not_passed(std::string_view launcher) {
   return is_open_mpi(launcher) ? ": mpirun passes on only the variables that -x names" : "";
 }
 

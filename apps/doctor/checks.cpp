@@ -28,16 +28,16 @@ std::string JobFacts::rank(std::size_t rank) const {
   return fmt::format("rank {} ({})", rank, facts[rank].info.host.name);
 }
 
-std::string list_some(const std::vector<std::string>& names, std::size_t most) {
-  if (names.size() <= most) return fmt::format("{}", fmt::join(names, ", "));
-  const std::vector<std::string> first(names.begin(), names.begin() + static_cast<long>(most));
-  return fmt::format("{} and {} more", fmt::join(first, ", "), names.size() - most);
+std::string list_some(const std::vector<std::string>& names, std::size_t max) {
+  if (names.size() <= max) return fmt::format("{}", fmt::join(names, ", "));
+  const std::vector<std::string> first(names.begin(), names.begin() + static_cast<long>(max));
+  return fmt::format("{} and {} more", fmt::join(first, ", "), names.size() - max);
 }
 
 Findings examine(const JobFacts& job) {
   Findings findings;
   check_versions(job, findings);
-  // What another version says can't be read: nothing more can be told.
+  // Facts of another version can't be decoded: no other check is possible.
   if (!findings.empty() && findings[0].severity == Severity::stops) return findings;
   for (const auto check :
        {check_settings, check_reach, check_networks, check_names, check_port, check_limits,

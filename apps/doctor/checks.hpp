@@ -36,7 +36,7 @@ struct JobFacts {
     return of_host(host).info.host.name;
   }
   [[nodiscard]] std::size_t hosts() const { return leaders.size(); }
-  /// The job's, in which remedies are told.
+  /// The job's launcher, whose options the remedies name.
   [[nodiscard]] const std::string& launcher() const { return facts[0].launcher; }
   /// "rank 2 (node1)"
   [[nodiscard]] std::string rank(std::size_t rank) const;
@@ -61,6 +61,6 @@ void check_clocks(const JobFacts& job, Findings& findings);
 [[nodiscard]] Findings examine(const JobFacts& job);
 
 /// "a, b, c and 4 more"
-[[nodiscard]] std::string list_some(const std::vector<std::string>& names, std::size_t most = 4);
+[[nodiscard]] std::string list_some(const std::vector<std::string>& names, std::size_t max = 4);
 
 }  // namespace tutti::app::doctor

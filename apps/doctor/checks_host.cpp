@@ -48,7 +48,7 @@ struct SharedQuota {
   std::vector<std::size_t> ranks;  ///< none where there is no quota
 };
 
-/// Of all quotas of a host's ranks, the one with the least for each rank.
+/// Of all quotas of a host's ranks, the one with the smallest share per rank.
 SharedQuota tightest_quota(const JobFacts& job, std::size_t host) {
   SharedQuota tightest;
   for (const auto rank : job.ranks_of[host]) {
@@ -74,17 +74,17 @@ void check_limits(const JobFacts& job, Findings& findings) {
     const auto& info = job.facts[rank].info;
     const auto links =
         static_cast<std::int64_t>(control::neighbours(static_cast<int>(rank), size).size());
-    const auto least = own_descriptors + 3 * links;
-    const auto most = own_descriptors + links + std::int64_t{2} * (size - 1);
+    const auto min_needed = own_descriptors + 3 * links;
+    const auto max_needed = own_descriptors + links + std::int64_t{2} * (size - 1);
     const auto free = static_cast<std::int64_t>(info.open_files_limit) -
                       static_cast<std::int64_t>(info.open_files);
-    if (free >= most) continue;
-    const auto need = static_cast<std::int64_t>(info.open_files) + most;
+    if (free >= max_needed) continue;
+    const auto need = static_cast<std::int64_t>(info.open_files) + max_needed;
     findings.push_back(
-        {free < least ? Severity::stops : Severity::note, "descriptors",
+        {free < min_needed ? Severity::stops : Severity::note, "descriptors",
          fmt::format("{} may open {} files and has {} open, but {} needs up to {} more",
                      job.rank(rank), info.open_files_limit, info.open_files,
-                     free < least ? "the job" : "an all-to-all", most),
+                     free < min_needed ? "the job" : "an all-to-all", max_needed),
          fmt::format("raise the limit there: ulimit -n {} or more", need)});
     break;  // the others of its host are alike, and one remedy serves all
   }
@@ -155,14 +155,14 @@ void check_cores(const JobFacts& job, Findings& findings) {
     }
     const auto& name = job.host_name(host);
     const auto machine = job.of_host(host).machine_cpus;
-    bool told = false;
+    bool reported = false;
     for (const auto& [cpus, together] : by_cpus) {
       // Bound to fewer cores than they are, while the host has others.
       if (cpus.empty() || together.size() <= cpus.size() ||
           static_cast<int>(cpus.size()) >= machine) {
         continue;
       }
-      told = true;
+      reported = true;
       findings.push_back({Severity::slows, "binding",
                           fmt::format("ranks {} of {} are bound to the same {} ({}) of {}",
                                       list_some(rank_numbers(together)), name,
@@ -170,7 +170,7 @@ void check_cores(const JobFacts& job, Findings& findings) {
                                       list_cpus(cpus), machine),
                           unbind(job.launcher(), "--bind-to core with one mpirun for all ranks")});
     }
-    if (told) continue;
+    if (reported) continue;
     if (!used.empty() && ranks.size() > used.size()) {
       crowded.push_back(fmt::format("{} ({} on {})", name,
                                     count_text(static_cast<long>(ranks.size()), "rank"),

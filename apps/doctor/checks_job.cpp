@@ -85,18 +85,18 @@ void check_settings(const JobFacts& job, Findings& findings) {
                                     [&](const auto& value) { return value != *with; });
     const auto one = static_cast<std::size_t>(with - values.begin());
     const auto two = static_cast<std::size_t>(other - values.begin());
-    findings.push_back({disagree ? Severity::stops
-                        : variable.starts_with("NCCL_") || variable == "TUTTI_TIMEOUT" ||
-                                variable == "TUTTI_PORT_RANGE"
-                            ? Severity::slows
-                            : Severity::note,
-                        "settings",
-                        other->empty() ? fmt::format("{} is {} on {} and not set on {}{}", variable,
-                                                     *with, job.rank(one), job.rank(two),
-                                                     why_not_handed_on(job.launcher()))
-                                       : fmt::format("{} is {} on {} and {} on {}", variable, *with,
-                                                     job.rank(one), *other, job.rank(two)),
-                        "set the same value on all ranks: " + hand_on(job.launcher(), variable)});
+    findings.push_back(
+        {disagree ? Severity::stops
+         : variable.starts_with("NCCL_") || variable == "TUTTI_TIMEOUT" ||
+                 variable == "TUTTI_PORT_RANGE"
+             ? Severity::slows
+             : Severity::note,
+         "settings",
+         other->empty() ? fmt::format("{} is {} on {} and not set on {}{}", variable, *with,
+                                      job.rank(one), job.rank(two), why_not_passed(job.launcher()))
+                        : fmt::format("{} is {} on {} and {} on {}", variable, *with, job.rank(one),
+                                      *other, job.rank(two)),
+         "set the same value on all ranks: " + pass_variable(job.launcher(), variable)});
   }
 }
 
@@ -120,7 +120,7 @@ void check_versions(const JobFacts& job, Findings& findings) {
         return version == 0 ? std::string() : device::nccl_version_text(version);
       },
       "install the same NCCL on all hosts, or set LD_LIBRARY_PATH: " +
-          hand_on(job.launcher(), "LD_LIBRARY_PATH"));
+          pass_variable(job.launcher(), "LD_LIBRARY_PATH"));
 }
 
 namespace {

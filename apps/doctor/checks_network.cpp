@@ -146,18 +146,18 @@ void check_networks(const JobFacts& job, Findings& findings) {
                          used->name, speed_text(used->speed_mbit), other.name,
                          speed_text(other.speed_mbit)),
              "if all hosts have it: " +
-                 hand_on(job.launcher(), "TUTTI_SOCKET_IFNAME=" + other.name)});
+                 pass_variable(job.launcher(), "TUTTI_SOCKET_IFNAME=" + other.name)});
         break;
       }
     }
     // Against the first host that shares the network, so that one odd host is one finding.
-    bool speed_told = false;
-    bool mtu_told = false;
+    bool speed_reported = false;
+    bool mtu_reported = false;
     for (std::size_t before = 0; before < host; ++before) {
       for (const auto& theirs : job.of_host(before).links) {
         if (!theirs.chosen || !same_network(*used, theirs)) continue;
-        if (!mtu_told && theirs.mtu > 0 && used->mtu > 0 && theirs.mtu != used->mtu) {
-          mtu_told = true;
+        if (!mtu_reported && theirs.mtu > 0 && used->mtu > 0 && theirs.mtu != used->mtu) {
+          mtu_reported = true;
           findings.push_back(
               {Severity::slows, "mtu",
                fmt::format("the MTU of {} on {} is {}, and of {} on {} {}: large packets may be "
@@ -167,9 +167,9 @@ void check_networks(const JobFacts& job, Findings& findings) {
                fmt::format("set the same MTU: ip link set {} mtu {}", used->name,
                            std::min(used->mtu, theirs.mtu))});
         }
-        if (!speed_told && theirs.speed_mbit > 0 && used->speed_mbit > 0 &&
+        if (!speed_reported && theirs.speed_mbit > 0 && used->speed_mbit > 0 &&
             theirs.speed_mbit >= clearly_faster * used->speed_mbit) {
-          speed_told = true;
+          speed_reported = true;
           findings.push_back(
               {Severity::slows, "speed",
                fmt::format(

@@ -220,7 +220,7 @@ int diagnose(const DoctorOptions& options) {
     examine_job(bootstrap, options, diagnosis);
     if (!diagnosis.is_broken) return;
     print(diagnosis, options);
-    // As run_job does: without MPI_Finalize, and whoever speaks is received first.
+    // As run_job does: without MPI_Finalize, and after rank 0 has printed.
     if (diagnosis.rank != 0) std::this_thread::sleep_for(std::chrono::milliseconds(300));
     std::fflush(nullptr);
     ::_exit(exit_status(diagnosis.findings));

@@ -9,7 +9,7 @@
 
 #include "rendezvous/peer_info.hpp"
 
-/// What each rank knows of itself and its host, and what it found out about the way to others.
+/// Facts about each rank and its host, and results of its probes of other hosts.
 namespace tutti::app::doctor {
 
 /// One address of an interface.
@@ -38,7 +38,7 @@ constexpr std::uint64_t unlimited = ~std::uint64_t{0};
 struct Facts {
   rendezvous::PeerInfo info;  ///< its addresses are those where the doctor listens
   std::vector<LinkFact> links;
-  std::vector<std::string> own_name_addresses;  ///< what this host's own name leads to
+  std::vector<std::string> own_name_addresses;  ///< what this host's own name resolves to
   std::string own_name_failure;
   std::uint64_t locked_memory = unlimited;  ///< soft limit in bytes
   std::int64_t shared_memory = -1;          ///< free in /dev/shm in bytes; -1: there is none
@@ -55,10 +55,10 @@ struct Facts {
   std::string unsafe_port;          ///< MASTER_PORT, and why it may be taken; empty: it is not
   std::int64_t clock_ns = 0;        ///< wall clock right after a barrier
   std::vector<std::string> rdma;    ///< devices in /sys/class/infiniband
-  std::string token;                ///< what a connection to this rank's doctor hears first
+  std::string token;                ///< what this rank's doctor sends first on each connection
   std::uint64_t nonce_address = 0;  ///< of 16 bytes in its memory: the token
 
-  // Found out once all know all of the above.
+  // Results of probes, which need the facts above of all ranks.
   std::vector<ReachFact> reached;   ///< by the lowest rank of each host
   std::string single_copy_failure;  ///< why a neighbour's memory can't be read; empty: it can
 };

@@ -23,9 +23,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t max_at_once = 64;
-// More guests than a job's hosts may have at once are strangers.
+// More connections than the hosts of a job open at once are not from the job.
 constexpr std::size_t max_connections = 256;
-// How often it is looked whether large packets have arrived, of which no event tells.
+// How often to poll whether large packets have been acknowledged: there is no event for it.
 constexpr std::chrono::milliseconds look_time{5};
 
 /// A connection that is being tried.
@@ -35,7 +35,7 @@ struct Probe {
   Descriptor socket;
   bool connected = false;
   std::string received;
-  bool has_sent = false;  ///< large packets, whose acknowledgements no event tells of
+  bool has_sent = false;  ///< large packets; acknowledgements must be polled
   bool over = false;
   std::chrono::milliseconds patience{};
   Clock::time_point until;
@@ -128,7 +128,7 @@ bool step(std::span<Probe> probes) {
   if (::poll(polled.data(), polled.size(), static_cast<int>(left.count())) <= 0) return true;
   for (std::size_t i = 0; i < polled.size(); ++i) {
     if (polled[i].revents == 0) continue;
-    // Whose server has been closed meanwhile did answer.
+    // The server has closed the connection after its answer.
     waiting[i]->has_sent ? waiting[i]->end("") : waiting[i]->proceed();
   }
   return true;

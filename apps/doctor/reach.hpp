@@ -12,8 +12,8 @@
 
 namespace tutti::app::doctor {
 
-/// Answers at listening sockets, from a thread of its own: whoever connects hears the token, and
-/// nothing else ever. What guests send is acknowledged by the kernel, and not read.
+/// Answers probes at listening sockets, in its own thread: sends the token to each connection, and
+/// nothing else. The kernel acknowledges what the peers send; it is never read.
 class ProbeServer {
  public:
   ProbeServer(std::vector<rendezvous::Listener> listeners, std::string token);
@@ -34,11 +34,11 @@ class ProbeServer {
 struct ProbeTarget {
   int host;
   rendezvous::SocketAddress address;
-  std::string token;  ///< what the right one says
+  std::string token;  ///< what the expected process sends
 };
 
 /// Tries all targets, many at once, for `patience` each at most; results in the order of `targets`.
-/// To each that answers the largest packets are sent that the connection allows.
+/// Sends packets of the largest size that the connection allows to each target that answers.
 [[nodiscard]] std::vector<ReachFact> try_targets(const std::vector<ProbeTarget>& targets,
                                                  std::chrono::milliseconds patience);
 

@@ -12,7 +12,7 @@ namespace tutti::app::doctor {
 namespace {
 
 constexpr std::array<const char*, 3> severity_names{"stops", "slows", "note"};
-constexpr std::size_t max_hosts_told = 16;
+constexpr std::size_t max_hosts_listed = 16;
 
 const char* name_of(Severity severity) {
   return severity_names.at(static_cast<std::size_t>(severity));
@@ -27,7 +27,7 @@ std::string link_text(const LinkFact& link) {
 std::string table(const JobFacts& job, const char* title,
                   const std::vector<std::vector<double>>& cells) {
   auto text = fmt::format("{}\n{:<16}", title, "from \\ to");
-  const auto hosts = std::min(job.hosts(), max_hosts_told);
+  const auto hosts = std::min(job.hosts(), max_hosts_listed);
   for (std::size_t to = 0; to < hosts; ++to) text += fmt::format("{:>12}", job.host_name(to));
   for (std::size_t from = 0; from < hosts; ++from) {
     text += fmt::format("\n{:<16}", job.host_name(from));
@@ -47,7 +47,7 @@ std::string as_text(const JobFacts& job, const Findings& findings, const Matrix&
     text += fmt::format("{}: {}\n       remedy: {}\n", name_of(finding.severity), finding.sentence,
                         finding.remedy);
   }
-  for (std::size_t host = 0; host < job.hosts() && host < max_hosts_told; ++host) {
+  for (std::size_t host = 0; host < job.hosts() && host < max_hosts_listed; ++host) {
     const auto& links = job.of_host(host).links;
     const auto used =
         std::find_if(links.begin(), links.end(), [](const LinkFact& link) { return link.chosen; });

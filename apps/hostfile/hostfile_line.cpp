@@ -84,15 +84,15 @@ std::string with_line_ends(std::string_view text) {
 }
 
 int read_count(const HostfileLine& line, const std::string& file, const std::string& entry,
-               std::string_view value, int most) {
+               std::string_view value, int max) {
   int number = 0;
   const auto* const end = value.data() + value.size();
   const auto result = std::from_chars(value.data(), end, number);
-  if (result.ec != std::errc() || result.ptr != end || number < 1 || number > most) {
+  if (result.ec != std::errc() || result.ptr != end || number < 1 || number > max) {
     refuse(file, line.number,
            fmt::format("invalid count in '{}': expected a whole number from 1 to {}; to omit a "
                        "host, remove its line",
-                       entry, most));
+                       entry, max));
   }
   return number;
 }
@@ -152,9 +152,9 @@ void read_key(const HostfileLine& line, const std::string& file, const std::stri
   std::replace(key.begin(), key.end(), '-', '_');
   std::transform(key.begin(), key.end(), key.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  const auto set = [&](std::optional<int>& target, int most) {
+  const auto set = [&](std::optional<int>& target, int max) {
     if (target) refuse(file, line.number, fmt::format("{}: give it once a line", word));
-    target = read_count(line, file, word, value, most);
+    target = read_count(line, file, word, value, max);
   };
   if (key == "slots" || key == "count" || key == "cpu") return set(result.slots, max_slots);
   if (key == "max_slots" || key == "slots_max") return set(result.max_slots, max_slots);

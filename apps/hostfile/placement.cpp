@@ -14,7 +14,7 @@
 namespace tutti::hostfile {
 namespace {
 
-constexpr std::size_t max_hosts_told = 8;
+constexpr std::size_t max_hosts_listed = 8;
 constexpr int max_per_host = 1 << 20;
 
 using Hosts = std::vector<Placement::Host>;
@@ -24,7 +24,7 @@ std::string list_slots(const Hosts& hosts,
                        const std::function<int(const Placement::Host&)>& count) {
   std::vector<std::string> parts;
   for (const auto& host : hosts) {
-    if (parts.size() == max_hosts_told) break;
+    if (parts.size() == max_hosts_listed) break;
     parts.push_back(fmt::format("{}: {}", host.entry.name, count(host)));
   }
   const auto left = hosts.size() - parts.size();
@@ -69,11 +69,11 @@ std::vector<std::size_t> order_of(const Placement& placement, Rules rules,
 /// How many ranks each host gets where they are dealt out in turn.
 using Counts = std::vector<int>;
 
-Counts one_a_turn(const Counts& room, long ranks) {
-  Counts counts(room.size(), 0);
+Counts one_a_turn(const Counts& free_slots, long ranks) {
+  Counts counts(free_slots.size(), 0);
   while (ranks > 0) {
-    for (std::size_t i = 0; i < room.size() && ranks > 0; ++i) {
-      if (counts[i] == room[i]) continue;
+    for (std::size_t i = 0; i < free_slots.size() && ranks > 0; ++i) {
+      if (counts[i] == free_slots[i]) continue;
       ++counts[i];
       --ranks;
     }
@@ -81,20 +81,20 @@ Counts one_a_turn(const Counts& room, long ranks) {
   return counts;
 }
 
-/// As Open MPI 4.1 does: each round gives equal shares to the hosts that have room, one more to the
-/// first of them where the ranks don't divide evenly. What a host has no room for is left to the
-/// next round, which counts all hosts of the round before, full or not.
-Counts equal_shares(const Counts& room, long ranks) {
-  Counts counts(room.size(), 0);
-  auto sharing = static_cast<long>(room.size());
+/// As Open MPI 4.1 does: each round gives equal shares to the hosts with free slots, one more
+/// to the first of them where the ranks don't divide evenly. What a host has no free slots for is
+/// left to the next round, which counts all hosts of the round before, full or not.
+Counts equal_shares(const Counts& free_slots, long ranks) {
+  Counts counts(free_slots.size(), 0);
+  auto sharing = static_cast<long>(free_slots.size());
   while (ranks > 0 && sharing > 0) {
     const long share = std::max(ranks / sharing, 1L);
     long one_more = std::max(ranks - share * sharing, 0L);
     sharing = 0;
-    for (std::size_t i = 0; i < room.size(); ++i) {
-      if (counts[i] == room[i]) continue;
+    for (std::size_t i = 0; i < free_slots.size(); ++i) {
+      if (counts[i] == free_slots[i]) continue;
       const long due = share + (one_more-- > 0 ? 1 : 0);
-      const auto taken = std::min({due, static_cast<long>(room[i] - counts[i]), ranks});
+      const auto taken = std::min({due, static_cast<long>(free_slots[i] - counts[i]), ranks});
       counts[i] += static_cast<int>(taken);
       ranks -= taken;
       ++sharing;
@@ -152,12 +152,12 @@ Placement place_ranks(const std::vector<HostEntry>& hosts, const std::string& fi
     if (!host.slots) bare.push_back(host.name);
   }
   if (!bare.empty()) {
-    const bool many = bare.size() > max_hosts_told;
-    const auto told = many ? std::vector(bare.begin(), bare.begin() + max_hosts_told) : bare;
+    const bool many = bare.size() > max_hosts_listed;
+    const auto listed = many ? std::vector(bare.begin(), bare.begin() + max_hosts_listed) : bare;
     placement.notes.push_back(fmt::format(
-        "assumed: hosts without a slot count ({}{}) have {} slots each ({})", fmt::join(told, ", "),
-        many ? fmt::format(", {} more", bare.size() - told.size()) : "", request.cores,
-        request.cores_source));
+        "assumed: hosts without a slot count ({}{}) have {} slots each ({})",
+        fmt::join(listed, ", "), many ? fmt::format(", {} more", bare.size() - listed.size()) : "",
+        request.cores, request.cores_source));
   }
   find_aliases(placement, file, resolve);
 
@@ -187,13 +187,13 @@ Placement place_ranks(const std::vector<HostEntry>& hosts, const std::string& fi
   }
 
   const auto order = order_of(placement, request.rules, resolve);
-  Counts room;
-  for (const auto host : order) room.push_back(available(placement.hosts[host]));
+  Counts free_slots;
+  for (const auto host : order) free_slots.push_back(available(placement.hosts[host]));
   std::map<std::size_t, int> taken;
   const auto left = [&] { return need - static_cast<long>(placement.ranks.size()); };
   if (request.map_by.kind == MapBy::Kind::node) {
-    auto counts =
-        request.rules == Rules::open_mpi_4 ? equal_shares(room, need) : one_a_turn(room, need);
+    auto counts = request.rules == Rules::open_mpi_4 ? equal_shares(free_slots, need)
+                                                     : one_a_turn(free_slots, need);
     while (left() > 0) {
       for (std::size_t i = 0; i < order.size(); ++i) {
         if (counts[i]-- > 0) add_rank(placement, taken, order[i]);
@@ -201,7 +201,7 @@ Placement place_ranks(const std::vector<HostEntry>& hosts, const std::string& fi
     }
   } else {
     for (std::size_t i = 0; i < order.size(); ++i) {
-      for (auto n = std::min<long>(room[i], left()); n > 0; --n) {
+      for (auto n = std::min<long>(free_slots[i], left()); n > 0; --n) {
         add_rank(placement, taken, order[i]);
       }
     }

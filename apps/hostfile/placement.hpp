@@ -25,7 +25,7 @@ struct MapBy {
 /// "slot", "node", "ppr:2:node". Throws Error{usage}.
 [[nodiscard]] MapBy parse_map_by(std::string_view text);
 
-/// Who would place them: there are differences.
+/// Whose placement rules: they differ.
 enum class Rules : std::uint8_t {
   open_mpi_5,  ///< hosts in the order of the file; MPICH does so too
   open_mpi_4,  ///< the host that mpirun runs on first; by node, another share of what is left over
@@ -37,8 +37,8 @@ enum class Rules : std::uint8_t {
 /// What a Resolver gives for the host that all this runs on.
 inline constexpr const char* this_machine = "this machine";
 
-/// What tells whether two names mean one host: its addresses, or anything else that is equal only
-/// for one host. Empty: not known.
+/// Returns keys of a host, such as its addresses: names with a common key are the same host. Empty:
+/// unknown.
 using Resolver = std::function<std::vector<std::string>(const std::string& host)>;
 
 struct PlannedRank {

@@ -28,7 +28,7 @@ bool Window::conflict(const Traces& earlier, const Traces& later) noexcept {
 }
 
 std::size_t Window::refill() {
-  if (at_end_ || count_ == most_) return none;
+  if (at_end_ || count_ == max_) return none;
   const std::size_t slot = (first_ + count_) % size;
   Slot& s = slots_[slot];
   if (!cursor_.next(s.step)) {

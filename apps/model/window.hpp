@@ -17,8 +17,8 @@ class Window {
 
   explicit Window(const algorithm::Schedule& schedule)
       : cursor_(schedule),
-        most_(schedule.window == 0 ? size
-                                   : std::min(size, static_cast<std::size_t>(schedule.window))) {}
+        max_(schedule.window == 0 ? size
+                                  : std::min(size, static_cast<std::size_t>(schedule.window))) {}
 
   /// Takes the next step in; its slot, or `none` if the window is full or the schedule at its end.
   std::size_t refill();
@@ -55,7 +55,7 @@ class Window {
   void link(std::size_t slot);
 
   algorithm::Cursor cursor_;
-  std::size_t most_;
+  std::size_t max_;
   std::array<Slot, size> slots_;
   std::array<Traces, size> traces_;
   std::size_t first_ = 0;

@@ -100,7 +100,7 @@ std::string row(const Plan& plan, const Prediction& p) {
                             name(p.method));
 }
 
-std::string verdict(const Plan& plan) {
+std::string summary(const Plan& plan) {
   const auto& chosen = plan.of(plan.chosen);
   auto text = plan.options.algorithm.empty() ? fmt::format("A call would choose {}", plan.chosen)
                                              : fmt::format("As requested, {}", plan.chosen);
@@ -112,19 +112,19 @@ std::string verdict(const Plan& plan) {
 }
 
 std::string notes(const Plan& plan) {
-  std::set<std::string> said;
+  std::set<std::string> lines;
   for (const auto& p : plan.predictions) {
-    if (p.method == Method::one_host) said.insert("One host simulated: all hosts do the same.");
+    if (p.method == Method::one_host) lines.insert("One host simulated: all hosts do the same.");
     if (p.method == Method::estimated)
-      said.insert("Estimated: too many steps to simulate; the time is from the cost formula.");
+      lines.insert("Estimated: too many steps to simulate; the time is from the cost formula.");
     if (p.traffic.sampled)
-      said.insert("Too many steps to count: bytes and messages are extrapolated from four hosts.");
+      lines.insert("Too many steps to count: bytes and messages are extrapolated from four hosts.");
     if (p.traffic.steps > 0 && p.count != plan.predictions.front().count)
-      said.insert(fmt::format("{}: planned with {} elements, so that all slices are equal.",
-                              p.algorithm, p.count));
+      lines.insert(fmt::format("{}: planned with {} elements, so that all slices are equal.",
+                               p.algorithm, p.count));
   }
   std::string text;
-  for (const auto& note : said) text += note + "\n";
+  for (const auto& note : lines) text += note + "\n";
   return text;
 }
 
@@ -136,7 +136,7 @@ std::string text_of(const Plan& plan) {
       fmt::format("  {:<20}{:>11}{:>10}{:>8}{:>12}{:>12}{:>10}{:>12}{:>9}\n", "algorithm", "time",
                   "chunk", "rounds", "max. link", "all links", "messages", "scratch", "sockets");
   for (const auto& p : plan.predictions) text += row(plan, p);
-  text += "\n" + verdict(plan) + "\n";
+  text += "\n" + summary(plan) + "\n";
   text += "Messages, scratch and sockets (one-way connections): maximum over ranks.\n";
   return text + notes(plan);
 }

@@ -4,7 +4,7 @@
     count_tests.py LOG.junit.xml           # one run
     count_tests.py --repeat LOG.junit.xml… # the same tests several times: how often each failed
 
-LOG.json beside it, where it is there, tells what the other doesn't: times, and programs that ended badly although each of their
+LOG.json beside it, where it is there, has what the other lacks: times, and programs that ended badly although each of their
 tests had passed. Exits 1 if a test failed, or if none ran at all.
 """
 

@@ -1,4 +1,4 @@
-"""Runs `tutti bench` once for each opponent and job size, and joins what they say. Called by scripts/bench."""
+"""Runs `tutti bench` once for each opponent and job size, and joins their results. Called by scripts/bench."""
 
 import argparse
 import json
@@ -23,15 +23,15 @@ NO_NCCL_MULTICAST = {"NCCL_NVLS_ENABLE": os.environ.get("NCCL_NVLS_ENABLE", "0")
 
 @dataclass
 class Opponent:
-    """Who, how the launcher is called, and what tutti bench is told."""
+    """A peer, the command line of the launcher, and options of tutti bench."""
     peer: str
     options: list = field(default_factory=list)
     environment: dict = field(default_factory=dict)
     bench: list = field(default_factory=list)
     launcher: str = "mpirun"
     build: str = "TUTTI_BUILD"  # the variable with the build that links its MPI
-    asked_for: bool = False  # only where it is named
-    spins: bool = False  # waits without giving its core away: a call takes some time slices where ranks outnumber cores
+    asked_for: bool = False  # only if named by --opponents
+    spins: bool = False  # busy-waits without yielding: a call takes some time slices if there are more ranks than cores
     most_bytes_where_it_spins: int = 0  # above, such a call takes seconds; 0: it does not
 
     def conditions(self):
@@ -115,7 +115,7 @@ def sizes_for(name, ranks, options):
         return sizes
     kept = [size for size in sizes if bytes_of(size) <= most]
     if left_out := [size for size in sizes if size not in kept]:
-        print(f"{name}: {', '.join(left_out)} with {ranks} ranks: left out, a call takes seconds where ranks outnumber cores", flush=True)
+        print(f"{name}: {', '.join(left_out)} with {ranks} ranks: left out: a call takes seconds if there are more ranks than cores", flush=True)
     return kept
 
 
@@ -201,9 +201,9 @@ def arguments():
     options.mpirun = mpirun
     unknown = [name for name in options.opponents.split(",") if name not in OPPONENTS]
     if unknown:
-        fail(f"opponent {unknown[0]} is unknown: give {', '.join(OPPONENTS)}")
+        fail(f"unknown opponent '{unknown[0]}': expected {', '.join(OPPONENTS)}")
     if not all(part.isdigit() and int(part) > 0 for part in options.ranks.split(",")):
-        fail(f"--ranks {options.ranks} is unusable: give numbers with commas between, such as 2,4")
+        fail(f"invalid --ranks '{options.ranks}': expected comma-separated numbers, such as 2,4")
     return options
 
 
@@ -237,7 +237,7 @@ def main():
         return 0
     runs = measure(options)
     if not runs:
-        fail("nobody could be measured")
+        fail("no opponent could be measured")
     rows = join(runs)
     lines = table(rows, runs) + legend(runs)
     folder = Path(options.out)

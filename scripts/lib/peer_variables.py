@@ -1,6 +1,6 @@
-"""Which variables scripts/bench and scripts/bench-cluster don't hand on to a peer, because they slow it down.
+"""Variables that scripts/bench and scripts/bench-cluster remove for a peer, because they slow it down.
 
-A peer is measured as it comes, or with the settings that its line in the table says. A machine image or a shell profile that sets
+A peer runs with default settings, or with the settings of its configuration (scripts/bench --list). A machine image or a shell profile that sets
 one of these (Open MPI without its single copy, say) would make tutti look better than it is. Networks and launchers are still
 chosen by their own variables (OMPI_MCA_btl_tcp_if_include, UCX_NET_DEVICES, NCCL_SOCKET_IFNAME): none of those is here.
 """

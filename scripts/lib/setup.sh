@@ -4,7 +4,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=${TUTTI_BUILD:-$root/build}
 
-# Open MPI refuses to run as root unless told twice, and by default wants a core a rank.
+# Open MPI refuses to run as root without these two variables, and by default requires one core per rank.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export PATH=$PATH:/usr/sbin:/sbin
 

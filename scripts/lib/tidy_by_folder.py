@@ -4,7 +4,7 @@
     tidy_by_folder.py BUILD ROOT ARGUMENT… < sources    # names below ROOT, a line each; ARGUMENTs go to clang-tidy
 
 Files that are compiled with other options are apart. Two files of a folder that give one name to different things in unnamed
-namespaces can't be joined: rename one. What is found is told with the file's own line. Exits 1 if anything was found.
+namespaces can't be joined: rename one. Findings are printed with the file's own line. Exits 1 if anything was found.
 """
 
 import concurrent.futures

@@ -102,7 +102,7 @@ TEST_CASE("after an abort a rank receives nothing any more, not even what has co
   check_aborted(reports, 0);
 }
 
-TEST_CASE("two ranks that abort at once: all are told the same") {
+TEST_CASE("two ranks that abort at once: all ranks report the same") {
   const auto reports = run_ranks(4, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 10s});
     communicator.barrier();

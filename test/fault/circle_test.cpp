@@ -31,7 +31,7 @@ void check_circle(const std::vector<Report>& reports, const std::vector<int>& ci
 
 }  // namespace
 
-TEST_CASE("a circle of sends is printed at the deadline") {
+TEST_CASE("a cycle of sends is reported at the deadline") {
   for (const int size : {2, 3, 5}) {
     CAPTURE(size);
     check_circle(run_ranks(size,
@@ -50,7 +50,7 @@ TEST_CASE("a circle of sends is printed at the deadline") {
   }
 }
 
-TEST_CASE("two ranks that both receive first are a circle too, a third is not in it") {
+TEST_CASE("two ranks that both receive first are a cycle too, a third rank is not in it") {
   check_circle(run_ranks(3,
                          [](Rank& rank) -> std::string {
                            auto& communicator = rank.communicator({.timeout = 1s});
@@ -65,7 +65,7 @@ TEST_CASE("two ranks that both receive first are a circle too, a third is not in
                {1, 2});
 }
 
-TEST_CASE("a message that is sent and never received is found at the end") {
+TEST_CASE("a message that is sent and never received is reported at the end") {
   for (const int size : {2, 4}) {
     CAPTURE(size);
     const auto reports = run_ranks(size, [size](Rank& rank) -> std::string {

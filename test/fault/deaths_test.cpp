@@ -101,7 +101,7 @@ TEST_CASE("a rank killed in an all_reduce is named by every survivor within a se
   }
 }
 
-TEST_CASE("the death of rank 0, which leads the verdict, is told like any other") {
+TEST_CASE("the death of rank 0, which coordinates the agreement, is reported like any other") {
   std::mt19937 random(7);  // NOLINT
   LossReport worst;
   for (const int size : {2, 3, 5, 8}) {
@@ -137,7 +137,7 @@ TEST_CASE("two deaths at once are one set, the same everywhere") {
   fmt::print("two kills: both named in {} of {} runs\n", both, runs);
 }
 
-TEST_CASE("a second death after the verdict changes nothing and delays nobody") {
+TEST_CASE("a second death after the agreed failure changes nothing and delays nobody") {
   Job job(4, [](Rank& rank) -> std::string { reduce_forever(rank, 1000); });
   job.await_marks_of_all(3);
   const auto since = job.signal(1, SIGKILL);
@@ -150,7 +150,7 @@ TEST_CASE("a second death after the verdict changes nothing and delays nobody") 
   check_survivors(reports, dead, since);
 }
 
-TEST_CASE("a death is told although the rank that speaks for the job is stopped") {
+TEST_CASE("a death is reported although the rank that speaks for the job is stopped") {
   // By TCP and by shared memory; the stopped rank comes to the same verdict when it goes on.
   for (const bool shared_memory : {false, true}) {
     CAPTURE(shared_memory);
@@ -176,7 +176,7 @@ TEST_CASE("a death is told although the rank that speaks for the job is stopped"
   }
 }
 
-TEST_CASE("a rank's death is told although a child that it has forked lives on") {
+TEST_CASE("a rank's death is reported although a child that it has forked lives on") {
   if (const auto reason = why_no_own_kernel(); !reason.empty()) {
     WARN("skipped: " + reason);
     return;
@@ -237,7 +237,7 @@ TEST_CASE("a rank that exits by itself in the middle of the job is named") {
   }
 }
 
-TEST_CASE("a death between calls is told at the next call, at once") {
+TEST_CASE("a death between calls is reported at the next call, at once") {
   for (const int size : {2, 3, 5}) {
     for (const int victim : {0, 1}) {
       CAPTURE(size, victim);
@@ -305,7 +305,9 @@ TEST_CASE("each later call throws the same error again") {
   CHECK(trouble(reports) == "");
 }
 
-TEST_CASE("a death among point-to-point calls is told to those who do not talk to the dead") {
+TEST_CASE(
+    "a death among point-to-point calls is reported to ranks that do not communicate with the dead "
+    "rank") {
   // 0 receives from 1, which never sends; 2 dies; 3 is outside any call and then comes.
   Job job(4, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator();
@@ -325,7 +327,8 @@ TEST_CASE("a death among point-to-point calls is told to those who do not talk t
   CHECK(check_survivors(job.finish(), {2}, since).failed_ranks == std::vector{2});
 }
 
-TEST_CASE("a death during set-up, after the infos are known, is told before the deadline") {
+TEST_CASE(
+    "a death during set-up, after the exchange of peer infos, is reported before the deadline") {
   LossReport worst;
   for (const int size : {2, 3, 4, 5, 8}) {
     for (const int victim : {0, size - 1}) {
@@ -352,7 +355,7 @@ TEST_CASE("a death during set-up, after the infos are known, is told before the 
   print("death in set-up", worst);
 }
 
-TEST_CASE("a death before there are links is told by hosts whose kernel can't tell it") {
+TEST_CASE("a death before there are links is reported across hosts whose kernels can't see it") {
   if (const auto reason = why_no_own_kernel(); !reason.empty()) {
     WARN("skipped: " + reason);
     return;
@@ -380,7 +383,7 @@ TEST_CASE("a death before there are links is told by hosts whose kernel can't te
   }
 }
 
-TEST_CASE("a death during set-up is told to a rank that opens its control links only later") {
+TEST_CASE("a death during set-up is reported to a rank that opens its control links only later") {
   // What the others agreed on before its links stood must reach it, or be agreed on again.
   for (const int size : {3, 4, 5}) {
     for (const int late : {0, 1}) {
@@ -405,7 +408,7 @@ TEST_CASE("a death during set-up is told to a rank that opens its control links 
   }
 }
 
-TEST_CASE("who waits for the goodbye of a rank that dies learns that none will come") {
+TEST_CASE("a rank that waits for the goodbye of a dying rank learns that none will come") {
   // A destructor that waits in vain takes half a second; one that a busy machine delays may, too.
   constexpr int jobs = 8;
   int in_vain = 0;

@@ -152,7 +152,7 @@ TEST_CASE("encrypted links carry on with writes of some bytes at a time") {
   CHECK(trouble(reports) == "");
 }
 
-TEST_CASE("who is on the path reads plain links, and not encrypted ones") {
+TEST_CASE("a relay on the path can read plain links but not encrypted ones") {
   CHECK(is_read_on_the_path(false));
   CHECK_FALSE(is_read_on_the_path(true));
 }
@@ -171,7 +171,7 @@ TEST_CASE("a bit changed on the path ends an encrypted job with an error that na
   }
 }
 
-TEST_CASE("a bit changed on a control link makes no survivors: all hear of its two ends") {
+TEST_CASE("a bit changed on a control link leaves no survivors: all ranks report its two ends") {
   for (const int size : {2, 3, 5}) {
     CAPTURE(size);
     const auto bent = run_bent(LinkKind::control, size);
@@ -203,7 +203,7 @@ TEST_CASE("a rank that encrypts and one that does not say so, both, and name eac
   }
 }
 
-TEST_CASE("survivors of an encrypted job go on encrypted") {
+TEST_CASE("survivors of an encrypted job stay encrypted") {
   Job job(3, [](Rank& rank) -> std::string {
     set_encryption(true);
     auto& communicator = rank.communicator({.timeout = 20s});

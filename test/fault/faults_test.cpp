@@ -47,7 +47,7 @@ TEST_CASE("kill: the rank dies in the call that was named, and the others name i
   }
 }
 
-TEST_CASE("stop: the rank is late until it is let go on") {
+TEST_CASE("stop: the rank is late until it is resumed") {
   Job job(size, ten_calls("stop:rank=2,call=3"));
   job.await_marks(2, 2);
   siginfo_t info{};
@@ -93,7 +93,7 @@ TEST_CASE("short-writes: the data is right all the same") {
   CHECK(trouble(run_ranks(size, ten_calls("short-writes:rank=1,bytes=133"))) == "");
 }
 
-TEST_CASE("a fault that can't be read, or for nobody, is a usage error") {
+TEST_CASE("an invalid fault, or one for no rank, is a usage error") {
   for (const std::string fault : {"kill", "kill:rank=3"}) {
     const auto reports = run_ranks(size, ten_calls(fault));
     for (const auto& report : reports) {

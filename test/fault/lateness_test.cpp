@@ -92,7 +92,7 @@ TEST_CASE("a rank that is stopped for longer is the one that the others name at 
   }
 }
 
-TEST_CASE("a time in which all ranks are stopped is nobody's lateness") {
+TEST_CASE("a pause of all ranks makes no rank late") {
   for (const bool shared_memory : {true, false}) {
     CAPTURE(shared_memory);
     ::setenv("TUTTI_SHARED_MEMORY", shared_memory ? "1" : "0", 1);
@@ -112,7 +112,7 @@ TEST_CASE("a time in which all ranks are stopped is nobody's lateness") {
   }
 }
 
-TEST_CASE("a time in which all ranks are stopped in set-up is nobody's lateness") {
+TEST_CASE("a pause of all ranks in set-up makes no rank late") {
   // Before the secret, the infos and the barrier, and while the links are made: all others wait for
   // the last rank.
   for (const int exchange : {1, 2, 3, 4}) {
@@ -139,7 +139,7 @@ TEST_CASE("a time in which all ranks are stopped in set-up is nobody's lateness"
   }
 }
 
-TEST_CASE("a rank that is stopped beside the others' stop is still named") {
+TEST_CASE("a rank that is stopped in addition to a pause of all is still named") {
   Job job(3, [](Rank& rank) -> std::string { reduce_forever(rank, 1000, {.timeout = 2s}); });
   job.await_marks_of_all(3);
   for (int rank = 0; rank < 3; ++rank) job.signal(rank, SIGSTOP);
@@ -228,7 +228,7 @@ TEST_CASE("a receive names the sender that it waits for, not a rank that is late
   CHECK(report_of(reports, 0).failure->failed_ranks == std::vector{1});
 }
 
-TEST_CASE("two ranks that both send first are told of each other's send") {
+TEST_CASE("two ranks that both send first: the report names both sends") {
   const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 1s});
     std::vector<float> data(std::size_t{2} << 20);

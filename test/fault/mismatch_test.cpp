@@ -163,7 +163,7 @@ TEST_CASE("a deviation is found at the next call even if the calls themselves en
   }
 }
 
-TEST_CASE("a send and a recv that do not fit") {
+TEST_CASE("a send and a recv that differ") {
   struct Pair {
     const char* name;
     std::size_t sent;
@@ -220,7 +220,7 @@ TEST_CASE("a send and a recv of different types") {
   }
 }
 
-TEST_CASE("ranks that name different algorithms for one call are told so") {
+TEST_CASE("ranks that name different algorithms for one call get a mismatch error") {
   // Both move as many bytes between two ranks as the other: without a check the sums are wrong.
   for (const int size : {2, 3}) {
     CAPTURE(size);

@@ -58,13 +58,13 @@ void check_mismatch(const std::vector<Report>& reports) {
 
 }  // namespace
 
-TEST_CASE("ranks that were given the same secret meet, and it is in no log") {
+TEST_CASE("ranks with the same secret connect, and no log contains it") {
   const auto reports = run_ranks(3, [](Rank& rank) { return run_with(rank, one); });
   CHECK(trouble(reports) == "");
   for (const auto& report : reports) CHECK(report.text.find(one) == std::string::npos);
 }
 
-TEST_CASE("ranks that were given none draw one") {
+TEST_CASE("without a secret rank 0 generates one") {
   CHECK(trouble(run_ranks(3, [](Rank& rank) { return run_with(rank, ""); })) == "");
 }
 
@@ -77,7 +77,7 @@ TEST_CASE("a rank with another secret, or with none, is named by all") {
       run_ranks(3, [](Rank& rank) { return run_with(rank, rank.rank() == 2 ? one : ""); }));
 }
 
-TEST_CASE("a file that others may read stops the rank before it meets anybody") {
+TEST_CASE("a secret file that others can read stops the rank before any rendezvous") {
   std::string path = "/tmp/tutti_secret_XXXXXX";
   const int fd = ::mkstemp(path.data());
   REQUIRE(fd >= 0);

@@ -182,7 +182,7 @@ TEST_CASE("a second loss, and a third, are survived in the same way") {
   check_well(job.finish(), dead);
 }
 
-TEST_CASE("who dies or leaves instead of shrinking is left out") {
+TEST_CASE("a rank that dies or leaves instead of shrinking is excluded") {
   for (const bool dies : {true, false}) {
     for (const int other : {0, 1, 3}) {
       CAPTURE(dies, other);
@@ -213,7 +213,7 @@ TEST_CASE("who dies or leaves instead of shrinking is left out") {
   }
 }
 
-TEST_CASE("a survivor that does not come is named at the deadline") {
+TEST_CASE("a survivor that does not call shrink() is named at the deadline") {
   Job job(4, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 10s});
     rank.mark();
@@ -237,7 +237,7 @@ TEST_CASE("a survivor that does not come is named at the deadline") {
   }
 }
 
-TEST_CASE("shrink is refused where there is nothing to go on from") {
+TEST_CASE("shrink is refused if there is nothing to continue from") {
   Job job(3, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 10s});
     auto half = communicator.split(rank.rank() == 0 ? 0 : 1);

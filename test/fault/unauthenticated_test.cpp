@@ -129,7 +129,7 @@ Membership member(const Bytes& secret, int rank, int size) {
 
 }  // namespace
 
-TEST_CASE("whatever strangers send to any port, they are dropped and the job goes on") {
+TEST_CASE("unauthenticated connections to any port are dropped, and the job goes on") {
   LoopingJob looping(4);
   // Each rank listens somewhere, or this test would test nothing.
   for (int rank = 0; rank < 4; ++rank) {
@@ -168,7 +168,7 @@ TEST_CASE("whatever strangers send to any port, they are dropped and the job goe
   looping.check_good_end();
 }
 
-TEST_CASE("who does not know the secret is no member, however well it speaks") {
+TEST_CASE("a peer without the secret is refused even if it follows the protocol") {
   constexpr int size = 3;
   LoopingJob looping(size);
   // The right job id, which is public, and another secret.
@@ -193,7 +193,7 @@ TEST_CASE("who does not know the secret is no member, however well it speaks") {
   looping.check_good_end();
 }
 
-TEST_CASE("even with the secret, what can't be is refused") {
+TEST_CASE("even with the secret, impossible claims are refused") {
   constexpr int size = 3;
   LoopingJob looping(size);
   for (const auto& endpoint : looping.endpoints()) {
@@ -281,7 +281,7 @@ TEST_CASE("hundreds of connections cost neither memory nor descriptors in the en
   looping.check_good_end();
 }
 
-TEST_CASE("a silent crowd holds a bounded number of descriptors while it stands there") {
+TEST_CASE("many silent connections hold a bounded number of descriptors") {
   raise_descriptor_limit();
   constexpr int size = 3;
   LoopingJob looping(size);
@@ -299,7 +299,7 @@ TEST_CASE("a silent crowd holds a bounded number of descriptors while it stands 
   looping.check_good_end();
 }
 
-TEST_CASE("strangers at the endpoint during set-up delay nobody for long") {
+TEST_CASE("unauthenticated connections during set-up delay no rank for long") {
   raise_descriptor_limit();
   constexpr int size = 4;
   for (int round = 0; round < 3; ++round) {

@@ -146,7 +146,7 @@ std::vector<Misuse> misuses() {
 
 }  // namespace
 
-TEST_CASE("misuse is an error that names the value, and the communicator still works") {
+TEST_CASE("invalid arguments are errors that name the value, and the communicator still works") {
   for (const auto& misuse : misuses()) {
     CAPTURE(misuse.name);
     const auto reports = run_ranks(3, [&misuse](Rank& rank) -> std::string {
@@ -173,7 +173,7 @@ TEST_CASE("misuse is an error that names the value, and the communicator still w
   }
 }
 
-TEST_CASE("misuse on one rank only: it may still make the right call afterwards") {
+TEST_CASE("invalid arguments on one rank only: it may still make the right call afterwards") {
   const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 5s});
     std::vector<float> data(100, 1.0F);
@@ -240,7 +240,7 @@ TEST_CASE("a call like the one before but for one argument is checked, and done,
   CHECK(trouble(reports) == "");
 }
 
-TEST_CASE("buffers of nothing may be null, and touching buffers do not overlap") {
+TEST_CASE("empty buffers may be null, and adjacent buffers do not overlap") {
   const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 5s});
     const std::span<float> none;
@@ -259,7 +259,7 @@ TEST_CASE("buffers of nothing may be null, and touching buffers do not overlap")
   CHECK(trouble(reports) == "");
 }
 
-TEST_CASE("settings that can't be used are named before anything is sent") {
+TEST_CASE("invalid settings are reported before anything is sent") {
   struct Setting {
     const char* variable;
     const char* value;

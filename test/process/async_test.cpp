@@ -121,7 +121,7 @@ TEST_CASE("a call makes progress while its caller computes") {
   CHECK(trouble(reports) == "");
 }
 
-TEST_CASE("messages in flight: both directions at once, each of its own tag") {
+TEST_CASE("messages in flight: both directions at once, each with its own tag") {
   const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 20s});
     const int peer = 1 - rank.rank();
@@ -145,7 +145,7 @@ TEST_CASE("messages in flight: both directions at once, each of its own tag") {
   CHECK(trouble(reports) == "");
 }
 
-TEST_CASE("a wait that is given up harms nothing; past the call's own deadline it is an error") {
+TEST_CASE("a wait that times out harms nothing; past the call's own deadline it is an error") {
   const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 20s});
     std::vector<int> data(10, rank.rank());
@@ -170,7 +170,7 @@ TEST_CASE("a wait that is given up harms nothing; past the call's own deadline i
   }
 }
 
-TEST_CASE("a Work that is dropped lets its call go on") {
+TEST_CASE("a call goes on after its Work is destroyed") {
   const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 20s});
     auto data = numbers(200'000, rank.rank(), 1);
@@ -200,7 +200,7 @@ TEST_CASE("the error of a call that was dropped is thrown by the next") {
   }
 }
 
-TEST_CASE("a communicator destroyed with calls in flight: all ranks hear of it, and nobody hangs") {
+TEST_CASE("a communicator destroyed with calls in flight: all ranks report it, and none hangs") {
   const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
     std::vector<int> data(1'000'000, 1);
     Work orphan;

@@ -247,7 +247,7 @@ TEST_CASE("a sum has the same bits on all ranks and in each run") {
   }
 }
 
-TEST_CASE("each algorithm by its name") {
+TEST_CASE("each algorithm by name") {
   for (const int size : sizes) {
     CAPTURE(size);
     const auto reports = run_ranks(size, [](Rank& rank) -> std::string {
@@ -359,7 +359,7 @@ TEST_CASE("no rank leaves a barrier before all have entered") {
   }
 }
 
-TEST_CASE("a root that comes late is waited for") {
+TEST_CASE("ranks wait for a late root") {
   const auto reports = run_ranks(4, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 5s});
     communicator.barrier();

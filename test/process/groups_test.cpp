@@ -33,7 +33,7 @@ void in_two_threads(Here here, There there) {
 
 }  // namespace
 
-TEST_CASE("split: each color sums its own members, ordered by key") {
+TEST_CASE("split: each color sums over its members, ordered by key") {
   const auto reports = run_ranks(5, [](Rank& rank) -> std::string {
     auto& world = rank.communicator({.timeout = 10s});
     // {4, 2, 0} and {3, 1}: the keys turn the order round.
@@ -56,7 +56,7 @@ TEST_CASE("split: each color sums its own members, ordered by key") {
   CHECK(trouble(reports) == "");
 }
 
-TEST_CASE("split without a color, by members alone, and of a part") {
+TEST_CASE("split without a color, by members, and of a group") {
   const auto reports = run_ranks(4, [](Rank& rank) -> std::string {
     auto& world = rank.communicator({.timeout = 10s});
     auto part = world.split(rank.rank() == 2 ? std::nullopt : std::optional<int>(7));
@@ -164,7 +164,7 @@ TEST_CASE("two threads send short messages on two communicators at once") {
   CHECK(trouble(reports) == "");
 }
 
-TEST_CASE("different calls in a part are found, and all ranks of the job hear of it") {
+TEST_CASE("different calls in a group are found, and all ranks of the job report it") {
   const auto reports = run_ranks(4, [](Rank& rank) -> std::string {
     auto& world = rank.communicator({.timeout = 10s});
     auto part = world.split(rank.rank() / 2);
@@ -214,7 +214,7 @@ TEST_CASE("a member that never comes to a group is named, and so is a group of o
   CHECK(confused[2].failure);
 }
 
-TEST_CASE("members that make no group are told so") {
+TEST_CASE("members that form no group get a usage error") {
   const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
     auto& world = rank.communicator({.timeout = 10s});
     const auto complaint = [&](std::vector<int> members) -> std::string {
@@ -237,7 +237,8 @@ TEST_CASE("members that make no group are told so") {
   CHECK(trouble(reports) == "");
 }
 
-TEST_CASE("what a part is passed is refused in its own numbers, with the job's ranks beside them") {
+TEST_CASE(
+    "invalid arguments of a group's calls are reported in group ranks, with the job's ranks") {
   const auto reports = run_ranks(4, [](Rank& rank) -> std::string {
     auto& world = rank.communicator({.timeout = 10s});
     auto part = world.split(rank.rank() / 2);
@@ -286,7 +287,7 @@ TEST_CASE("what a part is passed is refused in its own numbers, with the job's r
             has + "3\n");
 }
 
-TEST_CASE("what goes wrong in a part is told in the job's numbers alone, and says so") {
+TEST_CASE("failures in a group are reported in the job's ranks, and say so") {
   // The part's ranks 0, 1 and 2 are ranks 3, 2 and 1 of the job.
   const auto in_part = [](const auto& call) {
     return run_ranks(4, [&](Rank& rank) -> std::string {
@@ -335,7 +336,9 @@ TEST_CASE("what goes wrong in a part is told in the job's numbers alone, and say
                 "send of 100000 i32 to rank 1 of the job"});
 }
 
-TEST_CASE("a thousand communicators one after another, and a part that outlives the world") {
+TEST_CASE(
+    "a thousand communicators one after another, and a group that outlives the job's "
+    "communicator") {
   const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
     std::optional<Communicator> last;
     {

@@ -143,7 +143,7 @@ TEST_CASE("moving a communicator keeps it working") {
   CHECK(trouble(reports) == "");
 }
 
-TEST_CASE("who destroys its communicator early is named to those who still wait for it") {
+TEST_CASE("a rank that destroys its communicator early is named to ranks that still wait for it") {
   struct Wait {
     const char* name;
     std::function<void(Communicator&)> call;

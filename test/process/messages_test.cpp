@@ -62,7 +62,7 @@ TEST_CASE("messages of any size between any two ranks, in order") {
   }
 }
 
-TEST_CASE("small messages with different tags pass each other") {
+TEST_CASE("small messages with different tags overtake each other") {
   const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 5s});
     if (rank.rank() == 0) {
@@ -118,7 +118,7 @@ TEST_CASE("a large send returns when its receiver has come, and not before") {
   CHECK(trouble(reports) == "");
 }
 
-TEST_CASE("a message of nothing has left when its send returns, whatever its sender does next") {
+TEST_CASE("an empty message has left when its send returns, whatever its sender does next") {
   const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 2s});
     if (rank.rank() == 0) {
@@ -163,7 +163,7 @@ TEST_CASE("a ring of 16 MiB each does not wait for itself") {
   }
 }
 
-TEST_CASE("send_recv of different counts, with oneself, and of nothing") {
+TEST_CASE("send_recv of different counts, to itself, and empty") {
   for (const int size : {2, 3}) {
     CAPTURE(size);
     const auto reports = run_ranks(size, [](Rank& rank) -> std::string {
@@ -201,7 +201,7 @@ TEST_CASE("send_recv of different counts, with oneself, and of nothing") {
   }
 }
 
-TEST_CASE("small messages that nobody awaits yet block neither another tag nor a collective") {
+TEST_CASE("unexpected small messages block neither another tag nor a collective") {
   // Up to the credit of a link; a sender beyond it has to wait, as the next test says.
   const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 10s});
@@ -253,7 +253,7 @@ TEST_CASE("more small messages than any buffer wait for their receiver and all a
   CHECK(trouble(reports) == "");
 }
 
-TEST_CASE("two ranks full of unawaited messages both ways can still talk") {
+TEST_CASE("two ranks full of unexpected messages both ways can still communicate") {
   // Each has used up nearly all its credit toward the other; both then make a large collective
   // call.
   const auto reports = run_ranks(2, [](Rank& rank) -> std::string {

@@ -140,7 +140,7 @@ TEST_CASE("a rank that never comes to set-up: an error soon after the deadline, 
   }
 }
 
-TEST_CASE("nobody leaves set-up while another is still in the bootstrap") {
+TEST_CASE("no rank leaves set-up while another is still in the bootstrap") {
   // What carries the bootstrap may need everybody's progress (MPI does): a rank that went on, and
   // waited elsewhere, would leave the others hanging there.
   constexpr int size = 4;
@@ -160,7 +160,7 @@ TEST_CASE("nobody leaves set-up while another is still in the bootstrap") {
   }
 }
 
-TEST_CASE("a rank that comes late to set-up is waited for") {
+TEST_CASE("set-up waits for a late rank") {
   const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
     if (rank.rank() == 1) std::this_thread::sleep_for(700ms);
     require_sum(rank.communicator({.timeout = 5s}));

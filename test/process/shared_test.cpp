@@ -120,7 +120,7 @@ void all_reduce_once(Communicator& communicator, std::size_t count) {
 
 }  // namespace
 
-TEST_CASE("calls through shared memory give what they give over links") {
+TEST_CASE("calls through shared memory give the same results as over links") {
   for (const int size : {2, 3, 4, 8}) {
     CAPTURE(size);
     const auto reports = run_ranks(
@@ -150,7 +150,7 @@ TEST_CASE("calls through shared memory give what they give over links") {
   }
 }
 
-TEST_CASE("what goes into cells, pages and rings goes right between many ranks, too") {
+TEST_CASE("slots, pages and ring buffers give right results between many ranks, too") {
   const auto reports = run_ranks(
       12,
       [](Rank& rank) -> std::string {
@@ -172,7 +172,7 @@ TEST_CASE("what goes into cells, pages and rings goes right between many ranks, 
   CHECK(trouble(reports) == "");
 }
 
-TEST_CASE("memory that ranks lend is read where it lies, whoever has some") {
+TEST_CASE("zero-copy buffers are read directly, whichever ranks have some") {
   for (const int size : {2, 4, 5}) {
     CAPTURE(size);
     const auto reports = run_ranks(
@@ -202,7 +202,7 @@ TEST_CASE("memory that ranks lend is read where it lies, whoever has some") {
   }
 }
 
-TEST_CASE("what was lent is the caller's own again when the call is over") {
+TEST_CASE("a zero-copy buffer may be overwritten when the call has returned") {
   const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 10s});
     const std::size_t count = 100'000;
@@ -230,7 +230,7 @@ TEST_CASE("what was lent is the caller's own again when the call is over") {
   CHECK(trouble(reports) == "");
 }
 
-TEST_CASE("each kind of copy through shared memory gives the same") {
+TEST_CASE("each kind of copy through shared memory gives the same result") {
   const auto reports = run_ranks(
       3,
       [](Rank& rank) -> std::string {
@@ -251,7 +251,7 @@ TEST_CASE("each kind of copy through shared memory gives the same") {
   CHECK(trouble(reports) == "");
 }
 
-TEST_CASE("ranks without memory to share, or told not to, talk over links") {
+TEST_CASE("ranks without shared memory, or with it disabled, communicate over links") {
   for (const bool told : {true, false}) {
     CAPTURE(told);
     const auto reports = run_ranks(3, [told](Rank& rank) -> std::string {
@@ -275,7 +275,7 @@ TEST_CASE("ranks without memory to share, or told not to, talk over links") {
   }
 }
 
-TEST_CASE("a rank that comes for the shared memory some seconds late gets it") {
+TEST_CASE("a rank that attaches to the shared segment some seconds late succeeds") {
   const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
     rank.bootstrap().after = [&](int number) {
       if (number == 3 && rank.rank() == 1) std::this_thread::sleep_for(2500ms);
@@ -288,7 +288,7 @@ TEST_CASE("a rank that comes for the shared memory some seconds late gets it") {
   CHECK(trouble(reports) == "");
 }
 
-TEST_CASE("more communicators than rooms in shared memory, and rooms used again") {
+TEST_CASE("more communicators than collective channels in shared memory, and channels used again") {
   const auto reports = run_ranks(4, [](Rank& rank) -> std::string {
     auto& whole = rank.communicator({.timeout = 10s});
     for (int turn = 0; turn < 3; ++turn) {
@@ -314,7 +314,7 @@ TEST_CASE("more communicators than rooms in shared memory, and rooms used again"
   CHECK(trouble(reports) == "");
 }
 
-TEST_CASE("calls that block and calls that don't share memory in their order") {
+TEST_CASE("blocking and non-blocking calls use shared memory in their order") {
   const auto reports = run_ranks(4, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 20s});
     const int size = communicator.size();

@@ -74,8 +74,8 @@ class Lines(unittest.TestCase):
         self.assertEqual(line[3:], ["--bind-to", "none", "--mca", "pml", "ob1", "sh", "-c", "echo -np 3; exit 0"])
 
     def test_a_hostfile_that_is_wrong_starts_nothing(self):
-        for text, words, sentence in (("a@b@c\n", [], ":1: a@b@c"), ("a slots=1\n", ["-np", "2"], "need 2, have 1 (a: 1)"),
-                                      ("a\n", ["-np", "0"], "-np 0 is no number"), ("a\n", ["--bind-to", "none"], "--with"),
+        for text, words, sentence in (("a@b@c\n", [], ":1: invalid host 'a@b@c'"), ("a slots=1\n", ["-np", "2"], "need 2, have 1 (a: 1)"),
+                                      ("a\n", ["-np", "0"], "invalid -np '0'"), ("a\n", ["--bind-to", "none"], "--with"),
                                       ("a\n", ["--mpi", "lam"], "openmpi or mpich")):
             with self.subTest(sentence):
                 done = self.launch(text, *words, "tutti", "info")

@@ -22,7 +22,7 @@ int open_sockets() {
 
 }  // namespace
 
-TEST_CASE("texts of all ranks come to rank 0 over as many links as the ranks' logarithm") {
+TEST_CASE("rank 0 gathers the texts of all ranks over a logarithmic number of links") {
   for (const int size : {1, 2, 5, 16}) {
     CAPTURE(size);
     const auto reports = run_ranks(size, [](Rank& rank) -> std::string {

@@ -54,9 +54,9 @@ TEST_CASE("the doctor's remedies are for the launcher that started the job") {
 }
 
 TEST_CASE("a value of the doctor's own is handed on with it") {
-  CHECK(hand_on("Open MPI", "A=b") == "mpirun -x A=b");
-  CHECK(hand_on("Hydra", "A=b") == "mpirun -genv A b");
-  CHECK(hand_on("Slurm", "A=b") == "srun --export=ALL,A=b");
+  CHECK(pass_variable("Open MPI", "A=b") == "mpirun -x A=b");
+  CHECK(pass_variable("Hydra", "A=b") == "mpirun -genv A b");
+  CHECK(pass_variable("Slurm", "A=b") == "srun --export=ALL,A=b");
 }
 
 TEST_CASE("the launcher is known by what it leaves in the environment") {
