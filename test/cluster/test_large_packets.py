@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A host that large packets do not reach, and nothing tells: the MTU of the path is smaller than its ends believe.
+"""A host that large packets do not reach, without any error: the MTU of the path is smaller than its ends believe.
 
     python3 test/cluster/test_large_packets.py [Class.test…]
 """
@@ -87,11 +87,11 @@ class LargePackets(OnAnIllPath):
 
     def check_doctor(self, output):
         findings = json.loads(output[output.index("{"):output.rindex("}") + 1])["findings"]
-        told = [finding for finding in findings if finding["check"] == "mtu"]
-        self.assertEqual(len(told), 1, findings)
-        self.assertEqual(told[0]["severity"], "stops")
-        self.assertRegex(told[0]["sentence"], r"packets of 1500 bytes from node1 to node2 \(10\.77\.0\.2:\d+\) are lost")
-        self.assertRegex(told[0]["remedy"], REMEDY)
+        reported = [finding for finding in findings if finding["check"] == "mtu"]
+        self.assertEqual(len(reported), 1, findings)
+        self.assertEqual(reported[0]["severity"], "stops")
+        self.assertRegex(reported[0]["sentence"], r"packets of 1500 bytes from node1 to node2 \(10\.77\.0\.2:\d+\) are lost")
+        self.assertRegex(reported[0]["remedy"], REMEDY)
         self.assertLessEqual({finding["check"] for finding in findings}, {"mtu", "cores", "single copy"}, findings)
 
     def test_doctor_finds_it(self):

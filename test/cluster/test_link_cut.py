@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A host whose link is cut, silently: nobody tells the others but the silence.
+"""A host whose link is cut silently: the others can detect it by timeout only.
 
     python3 test/cluster/test_link_cut.py [Class.test…]
 
@@ -107,7 +107,7 @@ class LinkCut(unittest.TestCase):
         self.check([2, 3], [0, 1, 4, 5], since, {"node1", "node3"})
 
     def test_two_ranks_killed_at_once_are_one_set_everywhere(self):
-        """On two hosts of own kernels, so that the word comes by the kernel here and by a closed link there."""
+        """On two hosts of own kernels, so that the loss is detected by the kernel here and by a closed link there."""
         self.start("all-reduce", "--repeat", "1000000", "--size", "64KiB", before=OWN_KERNEL)
         since = time.time()
         for rank in (1, 4):

@@ -56,7 +56,7 @@ class OnTwoHosts(unittest.TestCase):
             self.assertRegex(lines[0], sentence)
 
     def addresses(self, **options):
-        """What each rank tells the others of itself."""
+        """The peer info of each rank."""
         done = self.run_tutti("info", **options)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return re.findall(r"  (\S+:\d+)  ", done.stdout)
@@ -227,7 +227,7 @@ class Firewall(OnTwoHosts):
 
 
 class Doctor(OnTwoHosts):
-    """What `tutti doctor` says of jobs that are ill in ways we know."""
+    """What `tutti doctor` reports about jobs with known faults."""
 
     def doctor(self, *words, settings=(), options=(), status=0):
         done = self.run_tutti("doctor", "--json", "-", *words, settings=settings, options=options)
@@ -260,10 +260,10 @@ class Doctor(OnTwoHosts):
         # Set-up would wait for its deadline: it is not tried.
         report = self.doctor(options=Firewall.MPI_DOOR, settings=["TUTTI_TIMEOUT=600s"], status=3)
         self.assertNotIn("set-up", {finding["check"] for finding in report["findings"]})
-        told = [finding for finding in report["findings"] if finding["check"] == "reachability"]
-        self.assertEqual(sorted(finding["sentence"].split(" (")[0] for finding in told),
+        reported = [finding for finding in report["findings"] if finding["check"] == "reachability"]
+        self.assertEqual(sorted(finding["sentence"].split(" (")[0] for finding in reported),
                          ["node1 can't connect to node2", "node2 can't connect to node1"])
-        for finding in told:
+        for finding in reported:
             self.assertEqual(finding["severity"], "stops")
             self.assertIn("no answer", finding["sentence"])
             self.assertIn("TUTTI_PORT_RANGE", finding["remedy"])
@@ -303,7 +303,7 @@ class Doctor(OnTwoHosts):
                 found = [f for f in findings if (f["severity"], f["check"]) == (severity, check) and sentence in f["sentence"]]
                 self.assertEqual(len(found), 1)
                 self.assertTrue(found[0]["remedy"])
-        # The cut wire is cut both ways; else nothing is told that was not planted.
+        # The cut wire is cut both ways; else nothing is reported that was not planted.
         others = [f for f in findings if not any(sentence in f["sentence"] for _, _, sentence in planted)]
         self.assertLessEqual({f["check"] for f in others}, {"reachability", "cores", "single copy"}, others)
 

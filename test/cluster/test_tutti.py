@@ -130,7 +130,7 @@ class Placement(OnCluster):
             self.assertRegex(row[8], rf"^10\.77\.0\.{row[2][-1]}:\d+$")
 
     def test_a_rank_killed_on_another_host_is_named_by_its_closed_links(self):
-        """Rank 4 is alone on a host of its own kernel: nothing but its links can tell."""
+        """Rank 4 is alone on a host of its own kernel: only its links can show its death."""
         # Killed by pid once rank 0 is set up and has said its path; then mpirun ends this shell.
         script = 'said=$1/said; shift; case $OMPI_COMM_WORLD_RANK in ' \
                  '0) exec "$@" --verbose 2>"$said";; ' \

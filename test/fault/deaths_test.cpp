@@ -28,7 +28,8 @@ struct LossReport {
   std::vector<int> failed_ranks;
 };
 
-/// Checks that all but `dead` tell of the same loss, only of dead ranks, in time, and one for all.
+/// Checks that all ranks but `dead` report the same loss, of dead ranks only, in time, and that one
+/// speaks for the job.
 LossReport check_survivors(const std::vector<Report>& reports, const std::set<int>& dead,
                            Clock::time_point since) {
   LossReport loss;
@@ -61,7 +62,7 @@ LossReport check_survivors(const std::vector<Report>& reports, const std::set<in
 }
 
 void print(const char* what, const LossReport& worst) {
-  fmt::print("{}: told within {:.0f} ms, destroyed within {:.0f} ms\n", what,
+  fmt::print("{}: reported within {:.0f} ms, destroyed within {:.0f} ms\n", what,
              1e3 * seconds(worst.worst), 1e3 * seconds(worst.worst_destruction));
   std::fflush(stdout);
 }
@@ -296,7 +297,7 @@ TEST_CASE("each later call throws the same error again") {
       }
       expect(Clock::now() - begin < 200ms * patience(), "a call after the verdict has waited");
     }
-    return "told again and again";
+    return "reported again and again";
   });
   job.await_marks_of_all(2);
   job.signal(2, SIGKILL);

@@ -15,7 +15,7 @@ void reduce_and_check(Rank& rank, Communicator& communicator, std::vector<float>
 /// Until an error comes; marks each one that is done.
 [[noreturn]] void reduce_forever(Rank& rank, std::size_t count, const Options& options = {});
 
-/// Until the parent says that it is enough, which all ranks hear in the same round. Returns how
+/// Until the parent ends the loop, in the same round on all ranks. Returns how
 /// many it was.
 int reduce_until_told(Rank& rank, Communicator& communicator, std::size_t count);
 

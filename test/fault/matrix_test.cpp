@@ -1,4 +1,4 @@
-// Each pair of operations, and each field of each operation: all ranks are told of both calls.
+// Each pair of operations, and each field of each operation: all ranks report both calls.
 #include <fmt/format.h>
 
 #include <algorithm>

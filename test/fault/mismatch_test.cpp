@@ -1,4 +1,4 @@
-// Ranks that make different calls: all are told what both did, in the call, at the next one, or at
+// Ranks that make different calls: all report what both did, in the call, at the next one, or at
 // the end.
 #include <fmt/format.h>
 
@@ -95,7 +95,7 @@ std::vector<Deviation> deviations() {
   };
 }
 
-/// Runs it and checks that each rank is told the same, with both descriptions.
+/// Runs it and checks that each rank reports the same, with both descriptions.
 void check_told(const std::vector<Report>& reports, const std::string& first,
                 const std::string& second) {
   INFO(describe(reports));

@@ -13,7 +13,7 @@
 #include "base/descriptor.hpp"
 #include "tutti/bootstrap.hpp"
 
-/// Strangers that connect to a job's ports from outside it, many at once, in one thread.
+/// Connections to a job's ports from outside the job, many at once, in one thread.
 namespace tutti::test {
 
 /// A socket at which a process listens.
@@ -27,7 +27,7 @@ struct Endpoint {
 /// Every TCP port at which the process listens, from /proc.
 [[nodiscard]] std::vector<Endpoint> endpoints_of(pid_t pid, int rank);
 
-/// What a stranger does: `sends_first` sends at once, else it waits for the hello and may use it.
+/// What a connection sends: at once if `sends_first`, else after the hello, which it may use.
 struct Behavior {
   std::string name;
   bool sends_first = true;
@@ -35,7 +35,7 @@ struct Behavior {
   std::function<Bytes(const Bytes& hello)> sends;
 };
 
-/// What a stranger got for it.
+/// What became of one connection.
 struct Outcome {
   std::string endpoint;
   bool connected = false;
@@ -49,7 +49,7 @@ struct Outcome {
 std::vector<Outcome> connect_all(const std::vector<Endpoint>& endpoints, const Behavior& behavior,
                                  std::chrono::milliseconds limit);
 
-/// A connection to the endpoint without waiting for it to stand.
+/// Starts a connection and does not wait for it.
 [[nodiscard]] Descriptor start_connect(const Endpoint& endpoint);
 
 [[nodiscard]] long resident_kib(pid_t pid);

@@ -1,4 +1,5 @@
-// Strangers at the ports of a running job: dropped, without an answer, and nobody notices.
+// Unauthenticated connections to the ports of a running job: dropped without an answer, and without
+// effect on the job.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -95,7 +96,7 @@ class LoopingJob {
   [[nodiscard]] const Bytes& secret() const { return secret_; }
   [[nodiscard]] Job& job() { return job_; }
 
-  /// Every stranger must be dropped in time with a hello at most, while the job goes on.
+  /// Every connection must be dropped in time, with at most a hello, while the job goes on.
   void check_dropped(const std::vector<Endpoint>& endpoints, const Behavior& behavior) {
     const auto before = job_.marks(0);
     const auto outcomes = connect_all(endpoints, behavior, dropped_within * patience());

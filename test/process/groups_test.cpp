@@ -248,14 +248,14 @@ TEST_CASE(
       return "";
     }
     std::vector<int> values{1, 2};
-    std::string told;
+    std::string reported;
     const auto refused = [&](const auto& call) {
       try {
         call();
-        told += "accepted\n";
+        reported += "accepted\n";
       } catch (const Error& error) {
         expect(error.code() == ErrorCode::usage, "the code is wrong");
-        told += error.sentence() + "\n";
+        reported += error.sentence() + "\n";
       }
     };
     refused([&] { part->broadcast(values, 2); });
@@ -269,7 +269,7 @@ TEST_CASE(
     refused([&] { world.broadcast(values, 4); });
     part->finalize();
     world.finalize();
-    return told;
+    return reported;
   });
   REQUIRE(trouble(reports) == "");
   const std::string has = " is not a valid rank of this communicator, which has ranks 0 to ";

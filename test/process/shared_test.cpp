@@ -47,7 +47,7 @@ struct Case {
   int root;
   bool in_place;
   unsigned zero_copy_buffers =
-      0;  ///< two bits a rank: its send, its receive buffer is one that is lent
+      0;  ///< two bits a rank: whether its send and its receive buffer are zero-copy buffers
 
   [[nodiscard]] bool allocated(int rank, int buffer) const {
     return (zero_copy_buffers >> (2 * rank + buffer) & 1U) != 0;
@@ -184,7 +184,7 @@ TEST_CASE("zero-copy buffers are read directly, whichever ranks have some") {
             for (const auto type : {Type::bf16, Type::f32}) {
               for (const std::size_t count : {777, 20011, 150001}) {
                 for (const bool in_place : {false, true}) {
-                  // All lend, none does, and mixtures of both.
+                  // All buffers are zero-copy, none is, and mixtures.
                   for (const unsigned zero_copy_buffers :
                        {~0U, 0x5A96U * static_cast<unsigned>(++number)}) {
                     compare(communicator, {operation, type, average, count, number % size, in_place,
@@ -235,7 +235,7 @@ TEST_CASE("each kind of copy through shared memory gives the same result") {
       3,
       [](Rank& rank) -> std::string {
         auto& communicator = rank.communicator({.timeout = 20s});
-        auto other = communicator.duplicate();  // whose room has smaller rounds
+        auto other = communicator.duplicate();  // its collective channel has smaller rounds
         for (const auto operation : operations) {
           // The kinds take turns in a communicator's first calls of an operation and size.
           for (int call = 0; call < 12; ++call) {
@@ -252,11 +252,11 @@ TEST_CASE("each kind of copy through shared memory gives the same result") {
 }
 
 TEST_CASE("ranks without shared memory, or with it disabled, communicate over links") {
-  for (const bool told : {true, false}) {
-    CAPTURE(told);
-    const auto reports = run_ranks(3, [told](Rank& rank) -> std::string {
+  for (const bool disabled : {true, false}) {
+    CAPTURE(disabled);
+    const auto reports = run_ranks(3, [disabled](Rank& rank) -> std::string {
       int warnings = 0;
-      if (told) {
+      if (disabled) {
         ::setenv("TUTTI_SHARED_MEMORY", "0", 1);
       } else {
         const rlimit small{4096, 4096};
@@ -266,7 +266,8 @@ TEST_CASE("ranks without shared memory, or with it disabled, communicate over li
           rank.communicator({.timeout = 10s, .log = [&](LogLevel level, const std::string&) {
                                if (level == LogLevel::warning) ++warnings;
                              }});
-      expect(warnings == (told || rank.rank() != 0 ? 0 : 1), fmt::format("{} WARNINGS", warnings));
+      expect(warnings == (disabled || rank.rank() != 0 ? 0 : 1),
+             fmt::format("{} WARNINGS", warnings));
       all_reduce_once(communicator, 1000);
       expect(communicator.latest_algorithm() != "shared", "SHARED");
       return "done";

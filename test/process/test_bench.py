@@ -129,7 +129,7 @@ class Schema(Bench):
 
 
 class Correctness(Bench):
-    """Every side's results on all ranks, before and after the timed calls."""
+    """Results of every library on all ranks, before and after the timed calls."""
 
     def check(self, report, sides, cells):
         self.assertEqual([row for row in report["rows"] if row["wrong"]], [])
@@ -163,7 +163,7 @@ class Correctness(Bench):
                            sides, len(operations))
 
     def test_sides_take_turns_in_one_process(self):
-        """So many sides that an order which is not the same on all ranks would hang or be wrong."""
+        """So many libraries that an order that differs between ranks would hang or give wrong data."""
         report = self.bench(4, "all-reduce", "fan-out", "--vs", PEERS, "--sizes", "64KiB", length=("--iterations", 30))
         self.check(report, 1 + len(PEERS.split(",")), 2)
 

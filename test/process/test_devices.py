@@ -53,8 +53,8 @@ class MadeUpDevices(Checks):
 
     def test_doctor_tells_of_devices_that_do_not_reach_each_other(self):
         self.assertNotIn("peer-to-peer access", self.run_on(3, 3, "doctor").stdout)
-        told = self.run_on(3, 3, "doctor", FAKE_GPU_ISLAND="1").stdout
-        self.assertIn(f"slows: devices of {os.uname().nodename} have no peer-to-peer access (0 and 1, 1 and 2)", told)
+        reported = self.run_on(3, 3, "doctor", FAKE_GPU_ISLAND="1").stdout
+        self.assertIn(f"slows: devices of {os.uname().nodename} have no peer-to-peer access (0 and 1, 1 and 2)", reported)
 
     def test_a_call_that_never_returns_does_not_keep_the_command(self):
         began = time.monotonic()

@@ -59,9 +59,9 @@ class OnThisHost(unittest.TestCase):
         done = self.mpirun(TUTTI, "doctor", options=["-x", "TUTTI_TIMEOUT=30s"])
         self.assertEqual(done.returncode, 0, done.stderr)
         lines = done.stdout.splitlines()
-        told = [line for line in lines if line.startswith(("stops: ", "slows: ", "note: "))]
-        self.assertEqual(len(told), sum(line.startswith("       remedy: ") for line in lines))
-        self.assertIn("4 ranks on 1 host: fit to run" if told else "no findings", done.stdout)
+        reported = [line for line in lines if line.startswith(("stops: ", "slows: ", "note: "))]
+        self.assertEqual(len(reported), sum(line.startswith("       remedy: ") for line in lines))
+        self.assertIn("4 ranks on 1 host: fit to run" if reported else "no findings", done.stdout)
 
     def test_a_setting_that_differs_stops_the_job(self):
         finding = self.found("settings", *self.of_rank(2, "export TUTTI_CHUNK=4KiB"), status=3)

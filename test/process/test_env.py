@@ -150,7 +150,7 @@ class Works(Checks):
             self.good(done)
 
     def test_two_programs_in_one_script(self):
-        """The second meets at the port of the first, at once."""
+        """The second job uses the port of the first, immediately."""
         port = free_port()
         ranks = [Process("sh", "-ec", f"{TUTTI} broadcast --quiet; {TUTTI} all-reduce --quiet", env=variables(rank, 3, port))
                  for rank in range(3)]
@@ -170,7 +170,7 @@ class Works(Checks):
         self.good(job(2, "all-reduce", env={"TUTTI_SECRET": secrets.token_hex(32)}))
 
     def test_torchruns_agent_holds_the_port(self):
-        """We meet behind it, and behind whatever is there."""
+        """The rendezvous works behind it, and behind any leftover."""
         port = free_port()
         with socket.create_server(("127.0.0.1", port)), socket.create_server(("127.0.0.1", port + 1)):
             for agent in ("True", "False"):
@@ -199,8 +199,8 @@ class Works(Checks):
 class Doctor(Checks):
     def test_a_healthy_job(self):
         lines = self.good(job(2, "doctor"))
-        told = [line for line in lines if line.startswith(("stops: ", "slows: ", "note: "))]
-        for line in told:  # of the machine, and true
+        reported = [line for line in lines if line.startswith(("stops: ", "slows: ", "note: "))]
+        for line in reported:  # of the machine, and true
             self.assertRegex(line, r"^note: (more ranks than cores|.*/dev/shm|.*process_vm_readv|.*single copy)")
         self.assertIn("2 ranks on 1 host", lines[-1])
 
@@ -215,10 +215,10 @@ class Doctor(Checks):
                  for rank in range(3)]
         done = [rank.finish() for rank in ranks]
         self.assertEqual([rank.status for rank in done], [3, 3, 3], done[0].out_text + done[0].err_text)
-        told = [line for line in done[0].out_text.splitlines() if line.startswith(("stops: ", "slows: "))]
-        self.assertEqual(len(told), 2, done[0].out_text)
-        self.assertRegex(told[0], "^stops: TUTTI_CHUNK is .*4KiB on rank 2")
-        self.assertRegex(told[1], "^slows: NCCL_ALGO is .*Ring on rank 2")
+        reported = [line for line in done[0].out_text.splitlines() if line.startswith(("stops: ", "slows: "))]
+        self.assertEqual(len(reported), 2, done[0].out_text)
+        self.assertRegex(reported[0], "^stops: TUTTI_CHUNK is .*4KiB on rank 2")
+        self.assertRegex(reported[1], "^slows: NCCL_ALGO is .*Ring on rank 2")
 
 
 class Refuses(Checks):

@@ -96,7 +96,7 @@ class Streams(unittest.TestCase):
     def test_bench_tells_which_variables_are_set(self):
         peers = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none", "MPICH_CH4_OFI_ENABLE_RMA": "0", "MPIR_CVAR_POLLS_BEFORE_YIELD": "9",
                  "I_MPI_FABRICS": "shm", "UCX_TLS": "tcp", "NCCL_ALGO": "Ring"}
-        env = {**CLEAN, **peers, "OMPI_MCA_orte_hnp_uri": "told by mpirun itself"}
+        env = {**CLEAN, **peers, "OMPI_MCA_orte_hnp_uri": "set by mpirun itself"}
         table = subprocess.run([TUTTI, *SMALL_BENCH], capture_output=True, text=True, env=env, timeout=60, check=True).stdout
         report = json.loads(subprocess.run([TUTTI, *SMALL_BENCH, "--json", "-"], capture_output=True, text=True, env=env, timeout=60,
                                            check=True).stdout)
@@ -130,7 +130,7 @@ class Streams(unittest.TestCase):
         os.close(reader)
         first, second = job.finish()
         self.refused(*first, "rank 0 (", "has ended the job", "the reader has exited")
-        self.assertEqual(second, (1, ""))  # told by rank 0, not lost to it
+        self.assertEqual(second, (1, ""))  # reported by rank 0, not lost to it
 
     def test_no_reader_of_standard_error(self):
         reader, writer = os.pipe()

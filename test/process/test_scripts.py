@@ -59,9 +59,9 @@ class Offline(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                 lines = done.stdout.splitlines()
                 self.assertIn("apt-get install iproute2 failed (exit 100): no network", lines)
-                told = [line for line in lines if line.startswith("not installed, so tests that need it are skipped: ")]
-                self.assertEqual(len(told), 1, done.stdout)
-                self.assertIn("iproute2 cmake", told[0])
+                reported = [line for line in lines if line.startswith("not installed, so tests that need it are skipped: ")]
+                self.assertEqual(len(reported), 1, done.stdout)
+                self.assertIn("iproute2 cmake", reported[0])
                 self.assertIn("iproute2", self.asked.read_text())
                 self.assertIn("skipped cluster up: a cluster needs ip", lines)
                 self.assertEqual(lines[-1], "1 passed, 0 failed, 1 skipped")
@@ -75,11 +75,11 @@ class Offline(unittest.TestCase):
         for script in (("quickstart",), ("quickstart",), ("test", "--suite", "cluster"), ("test", "--suite", "cluster"), ("quickstart",)):
             done = self.run_without(script=script)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        told = [line.split() for line in self.asked.read_text().splitlines() if line.startswith("meson setup")]
-        self.assertEqual(len(told), 3, told)
-        self.assertIn("--unity", told[0])
-        self.assertIn("-Dunity=off", told[1])
-        self.assertNotIn("-Dunity=off", told[2])
+        reported = [line.split() for line in self.asked.read_text().splitlines() if line.startswith("meson setup")]
+        self.assertEqual(len(reported), 3, reported)
+        self.assertIn("--unity", reported[0])
+        self.assertIn("-Dunity=off", reported[1])
+        self.assertNotIn("-Dunity=off", reported[2])
 
 
 def count(*arguments):
@@ -98,8 +98,8 @@ class Counts(unittest.TestCase):
         suite = "tutti.tutti:process / env"
         (self.folder / f"{name}.junit.xml").write_text(
             f'<testsuites><testsuite name="{suite}">' + "".join(
-                f'<testcase name="{number} - Meets.test_{letter} (0.{number} s)" classname="{suite}">{verdict}</testcase>'
-                for number, (letter, verdict) in enumerate(cases, 1)) + "</testsuite></testsuites>")
+                f'<testcase name="{number} - Meets.test_{letter} (0.{number} s)" classname="{suite}">{outcome}</testcase>'
+                for number, (letter, outcome) in enumerate(cases, 1)) + "</testsuite></testsuites>")
         (self.folder / f"{name}.json").write_text("".join(
             json.dumps({"name": program, "result": result, "duration": 1.5}) + "\n" for program, result in programs))
         return str(self.folder / f"{name}.junit.xml")
@@ -217,7 +217,7 @@ json.dump({{"job": {{"version": "1", "hosts": 1, "processor": "p", "cores": 2, "
 
 
 class PeerVariables(unittest.TestCase):
-    """What would slow a peer down stays behind, and is told; what chooses networks is handed on."""
+    """Variables that slow a peer down are removed and reported; variables that choose networks are passed on."""
 
     MPI = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_MCA_btl": "tcp,self", "OMPI_MCA_pml": "ob1", "UCX_TLS": "tcp",
            "I_MPI_FABRICS": "ofi", "MPIR_CVAR_NOLOCAL": "1", "MPIR_CVAR_BCAST_INTRA_ALGORITHM": "binomial",
@@ -248,13 +248,13 @@ class PeerVariables(unittest.TestCase):
         for opponent, peer, dropped, others in (("openmpi", "mpi", self.MPI, self.NCCL), ("nccl", "nccl", self.NCCL, self.MPI)):
             with self.subTest(opponent):
                 seen = json.loads((self.folder / f"seen.{peer}").read_text())
-                told = [line for line in lines if line.startswith(f"{opponent}: ")]
+                reported = [line for line in lines if line.startswith(f"{opponent}: ")]
                 (legend,) = (line for line in lines if line.startswith(f"- {opponent}: "))
                 (run,) = (run for run in report["runs"] if run["opponent"] == opponent)
                 self.assertEqual(run["dropped"], dropped)
                 for name, value in dropped.items():
                     self.assertNotIn(name, seen)
-                    self.assertIn(f"{opponent}: {name}={value} is removed: it slows the peer down", told)
+                    self.assertIn(f"{opponent}: {name}={value} is removed: it slows the peer down", reported)
                     self.assertIn(f"{name}={value}", legend)
                 for name, value in {**others, **self.KEPT}.items():
                     self.assertEqual(seen.get(name), value, "not this peer's, or none that slows it down")

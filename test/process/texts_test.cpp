@@ -1,4 +1,4 @@
-// What the command's ranks tell rank 0 at the end.
+// Rank 0 gathers the texts of all ranks at the end of the command.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>

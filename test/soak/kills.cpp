@@ -97,7 +97,7 @@ struct Run {
 };
 
 void judge(const Run& run, const std::vector<test::Report>& reports, Tally& tally) {
-  std::set<std::vector<int>> told;
+  std::set<std::vector<int>> reports_of_loss;
   int speakers = 0;
   int untold = 0;
   for (int rank = 0; rank < run.size; ++rank) {
@@ -124,12 +124,12 @@ void judge(const Run& run, const std::vector<test::Report>& reports, Tally& tall
       tally.wrong(fmt::format("rank {}{}", rank, test::describe(reports)));
       return;
     }
-    told.insert(failed_ranks);
+    reports_of_loss.insert(failed_ranks);
     speakers += report.failure->speaks ? 1 : 0;
   }
   if (untold > 0 && !run.may_be_over) {
-    tally.wrong("a survivor was not told" + test::describe(reports));
-  } else if (told.size() > 1) {
+    tally.wrong("a survivor did not report the loss" + test::describe(reports));
+  } else if (reports_of_loss.size() > 1) {
     tally.wrong("survivors differ" + test::describe(reports));
   } else if (untold == 0 && speakers != 1) {
     tally.wrong(fmt::format("{} speakers{}", speakers, test::describe(reports)));

@@ -34,7 +34,7 @@ int main(int argc, char** argv) {
                      "processes that use the cores beside the job (default: 0 to twice the cores, "
                      "by the seed)")
         ->check(CLI::Range(0, 1024));
-    mode->add_flag("--verbose", settings.verbose, "tell of each run");
+    mode->add_flag("--verbose", settings.verbose, "print each run");
     mode->callback([&, body] {
       if (std::sscanf(ranks.c_str(), "%d-%d", &settings.min_ranks, &settings.max_ranks) != 2 ||
           settings.min_ranks < 3 || settings.max_ranks > 64 ||
@@ -57,8 +57,8 @@ int main(int argc, char** argv) {
     status = tutti::soak::encryption();
   });
   std::size_t connections = 10'000;
-  auto* const unauthenticated = app.add_subcommand(
-      "unauthenticated", "bad connections of eight kinds beside a job, which goes on");
+  auto* const unauthenticated =
+      app.add_subcommand("unauthenticated", "invalid connections of eight kinds to a running job");
   unauthenticated
       ->add_option("--connections", connections, "at a running job, and again at a rendezvous")
       ->check(CLI::PositiveNumber)

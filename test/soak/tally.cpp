@@ -84,8 +84,8 @@ int Tally::finish() {
     all.times.insert(all.times.end(), row.times.begin(), row.times.end());
   }
   fmt::print("| all | {} | {} | {} | {}\n\n", all.runs, all.hangs, all.wrong, spread(all.times));
-  fmt::print("{} hangs, {} wrong; {} survivors were told, {} had nothing to be told\n", all.hangs,
-             all.wrong, told_, untold_);
+  fmt::print("{} hangs, {} wrong; {} survivors reported the loss, {} had finished before\n",
+             all.hangs, all.wrong, told_, untold_);
   fmt::print("worst: {:.1f} ms ({}); longest destructor: {:.1f} ms\n", worst_, repeats_worst_,
              worst_destruction_);
   if (late_ > 0) fmt::print("too late: {} runs\n", late_);

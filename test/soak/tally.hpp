@@ -14,7 +14,7 @@ struct Settings {
   int min_ranks = 3;
   int max_ranks = 8;
   std::uint64_t seed = 1;
-  bool verbose = false;           ///< tell of each run
+  bool verbose = false;           ///< print each run
   double max_milliseconds = 200;  ///< until a survivor knows, in runs without load; 0: no bound
   Wanted wanted;
 };
@@ -31,9 +31,9 @@ class Tally {
 
   /// Before what follows: the next run.
   void begin(const Setting& setting);
-  /// A survivor has heard of the loss, or has a communicator again, so long after it.
+  /// A survivor has reported the loss, or has a communicator again, so long after it.
   void reported(test::Clock::duration after);
-  /// A survivor was done without having to hear of it.
+  /// A survivor had finished before the loss.
   void untold() { ++untold_; }
   void destroyed(test::Clock::duration time);
   void hung() { ++row_->hangs; }
@@ -58,7 +58,7 @@ class Tally {
   Setting setting_;
   std::map<std::string, Row> rows_;
   Row* row_ = nullptr;  ///< of the run that goes on
-  double latest_ = -1;  ///< of its survivors; below 0: none was told
+  double latest_ = -1;  ///< of its survivors; below 0: none reported
   double worst_ = 0;
   std::string repeats_worst_;
   double worst_destruction_ = 0;

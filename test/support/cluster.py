@@ -70,7 +70,7 @@ def command(*words, timeout=60, check=False, cwd=None, env=None):
     return done
 
 
-# Stands before a command on each host. As on real hosts: a boot of its own each, so that no kernel tells of processes elsewhere.
+# Stands before a command on each host. As on real hosts: a boot of its own each, so that no kernel reports processes of other hosts.
 OWN_KERNEL = ["unshare", "--mount", "sh", "-c", """
 file=$(mktemp); echo "boot-of-$(hostname)" >"$file"; mount --bind "$file" /proc/sys/kernel/random/boot_id; rm "$file"; exec "$@"
 """, "sh"]

@@ -99,9 +99,9 @@ class Rank {
   Communicator& communicator(const Options& options = {});
   void destroy_communicators() { communicators_.clear(); }
 
-  /// Tells the parent that one more step is done.
+  /// Reports one more finished step to the parent.
   void mark();
-  /// Tells the parent when this is.
+  /// Reports the current time to the parent.
   void stamp();
   /// Something for the parent to read.
   void say(const std::string& text);

@@ -18,9 +18,9 @@ class _TapResult(unittest.TestResult):
 
     def _line(self, test, passed, note=""):
         self.number += 1
-        verdict = "ok" if passed else "not ok"
+        status = "ok" if passed else "not ok"
         took = f" ({time.monotonic() - self.started:.1f} s)" if not note else ""
-        print(f"{verdict} {self.number} - {test.id().split('.', 1)[-1]}{took}{note}", flush=True)
+        print(f"{status} {self.number} - {test.id().split('.', 1)[-1]}{took}{note}", flush=True)
 
     def _failure(self, test, error):
         self._line(test, False)

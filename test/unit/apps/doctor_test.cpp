@@ -14,11 +14,11 @@ namespace tutti::app::doctor::test {
 
 namespace {
 
-void check_told(const Finding& finding, const Fault& fault) {
+void check_finding(const Finding& finding, const Fault& fault) {
   INFO(fault.name << ": " << finding.sentence << " / " << finding.remedy);
   CHECK(finding.severity == fault.severity);
   CHECK(finding.check == fault.check);
-  for (const auto& part : fault.tells) CHECK(finding.sentence.find(part) != std::string::npos);
+  for (const auto& part : fault.contains) CHECK(finding.sentence.find(part) != std::string::npos);
   CHECK(finding.remedy.find(fault.remedy) != std::string::npos);
   CHECK(!finding.remedy.empty());
   CHECK(finding.sentence.find('\n') == std::string::npos);
@@ -47,11 +47,11 @@ TEST_CASE("each fault is found, with its remedy") {
     INFO(fault.name);
     // RDMA is a note of its own wherever there is some.
     const auto expected = fault.check == "locked memory" ? 2U : 1U;
-    std::string told;
-    for (const auto& finding : findings) told += finding.sentence + "\n";
-    INFO(told);
+    std::string reported;
+    for (const auto& finding : findings) reported += finding.sentence + "\n";
+    INFO(reported);
     REQUIRE(findings.size() == expected);
-    check_told(findings[0], fault);
+    check_finding(findings[0], fault);
     CHECK(exit_status(findings) == (fault.severity == Severity::stops ? 3 : 0));
   }
 }
@@ -97,11 +97,11 @@ TEST_CASE("ten faults at once are ten findings, the worst first") {
   for (const auto* fault : found) {
     const auto of_it = std::find_if(findings.begin(), findings.end(), [&](const Finding& finding) {
       return finding.check == fault->check &&
-             finding.sentence.find(fault->tells[0]) != std::string::npos;
+             finding.sentence.find(fault->contains[0]) != std::string::npos;
     });
     INFO(fault->name);
     REQUIRE(of_it != findings.end());
-    check_told(*of_it, *fault);
+    check_finding(*of_it, *fault);
   }
   for (std::size_t i = 1; i < findings.size(); ++i) {
     CHECK(findings[i - 1].severity <= findings[i].severity);
@@ -144,7 +144,7 @@ TEST_CASE("encoded facts are decoded unchanged") {
   }
 }
 
-TEST_CASE("a probe tells who answers at an address") {
+TEST_CASE("a probe finds out which program answers at an address") {
   auto listeners = rendezvous::open_listeners({});
   const auto right = listeners[0].address;
   const ProbeServer server(std::move(listeners), "0123456789abcdef");

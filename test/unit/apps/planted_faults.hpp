@@ -6,7 +6,7 @@
 
 #include "doctor/checks.hpp"
 
-/// A job that is well, and what may be wrong with it.
+/// A healthy job, and faults to plant in it.
 namespace tutti::app::doctor::test {
 
 using Job = std::vector<Facts>;
@@ -18,8 +18,8 @@ struct Fault {
   std::string name;
   Severity severity;
   std::string check;
-  std::vector<std::string> tells;  ///< parts of the sentence
-  std::string remedy;              ///< part of it
+  std::vector<std::string> contains;  ///< parts of the sentence
+  std::string remedy;                 ///< part of it
   std::function<void(Job&)> plant;
 };
 
