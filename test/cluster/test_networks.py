@@ -254,7 +254,7 @@ class Doctor(OnTwoHosts):
         self.assertLessEqual(checks, {"cores", "single copy"})
 
     @unittest.skipUnless(shutil.which("nft", path="/usr/sbin:/sbin:/usr/bin"), "needs nft (apt install nftables)")
-    def test_a_firewall_is_told_of_before_anything_hangs(self):
+    def test_a_firewall_is_reported_before_anything_hangs(self):
         for host in ("node1", "node2"):
             self.cluster.exec(host, "nft", Firewall.RULES.format(ports="41000-41115"), check=True)
         # Set-up would wait for its deadline: it is not tried.

@@ -171,7 +171,7 @@ class Correctness(Bench):
 class Faults(Bench):
     """A library that does nothing stands in for the peer's."""
 
-    def test_wrong_results_are_counted_and_the_exit_status_tells(self):
+    def test_wrong_results_are_counted_and_fail_the_run(self):
         with tempfile.TemporaryDirectory() as folder:
             source, library = Path(folder) / "idle.c", Path(folder) / "idle.so"
             source.write_text("int MPI_Allreduce(const void *send, void *recv, int count, void *type, void *op, void *comm)\n"

@@ -51,7 +51,7 @@ class MadeUpDevices(Checks):
             self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
             self.assertEqual(result.stderr.count("can't make the NCCL unique id: NCCL: system error (2)"), 1, result.stderr)
 
-    def test_doctor_tells_of_devices_that_do_not_reach_each_other(self):
+    def test_doctor_reports_devices_without_peer_access(self):
         self.assertNotIn("peer-to-peer access", self.run_on(3, 3, "doctor").stdout)
         reported = self.run_on(3, 3, "doctor", FAKE_GPU_ISLAND="1").stdout
         self.assertIn(f"slows: devices of {os.uname().nodename} have no peer-to-peer access (0 and 1, 1 and 2)", reported)

@@ -105,7 +105,7 @@ class OnThisHost(unittest.TestCase):
             done = command(*group.entering(), TUTTI, "info", timeout=60)
             self.assertIn(f"{CORES} (quota 0.5)", done.stdout, done.stderr)
 
-    def test_secrets_are_not_told(self):
+    def test_secrets_are_not_printed(self):
         done = self.mpirun(TUTTI, "doctor", "--json", "-", options=["-x", "TUTTI_SECRET=" + "5e5a" * 16])
         self.assertNotIn("5e5a", done.stdout + done.stderr)
 

@@ -128,7 +128,7 @@ class Works(Checks):
         ranks = [Process(TUTTI, "barrier", "--init", f"tcp://[::1]:{port}", "--rank", rank, "--ranks", 2, env={}) for rank in range(2)]
         self.good([rank.finish() for rank in ranks])
 
-    def test_other_launchers_ranks_with_a_place_to_meet(self):
+    def test_other_launchers_ranks_with_a_rendezvous_address(self):
         """Slurm without PMI, and an MPI launcher's variables for a program that has no MPI."""
         port = str(free_port())
         for names in (("SLURM_PROCID", "SLURM_NTASKS"), ("PMI_RANK", "PMI_SIZE")):
@@ -339,7 +339,7 @@ class Meets(Checks):
                 self.assertTrue(all(process.seconds < 8 for process in done), [process.seconds for process in done])
                 server.shutdown(socket.SHUT_RDWR)
 
-    def test_a_time_in_which_all_are_stopped_is_nobodys_lateness(self):
+    def test_a_pause_of_all_ranks_makes_no_rank_late(self):
         """Longer than their deadline: where they wait for the last rank, and at some moment of set-up."""
         for missing in (2, 0, None):
             with self.subTest(missing=missing):

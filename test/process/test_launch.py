@@ -61,7 +61,7 @@ class Lines(unittest.TestCase):
                          ["mpiexec.hydra", "-hosts", "a:2,b:2", "-n", "2", "-ppn", "1", "-genvlist", "NCCL_DEBUG,TUTTI_TIMEOUT",
                           "tutti", "info"])
 
-    def test_what_is_set_is_handed_on_and_no_value_is_shown(self):
+    def test_variables_are_passed_on_without_their_values(self):
         line = self.line("a slots=1\n", "tutti", "info",
                          env={"NCCL_SOCKET_IFNAME": "^lo", "TUTTI_SECRET": "sesame", "LD_LIBRARY_PATH": "/opt/x", "TUTTI_LOG": "",
                               "GLOO_SOCKET_IFNAME": "eth0", "HOME": "/root", "MY_NCCL_DEBUG": "1"})

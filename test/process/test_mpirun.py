@@ -297,7 +297,7 @@ class Output(Checks):
     def test_nothing_on_standard_error_when_all_is_good(self):
         self.assertEqual(mpirun(4, "all-reduce").stderr, "")
 
-    def test_verbose_tells_phases_and_algorithm(self):
+    def test_verbose_prints_phases_and_algorithm(self):
         lines = self.good(mpirun(2, "broadcast", "--verbose", "--size", "4KiB"))
         self.assertEqual(sum("MPI_Init" in line and "control links" in line for line in lines), 2)
         self.assertEqual(sum(line.startswith("algorithm: ") for line in lines), 1)

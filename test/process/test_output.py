@@ -93,7 +93,7 @@ class Streams(unittest.TestCase):
                 self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
                 self.assertIn("/dev/full", done.stderr)
 
-    def test_bench_tells_which_variables_are_set(self):
+    def test_bench_lists_which_variables_are_set(self):
         peers = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none", "MPICH_CH4_OFI_ENABLE_RMA": "0", "MPIR_CVAR_POLLS_BEFORE_YIELD": "9",
                  "I_MPI_FABRICS": "shm", "UCX_TLS": "tcp", "NCCL_ALGO": "Ring"}
         env = {**CLEAN, **peers, "OMPI_MCA_orte_hnp_uri": "set by mpirun itself"}

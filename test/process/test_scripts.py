@@ -242,7 +242,7 @@ class PeerVariables(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return done.stdout
 
-    def test_what_slows_a_peer_down_is_dropped_and_told(self):
+    def test_what_slows_a_peer_down_is_dropped_and_reported(self):
         lines = self.bench("openmpi,nccl").splitlines()
         report = json.loads((self.folder / "build" / "bench" / "bench.json").read_text())
         for opponent, peer, dropped, others in (("openmpi", "mpi", self.MPI, self.NCCL), ("nccl", "nccl", self.NCCL, self.MPI)):
