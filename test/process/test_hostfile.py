@@ -59,7 +59,7 @@ class DryRun(unittest.TestCase):
         self.refused("a slots=2\nb slots=1\n", "need 4, have 3 (a: 2, b: 1)", "-np", "4")
 
     def test_errors_have_file_and_line(self):
-        self.refused("a\nb@c@d\n", f"{self.file}:2: b@c@d")
+        self.refused("a\nb@c@d\n", f"{self.file}:2: invalid host 'b@c@d'")
         self.refused("", f"{self.file}:1: no host")
         self.refused(b"\xff\xfea\0\n\0", f"{self.file}:1: not a text file")
 
@@ -77,7 +77,7 @@ class DryRun(unittest.TestCase):
         plan = self.plan(hosts, "-np", "3", "--mpi", "openmpi4")
         self.assertEqual([rank["host"] for rank in plan["ranks"]], ["localhost", "localhost", "a"])
         self.assertEqual(plan["notes"], [])
-        self.refused("a\n", "--mpi lam", "--mpi", "lam")
+        self.refused("a\n", "invalid --mpi 'lam'", "--mpi", "lam")
 
     def test_a_host_taken_out(self):
         plan = self.plan("a slots=1\nb slots=1\n^a\n")
@@ -93,7 +93,7 @@ class DryRun(unittest.TestCase):
             self.assertIn(f"can't read the hostfile {path}: ", done.stderr)
 
     def test_ways_that_are_unknown(self):
-        self.refused("a\n", "--map-by core", "--map-by", "core")
+        self.refused("a\n", "invalid --map-by 'core'", "--map-by", "core")
 
     def test_no_mpi(self):
         # A process that believes it is one of many starts no MPI for a dry run, and waits for nobody.

@@ -355,7 +355,7 @@ class Usage(Checks):
                             (("fan-out", "--type", "f7"), ("f7", "bf16")),
                             (("all-reduce", "--op", "median"), ("median", "average")),
                             (("fan-out", "--timeout", "soon"), ("soon", "60s")),
-                            (("fan-out", "--timeout", "0"), ("--timeout 0",)),
+                            (("fan-out", "--timeout", "0"), ("--timeout '0'",)),
                             (("fan-out", "--repeat", "0"), ("--repeat",)),
                             (("fan-out", "--backend", "magic"), ("magic", "nccl")),
                             (("fan-out", "--color"), ("--color",)),
