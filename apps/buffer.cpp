@@ -19,8 +19,9 @@ Buffer::Buffer(JobSession& job, std::size_t bytes, bool allocated) : memory_(job
       host_ = own_;
     }
   } catch (const std::exception&) {  // bad_alloc or length_error
-    throw Error(ErrorCode::system, fmt::format("rank {} can't allocate {}: give a smaller --size",
-                                               job.communicator().rank(), size_text(bytes)));
+    throw Error(ErrorCode::system,
+                fmt::format("rank {} can't allocate {} of memory: give a smaller --size",
+                            job.communicator().rank(), size_text(bytes)));
   }
   // NCCL wants an address for zero elements too.
   if (memory_) device_ = memory_->allocate(bytes == 0 ? 1 : bytes);

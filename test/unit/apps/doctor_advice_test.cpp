@@ -37,8 +37,8 @@ TEST_CASE("the doctor's remedies are for the launcher that started the job") {
            {"Open MPI", "mpirun -x NCCL_ALGO", "mpirun --bind-to none, or --bind-to core"},
            {"Hydra", "mpirun -genvlist NCCL_ALGO", "mpirun -bind-to none"},
            {"Slurm", "srun --export=ALL,NCCL_ALGO", "srun --cpu-bind=none"},
-           {"torchrun", "export NCCL_ALGO on every host", "without a binding"},
-           {"the environment", "export NCCL_ALGO wherever", "without a binding"}}) {
+           {"torchrun", "export NCCL_ALGO on every host", "without binding"},
+           {"the environment", "export NCCL_ALGO before", "without binding"}}) {
     const auto findings = examined(due.launcher);
     REQUIRE(findings.size() == 2);
     CHECK(findings[0].check == "settings");
@@ -53,7 +53,7 @@ TEST_CASE("the doctor's remedies are for the launcher that started the job") {
   }
 }
 
-TEST_CASE("a value of the doctor's own is handed on with it") {
+TEST_CASE("a value that the doctor suggests is passed with its variable") {
   CHECK(pass_variable("Open MPI", "A=b") == "mpirun -x A=b");
   CHECK(pass_variable("Hydra", "A=b") == "mpirun -genv A b");
   CHECK(pass_variable("Slurm", "A=b") == "srun --export=ALL,A=b");
