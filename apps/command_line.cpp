@@ -213,10 +213,10 @@ void add_job_options(CLI::App& command, JobOptions& options) {
         options.backend = parse_backend(text);
         if (!options.backend) {
           throw CLI::ValidationError(
-              fmt::format("--backend {} is unknown: give auto, cpu or nccl", text));
+              fmt::format("--backend {} is unknown: give auto, host or nccl", text));
         }
       },
-      "auto, cpu (also: gloo, tcp) or nccl");
+      "auto, host (also: cpu, gloo, tcp) or nccl");
   add(
       command, "--timeout", "TIME",
       [&options](const std::string& text) {

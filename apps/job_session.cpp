@@ -153,7 +153,7 @@ void JobSession::open_mpi([[maybe_unused]] const JobOptions& options,
                           [[maybe_unused]] const Options& settings) {
 #ifdef TUTTI_HAS_MPI
   // Both are slow: initialize CUDA in parallel with MPI.
-  if (settings.backend == BackendChoice::device) {
+  if (settings.backend == BackendChoice::nccl) {
     prewarm_ = device::Prewarm::from(current_environment());
   }
   const auto begin = Clock::now();

@@ -65,22 +65,21 @@ struct Runs {
   }
 };
 
-double timed_call(JobSession& job, Workload& workload, const Call& settings) {
+double timed_call(JobSession& job, Workload& workload, const CallOptions& options) {
   auto& communicator = job.communicator();
-  const auto stream = job.stream();
   communicator.barrier();
   const auto start = std::chrono::steady_clock::now();
-  call(communicator, workload.spec(), workload.send(), workload.recv(), stream, settings);
-  if (stream) communicator.synchronize(*stream);
+  call(communicator, workload.spec(), workload.send(), workload.recv(), options);
+  if (options.stream) communicator.synchronize(*options.stream);
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 Runs run_all(JobSession& job, Workload& workload, const OperationOptions& options) {
   Runs runs;
-  const Call settings{.algorithm = options.algorithm};
+  const CallOptions call_options{.algorithm = options.algorithm, .stream = job.stream()};
   for (int i = 0; i < options.repeat; ++i) {
     workload.prepare();
-    const auto seconds = timed_call(job, workload, settings);
+    const auto seconds = timed_call(job, workload, call_options);
     runs.algorithm = job.communicator().latest_algorithm();
     // The first wrong result stays: a later right one does not mend it.
     if (runs.wrong.elements == 0) runs.wrong = workload.check();

@@ -22,14 +22,13 @@ CheckResult Workload::check(bool input_too) {
 }
 
 void call(Communicator& communicator, const CallSpec& spec, void* send, void* recv,
-          std::optional<Stream> stream, const Call& settings) {
-  if (spec.operation == Operation::barrier) {
-    return stream ? communicator.barrier(*stream, settings) : communicator.barrier(settings);
-  }
+          const CallOptions& options) {
+  if (spec.operation == Operation::barrier) return communicator.barrier(options);
+  const auto memory = options.stream ? Memory::device : Memory::host;
   if (spec.operation != Operation::send_recv) {
     auto collective = collective_of(spec, send, recv);
-    collective.stream = stream;
-    return communicator.run(collective, settings);
+    collective.memory = memory;
+    return communicator.run(collective, options);
   }
   communicator.run(Message{.operation = Operation::send_recv,
                            .type = spec.type,
@@ -39,8 +38,8 @@ void call(Communicator& communicator, const CallSpec& spec, void* send, void* re
                            .recv = recv,
                            .recv_count = spec.count,
                            .from = previous_of(spec),
-                           .stream = stream},
-                   settings);
+                           .memory = memory},
+                   options);
 }
 
 }  // namespace tutti::app

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <optional>
-
 #include "buffer.hpp"
 #include "job_session.hpp"
 #include "test_data.hpp"
@@ -34,8 +32,9 @@ class Workload {
   Buffer recv_;
 };
 
-/// Runs `spec` by tutti. On the device returns when it is queued.
+/// Runs `spec` by tutti. The buffers are on the device if the options have a
+/// stream; and the call then returns when it is queued.
 void call(Communicator& communicator, const CallSpec& spec, void* send, void* recv,
-          std::optional<Stream> stream, const Call& settings);
+          const CallOptions& options);
 
 }  // namespace tutti::app

@@ -15,7 +15,7 @@ class TuttiPeer final : public Peer {
     return {};
   }
   void run() override {
-    call(communicator_, task_.spec, task_.send, task_.recv, task_.stream, settings_);
+    call(communicator_, task_.spec, task_.send, task_.recv, {.stream = task_.stream});
   }
   void settle() override {
     if (task_.stream) communicator_.synchronize(*task_.stream);
@@ -25,7 +25,6 @@ class TuttiPeer final : public Peer {
  private:
   Communicator& communicator_;
   Task task_;
-  Call settings_;
 };
 
 }  // namespace

@@ -6,8 +6,6 @@
 //
 // The integral of 4 / (1 + x²) from 0 to 1, which is pi, in blocks. Each step every rank takes the
 // next block and all add up; what has been added is known to all, so the survivors take over.
-#include <unistd.h>
-
 #include <cmath>
 #include <csignal>
 #include <cstdint>
@@ -42,8 +40,7 @@ struct State {
 
 /// The end of a step may have reached some survivors and not others: those go one step back.
 State agree(tutti::Communicator& communicator, const State& latest, const State& before) {
-  std::int64_t least = latest.next_block;
-  communicator.all_reduce(tutti::in_place, std::span(&least, 1), tutti::min);
+  const auto least = communicator.all_reduce(latest.next_block, tutti::min);
   return least == latest.next_block ? latest : before;
 }
 
@@ -61,8 +58,8 @@ int run(int victim, int step_of_death) {
     try {
       if (must_agree) state = agree(*communicator, state, before);
       must_agree = false;
-      double sum = integrate(state.next_block + communicator->rank());
-      communicator->all_reduce(tutti::in_place, std::span(&sum, 1), tutti::sum);
+      const double block = integrate(state.next_block + communicator->rank());
+      const double sum = communicator->all_reduce(block, tutti::sum);
       before = state;
       state = {state.next_block + communicator->size(), state.total + sum};
     } catch (const tutti::Error& error) {
@@ -94,8 +91,6 @@ int main(int argc, char** argv) {
   try {
     return run(argc > 1 ? std::atoi(argv[1]) : 2, argc > 2 ? std::atoi(argv[2]) : 40);
   } catch (const tutti::Error& error) {
-    if (error.speaks_for_job()) std::fprintf(stderr, "recovery: %s\n", error.what());
-    std::fflush(nullptr);
-    ::_exit(1);
+    tutti::abort_after(error);
   }
 }

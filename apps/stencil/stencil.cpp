@@ -17,7 +17,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -25,7 +24,6 @@
 #include <optional>
 #include <span>
 #include <string_view>
-#include <thread>
 #include <tutti/mpi.hpp>
 #include <tutti/tutti.hpp>
 #include <utility>
@@ -130,7 +128,7 @@ int run(std::span<char*> words) {
   Parameters parameters;
   if (rank == 0) parameters = read_parameters(words);
   if (communicator) {
-    communicator->broadcast(std::as_writable_bytes(std::span(&parameters, 1)), 0);
+    communicator->broadcast(parameters, 0);
   } else {
     MPI_Bcast(&parameters, sizeof parameters, MPI_BYTE, 0, column);
   }
@@ -153,7 +151,7 @@ int run(std::span<char*> words) {
     exchange_halos(now, above, below, column);
     change = relax(now, next);
     if (communicator) {
-      communicator->all_reduce(tutti::in_place, std::span(&change, 1), tutti::max);
+      change = communicator->all_reduce(change, tutti::max);
     } else {
       MPI_Allreduce(MPI_IN_PLACE, &change, 1, MPI_DOUBLE, MPI_MAX, column);
     }
@@ -188,11 +186,8 @@ int main(int argc, char** argv) {
   try {
     status = run(std::span(argv + 1, argv + argc));
   } catch (const tutti::Error& error) {
-    // One rank speaks; the others leave it the time to, since MPI_Abort ends them all. No
-    // MPI_Finalize: it would wait for ranks that may never come.
-    if (error.speaks_for_job()) std::fprintf(stderr, "stencil: %s\n", error.what());
-    if (!error.speaks_for_job()) std::this_thread::sleep_for(std::chrono::milliseconds(300));
-    MPI_Abort(MPI_COMM_WORLD, 1);
+    // No MPI_Finalize: it would wait for ranks that may never come.
+    tutti::abort_after(error, MPI_COMM_WORLD);
   }
   MPI_Finalize();
   return status;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -51,8 +52,10 @@ EnvironmentMap current_environment() {
 
 std::optional<BackendChoice> parse_backend(std::string_view text) {
   if (text == "auto") return BackendChoice::automatic;
-  if (text == "cpu" || text == "gloo" || text == "tcp") return BackendChoice::host;
-  if (text == "nccl") return BackendChoice::device;
+  // As in other libraries, and in earlier versions.
+  constexpr std::array names{"host", "cpu", "gloo", "tcp"};
+  if (std::find(names.begin(), names.end(), text) != names.end()) return BackendChoice::host;
+  if (text == "nccl") return BackendChoice::nccl;
   return std::nullopt;
 }
 
@@ -122,7 +125,7 @@ Environment Environment::from(const EnvironmentMap& map) {
   }
   if (const auto* value = value_of("TUTTI_BACKEND")) {
     const auto backend = parse_backend(*value);
-    if (!backend) throw bad_value("TUTTI_BACKEND", *value, "give auto, cpu or nccl");
+    if (!backend) throw bad_value("TUTTI_BACKEND", *value, "give auto, host or nccl");
     result.backend = *backend;
   }
   if (const auto* value = value_of("TUTTI_HOST_ID")) {
@@ -199,7 +202,7 @@ Environment Environment::from(const EnvironmentMap& map) {
 }
 
 std::map<std::string, std::string> Environment::agreed_settings() const {
-  constexpr std::array<const char*, 3> backends{"auto", "cpu", "nccl"};
+  constexpr std::array<const char*, 3> backends{"auto", "host", "nccl"};
   return {{"TUTTI_ALGORITHM", algorithm},
           {"TUTTI_BACKEND", backends.at(static_cast<std::size_t>(backend))},
           {"TUTTI_CHUNK", chunk_bytes == 0 ? std::string() : std::to_string(chunk_bytes)},

@@ -5,7 +5,8 @@ namespace tutti {
 const Shape& shape_of(Operation operation) noexcept {
   constexpr auto one = Extent::one;
   constexpr auto all = Extent::all;
-  static constexpr Shape nothing{};
+  static constexpr Shape internal{.for_users = false};
+  static constexpr Shape barrier{};
   static constexpr Shape message{.collective = false};
   static constexpr Shape from_root{.recv = one, .rooted = true};
   static constexpr Shape all_reduce{.send = one, .recv = one, .reduces = true};
@@ -27,6 +28,8 @@ const Shape& shape_of(Operation operation) noexcept {
   static constexpr Shape all_to_all{.send = all, .recv = all};
   static constexpr Shape all_to_all_v{.send = all, .recv = all, .counts_differ = true};
   switch (operation) {
+    case Operation::barrier:
+      return barrier;
     case Operation::broadcast:
     case Operation::fan_out:
       return from_root;
@@ -59,7 +62,7 @@ const Shape& shape_of(Operation operation) noexcept {
     case Operation::send_recv:
       return message;
     default:
-      return nothing;
+      return internal;
   }
 }
 

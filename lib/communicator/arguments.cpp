@@ -65,8 +65,12 @@ class Check {
         has_recv_(shape_.recv != Extent::none && (!shape_.recv_at_root_only || is_root_)) {}
 
   CheckedCollective run() {
-    if (!shape_.collective || call_.operation == Operation::none) {
-      refuse("{} is no collective call", name(call_.operation));
+    if (!shape_.collective) {
+      refuse("{} is a message: use run(Message)", name(call_.operation));
+    }
+    if (!shape_.for_users) {
+      refuse("{} is not an operation for run(): it takes collectives such as all_reduce",
+             name(call_.operation));
     }
     if (shape_.rooted) require_rank("root", call_.root, group_);
     checked_ = {.operation = call_.operation,
@@ -246,7 +250,8 @@ void check_arguments(const Message& message, const control::Group& group) {
   const bool sends = message.operation != Operation::recv;
   const bool receives = message.operation != Operation::send;
   if (shape_of(message.operation).collective) {
-    refuse("{} is no message", name(message.operation));
+    refuse("{} is not a message: run(Message) takes send, recv and send_recv",
+           name(message.operation));
   }
   if (sends) {
     require_memory(message.send, message.send_count, message.type);

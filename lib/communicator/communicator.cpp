@@ -84,32 +84,44 @@ const std::string& Communicator::latest_algorithm() const noexcept {
   return (latest != nullptr ? *latest : *state_->host).latest_algorithm();
 }
 
-void Communicator::run(const Collective& collective, const Call& call) {
+namespace {
+
+/// A barrier has no buffers: the stream alone says where it is.
+Memory memory_of(const Collective& collective, const CallOptions& options) {
+  const bool is_on_stream = options.stream && collective.operation == Operation::barrier;
+  return is_on_stream ? Memory::device : collective.memory;
+}
+
+}  // namespace
+
+void Communicator::run(const Collective& collective, const CallOptions& options) {
   const auto& checked = state_->arguments.of(collective, state_->group());
   state_->job->faults.before_call();
-  auto& backend = state_->backend(collective.stream);
-  backend.run(checked, state_->collective_settings_of(call, collective.stream));
+  const auto memory = memory_of(collective, options);
+  auto& backend = state_->backend(memory);
+  backend.run(checked, state_->collective_settings_of(options, memory));
 }
 
-void Communicator::run(const Message& message, const Call& call) {
+void Communicator::run(const Message& message, const CallOptions& options) {
   check_arguments(message, state_->group());
   state_->job->faults.before_call();
-  auto& backend = state_->backend(message.stream);
-  backend.run(message, state_->settings_of(call, message.stream));
+  auto& backend = state_->backend(message.memory);
+  backend.run(message, state_->settings_of(options, message.memory));
 }
 
-Work Communicator::start(const Collective& collective, const Call& call) {
+Work Communicator::start(const Collective& collective, const CallOptions& options) {
   const auto checked = check_arguments(collective, state_->group());
   state_->job->faults.before_call();
-  auto& backend = state_->backend(collective.stream);
-  return Work(backend.start(checked, state_->collective_settings_of(call, collective.stream)));
+  const auto memory = memory_of(collective, options);
+  auto& backend = state_->backend(memory);
+  return Work(backend.start(checked, state_->collective_settings_of(options, memory)));
 }
 
-Work Communicator::start(const Message& message, const Call& call) {
+Work Communicator::start(const Message& message, const CallOptions& options) {
   check_arguments(message, state_->group());
   state_->job->faults.before_call();
-  auto& backend = state_->backend(message.stream);
-  return Work(backend.start(message, state_->settings_of(call, message.stream)));
+  auto& backend = state_->backend(message.memory);
+  return Work(backend.start(message, state_->settings_of(options, message.memory)));
 }
 
 std::shared_ptr<void> Communicator::allocate_bytes(std::size_t bytes) {
@@ -130,26 +142,24 @@ std::shared_ptr<void> Communicator::allocate_bytes(std::size_t bytes) {
   return memory;
 }
 
-void Communicator::barrier(const Call& call) {
-  run(Collective{.operation = Operation::barrier}, call);
+void Communicator::barrier(const CallOptions& options) {
+  run(Collective{.operation = Operation::barrier}, options);
 }
 
-Work Communicator::barrier_async(const Call& call) {
-  return start(Collective{.operation = Operation::barrier}, call);
+Work Communicator::start_barrier(const CallOptions& options) {
+  return start(Collective{.operation = Operation::barrier}, options);
 }
 
-void Communicator::barrier(Stream stream, const Call& call) {
-  run(Collective{.operation = Operation::barrier, .stream = stream}, call);
+void Communicator::synchronize(Stream stream, const CallOptions& options) {
+  auto settings = state_->settings_of(options, Memory::device);
+  settings.stream = stream.handle;
+  state_->backend(Memory::device).synchronize(settings);
 }
 
-void Communicator::synchronize(Stream stream, const Call& call) {
-  state_->backend(stream).synchronize(state_->settings_of(call, stream));
-}
-
-void Communicator::finalize(const Call& call) {
+void Communicator::finalize(const CallOptions& options) {
   if (state_->device_path.backend) state_->device_path.backend->finish_started();
   state_->host->finish_started();
-  run(Collective{.operation = Operation::finalize}, call);
+  state_->run_internal(Operation::finalize, options);
 }
 
 void Communicator::abort(const std::string& reason) noexcept {

@@ -10,7 +10,8 @@
 namespace tutti {
 namespace {
 
-/// What each rank tells the others of a split.
+/// What each rank tells the others of a split. Travels as bytes: hosts of one job have one byte
+/// order.
 struct Ticket {
   std::int32_t has_color = 0;
   std::int32_t color = 0;
@@ -37,12 +38,6 @@ std::uint64_t fingerprint_of(std::span<const int> world_ranks) {
   std::uint64_t result = 0;
   for (const int rank : world_ranks) result = fingerprint(result, {.root = rank});
   return result;
-}
-
-/// Exchanged as bytes, like all that travels: hosts of one job have one byte order.
-template <class T>
-std::span<std::byte> bytes_of(T& value) {
-  return std::as_writable_bytes(std::span(&value, 1));
 }
 
 void require_members(std::span<const int> members, const control::Group& group) {
@@ -102,8 +97,8 @@ class Agreement {
                 fmt::format("{} and {} make groups of different members, of {} and of {} ranks: "
                             "all members pass the same list",
                             peers_.describe(peers_.rank()), peers_.describe(world), own_.members,
-                            theirs.members))
-        .with_failed_ranks({world});
+                            theirs.members),
+                {world});
   }
 
   template <class T>
@@ -130,12 +125,12 @@ class Agreement {
 }  // namespace
 
 std::optional<Communicator> Communicator::split(std::optional<int> color, int key,
-                                                const Call& call) {
-  auto settings = call;
-  settings.algorithm.clear();  // of neither of the two calls that this is
-  const auto deadline = state_->job->plane->deadline(state_->settings_of(call).timeout);
+                                                const CallOptions& options) {
+  auto settings = options;
+  settings.algorithm = {};  // of neither of the two calls that this is
+  const auto deadline = state_->job->plane->deadline(state_->settings_of(options).timeout);
   // Named as what it is first, so that a rank which calls something else is found.
-  run(Collective{.operation = Operation::split}, settings);
+  state_->run_internal(Operation::split, settings);
   Ticket own{.has_color = color.has_value() ? 1 : 0,
              .color = color.value_or(0),
              .key = key,
@@ -145,7 +140,7 @@ std::optional<Communicator> Communicator::split(std::optional<int> color, int ke
   // One deadline for both. What is left may be next to nothing, which still is a time.
   settings.timeout =
       std::max<std::chrono::nanoseconds>(deadline.remaining(), std::chrono::milliseconds(1));
-  all_gather(bytes_of(own), std::as_writable_bytes(std::span(tickets)), settings);
+  all_gather(std::span(&own, 1), std::span(tickets), settings);
 
   std::uint32_t id = 0;
   for (const auto& ticket : tickets) id = std::max(id, ticket.next_communicator);
@@ -167,11 +162,11 @@ std::optional<Communicator> Communicator::split(std::optional<int> color, int ke
   return make_group(id, members);
 }
 
-Communicator Communicator::duplicate(const Call& call) {
-  return std::move(*split(0, rank(), call));
+Communicator Communicator::duplicate(const CallOptions& options) {
+  return std::move(*split(0, rank(), options));
 }
 
-Communicator Communicator::create_group(std::span<const int> members, const Call& call) {
+Communicator Communicator::create_group(std::span<const int> members, const CallOptions& options) {
   require_members(members, state_->group());
   std::vector<int> world;
   for (const int member : members) world.push_back(state_->group().world_of(member));
@@ -179,9 +174,9 @@ Communicator Communicator::create_group(std::span<const int> members, const Call
                         .fingerprint = fingerprint_of(world),
                         .next_communicator = state_->job->next_communicator,
                         .free_channels = state_->job->free_channels()};
-  const auto agreed =
-      Agreement(state_->job->plane->peers(), *state_->host, members, own, state_->settings_of(call))
-          .run();
+  const auto agreed = Agreement(state_->job->plane->peers(), *state_->host, members, own,
+                                state_->settings_of(options))
+                          .run();
   state_->job->next_communicator = static_cast<std::uint32_t>(agreed.communicator + 1);
   state_->job->agreed_channels = static_cast<std::uint32_t>(agreed.free_channels);
   return make_group(static_cast<std::uint32_t>(agreed.communicator), members);

@@ -9,6 +9,7 @@
 
 #include "algorithm/algorithms.hpp"
 #include "algorithm/choice.hpp"
+#include "base/error_builder.hpp"
 #include "engine/reduce.hpp"
 #include "host_pending.hpp"
 #include "signature.hpp"
@@ -178,7 +179,9 @@ void HostBackend::prepare_weighing(engine::Task& task, const CheckedCollective& 
 
 void HostBackend::require_no_failure(const CallSignature& call) const {
   if (!plane_.failed()) return;
-  throw plane_.agreed_error().in(control::describe(call, group()), history_->activity().sequence);
+  throw ErrorBuilder(plane_.agreed_error())
+      .in(control::describe(call, group()), history_->activity().sequence)
+      .error();
 }
 
 transport::StreamKey HostBackend::next_message(std::map<Peer, std::uint64_t>& sequences, int peer,
@@ -338,17 +341,18 @@ void HostBackend::require_all_received(const CallSettings& settings) {
     if (due[peer] == received[peer]) continue;
     const auto& peers = plane_.peers();
     const int from = group().world_of(static_cast<int>(peer));
-    throw plane_
-        .report_and_wait(
-            {.code = ErrorCode::mismatch,
-             .failed_ranks = {from, peers.rank()},
-             .sentence = fmt::format(
-                 "{} has sent {} messages to {}, which has received {} of them: "
-                 "each send needs its recv",
-                 peers.describe(from), due[peer], peers.describe(peers.rank()), received[peer]),
-             .origin = peers.rank()})
+    const auto error = plane_.report_and_wait(
+        {.code = ErrorCode::mismatch,
+         .failed_ranks = {from, peers.rank()},
+         .sentence = fmt::format("{} has sent {} messages to {}, which has received {} of them: "
+                                 "each send needs its recv",
+                                 peers.describe(from), due[peer], peers.describe(peers.rank()),
+                                 received[peer]),
+         .origin = peers.rank()});
+    throw ErrorBuilder(error)
         .in(describe(CallSignature{.operation = Operation::finalize}),
-            history_->activity().sequence);
+            history_->activity().sequence)
+        .error();
   }
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/error_builder.hpp"
 #include "communicator/state.hpp"
 
 namespace tutti {
@@ -23,12 +24,13 @@ std::set<int> lost_in(const Job& before) {
   }
   if (verdict->code != ErrorCode::peer_lost) {
     const auto error = before.plane->agreed_error();
-    throw Error(
-        ErrorCode::usage,
-        fmt::format("shrink() is for a job that has lost ranks; this one ended otherwise: {}",
-                    error.sentence()))
-        .with_failed_ranks(error.failed_ranks())
-        .speaking(error.speaks_for_job());
+    throw ErrorBuilder(
+        Error(ErrorCode::usage,
+              fmt::format("shrink() is for a job that has lost ranks; this one ended otherwise: {}",
+                          error.sentence()),
+              error.failed_ranks()))
+        .speaks_for_job(error.speaks_for_job())
+        .error();
   }
   std::set<int> lost;
   for (const auto& [rank, reason] : verdict->lost) lost.insert(rank);
@@ -49,9 +51,9 @@ void pass_on(const Job& before, bool with_departed, std::set<int>& told, Job& ne
 
 }  // namespace
 
-Communicator Communicator::shrink(const Call& call) {
+Communicator Communicator::shrink(const CallOptions& options) {
   auto& first = *state_->job;
-  const auto timeout = state_->settings_of(call).timeout;
+  const auto timeout = state_->settings_of(options).timeout;
   const auto deadline = first.plane->deadline(timeout);
   if (state_->group().id != 0) {
     throw Error(ErrorCode::usage,

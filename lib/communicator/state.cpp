@@ -303,9 +303,9 @@ Communicator::State::State(std::shared_ptr<Job> the_job, Bootstrap& bootstrap)
       throw;
     }
   };
-  device_path = job->devices->open(*job->plane, *host, broadcast,
-                                   job->environment.backend == BackendChoice::device,
-                                   job->environment.timeout);
+  device_path =
+      job->devices->open(*job->plane, *host, broadcast,
+                         job->environment.backend == BackendChoice::nccl, job->environment.timeout);
   has_device_path = static_cast<bool>(device_path.backend);
   if (!device_path.phases.empty()) job->phases += ", " + device_path.phases;
   for (std::size_t rank = 0; rank < device_path.device_of_rank.size(); ++rank) {
@@ -358,34 +358,46 @@ Communicator::State::State(const State& parent, control::Group group)
   host = make_host(*job, std::move(group), channel);
 }
 
-CallSettings Communicator::State::settings_of(const Call& call,
-                                              const std::optional<Stream>& stream) const {
-  if (call.timeout && call.timeout->count() <= 0) {
-    throw Error(ErrorCode::usage,
-                fmt::format("Call::timeout is {} ns: it must be above 0", call.timeout->count()));
+CallSettings Communicator::State::settings_of(const CallOptions& options, Memory memory) const {
+  if (options.timeout && options.timeout->count() <= 0) {
+    throw Error(ErrorCode::usage, fmt::format("CallOptions::timeout is {} ns: it must be above 0",
+                                              options.timeout->count()));
   }
-  if (call.tag == internal_tag) {
-    throw Error(ErrorCode::usage,
-                fmt::format("Call::tag {} is the library's own: use a smaller one", call.tag));
+  if (options.tag == internal_tag) {
+    throw Error(
+        ErrorCode::usage,
+        fmt::format("CallOptions::tag {} is the library's own: use a smaller one", options.tag));
   }
-  return {.timeout = call.timeout.value_or(job->environment.timeout),
-          .tag = call.tag,
-          .algorithm = call.algorithm,
-          .stream = stream ? stream->handle : nullptr};
+  if (options.stream && memory == Memory::host) {
+    throw Error(ErrorCode::usage,
+                "CallOptions::stream is set for a call on host memory: pass tutti::device_span for "
+                "device memory, or leave the stream out");
+  }
+  return {.timeout = options.timeout.value_or(job->environment.timeout),
+          .tag = options.tag,
+          .algorithm = options.algorithm,
+          .stream = options.stream ? options.stream->handle : nullptr};
 }
 
-CallSettings Communicator::State::collective_settings_of(
-    const Call& call, const std::optional<Stream>& stream) const {
-  auto settings = settings_of(call, stream);
+CallSettings Communicator::State::collective_settings_of(const CallOptions& options,
+                                                         Memory memory) const {
+  auto settings = settings_of(options, memory);
   // TUTTI_ALGORITHM is the host path's: NCCL chooses for itself.
-  if (!stream) settings.preferred = job->environment.algorithm;
+  if (memory == Memory::host) settings.preferred = job->environment.algorithm;
   return settings;
 }
 
-Backend& Communicator::State::backend(const std::optional<Stream>& stream) {
-  auto& chosen = stream ? device() : static_cast<Backend&>(*host);
+Backend& Communicator::State::backend(Memory memory) {
+  auto& chosen = memory == Memory::device ? device() : static_cast<Backend&>(*host);
   latest = &chosen;
   return chosen;
+}
+
+void Communicator::State::run_internal(Operation operation, const CallOptions& options) {
+  job->faults.before_call();
+  backend(Memory::host)
+      .run(CheckedCollective{.operation = operation},
+           collective_settings_of(options, Memory::host));
 }
 
 Backend& Communicator::State::device() {

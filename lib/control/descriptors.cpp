@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/error_builder.hpp"
 #include "control/topology.hpp"
 #include "tutti/error.hpp"
 
@@ -32,15 +33,17 @@ void require_descriptors(const rendezvous::Peers& peers) {
     const auto& info = peers.info(rank);
     const auto needed = needed_descriptors(peers, rank);
     if (free_descriptors(info) >= needed) continue;
-    throw Error(
-        ErrorCode::system,
-        fmt::format("{} may open {} files and has {} open, but needs {} more: raise the limit with "
-                    "ulimit -n {}",
-                    peers.describe(rank), info.open_files_limit, info.open_files, needed,
-                    static_cast<std::int64_t>(info.open_files) + needed))
-        .with_failed_ranks({rank})
+    throw ErrorBuilder(
+        Error(ErrorCode::system,
+              fmt::format(
+                  "{} may open {} files and has {} open, but needs {} more: raise the limit with "
+                  "ulimit -n {}",
+                  peers.describe(rank), info.open_files_limit, info.open_files, needed,
+                  static_cast<std::int64_t>(info.open_files) + needed),
+              {rank}))
         .at(peers.rank(), peers.info(peers.rank()).host.name)
-        .speaking(peers.rank() == 0);
+        .speaks_for_job(peers.rank() == 0)
+        .error();
   }
 }
 

@@ -7,6 +7,7 @@
 #include <future>
 #include <utility>
 
+#include "base/error_builder.hpp"
 #include "control/topology.hpp"
 #include "record.hpp"
 #include "worker.hpp"
@@ -100,10 +101,11 @@ void Plane::wait_until_linked(Deadline deadline) {
   while (unlinked_.contains(lowest_linked)) ++lowest_linked;
   // A dial that failed at the deadline is a timeout.
   const bool is_late = link_failure_.empty() || deadline.expired();
-  throw Error(is_late ? ErrorCode::timeout : ErrorCode::system, sentence)
-      .with_failed_ranks({unlinked_.begin(), unlinked_.end()})
-      .speaking(lowest_linked == self)
-      .at(peers().rank(), peers().info(peers().rank()).host.name);
+  throw ErrorBuilder(Error(is_late ? ErrorCode::timeout : ErrorCode::system, sentence,
+                           {unlinked_.begin(), unlinked_.end()}))
+      .speaks_for_job(lowest_linked == self)
+      .at(peers().rank(), peers().info(peers().rank()).host.name)
+      .error();
 }
 
 Error Plane::end_without_thread(const FailureReport& report, Deadline deadline) {
@@ -137,10 +139,10 @@ Error Plane::agreed_error() const {
   const auto sentence =
       report.code == ErrorCode::peer_lost ? describe_losses(peers(), report.lost) : report.sentence;
   const int self = peers().rank();
-  return Error(report.code, sentence)
-      .with_failed_ranks(std::move(failed_ranks))
+  return ErrorBuilder(Error(report.code, sentence, std::move(failed_ranks)))
       .at(self, peers().info(self).host.name)
-      .speaking(speaker(report) == self);
+      .speaks_for_job(speaker(report) == self)
+      .error();
 }
 
 std::optional<FailureReport> Plane::agreed_failure() const {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "backoff.hpp"
+#include "base/error_builder.hpp"
 #include "device/inventory.hpp"
 #include "device/nccl_numbers.hpp"
 #include "engine/timeout_report.hpp"
@@ -53,8 +54,9 @@ DeviceBackend::~DeviceBackend() {
 
 Error DeviceBackend::agreed_failure() const {
   const auto activity = history_->activity();
-  return plane_.agreed_error().in(control::describe(activity.call, history_->group()),
-                                  activity.sequence);
+  return ErrorBuilder(plane_.agreed_error())
+      .in(control::describe(activity.call, history_->group()), activity.sequence)
+      .error();
 }
 
 void DeviceBackend::require_arithmetic(const CheckedCollective& call) const {

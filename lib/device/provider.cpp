@@ -46,8 +46,8 @@ DevicePath Provider::open(control::Plane& plane, Backend& host, const BootstrapB
   if (required && agreement.mode != DeviceMode::nccl) {
     throw Error(
         ErrorCode::usage,
-        fmt::format("the nccl backend can't be used: {}; the cpu backend can (--backend cpu, "
-                    "or TUTTI_BACKEND=cpu)",
+        fmt::format("the nccl backend can't be used: {}; the host backend can (--backend host, "
+                    "or TUTTI_BACKEND=host)",
                     reason_));
   }
   if (agreement.mode == DeviceMode::host) return {.reason = reason_};

@@ -6,6 +6,8 @@
 #include <array>
 #include <cstring>
 
+#include "base/error_builder.hpp"
+
 namespace tutti::device {
 namespace {
 
@@ -52,11 +54,12 @@ void SetupExchange::fail(int failed_rank, const std::string& own_failure) {
 AgreedFailure SetupExchange::failure_of(int failed_rank, const std::string& reason) const {
   const auto& peers = plane_.peers();
   const int world = group_.world_of(failed_rank);
-  AgreedFailure failure(ErrorCode::system, fmt::format("{}: {}", peers.describe(world), reason));
-  failure.with_failed_ranks({world})
-      .at(peers.rank(), peers.info(peers.rank()).host.name)
-      .speaking(group_.rank == 0);
-  return failure;
+  const Error error(ErrorCode::system, fmt::format("{}: {}", peers.describe(world), reason),
+                    {world});
+  return AgreedFailure(ErrorBuilder(error)
+                           .at(peers.rank(), peers.info(peers.rank()).host.name)
+                           .speaks_for_job(group_.rank == 0)
+                           .error());
 }
 
 void SetupExchange::broadcast(void* bytes, std::size_t count) {

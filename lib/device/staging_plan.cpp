@@ -134,7 +134,7 @@ StagedPiece MessagePlan::recv_piece(std::size_t round) const {
 
 Message MessagePlan::message(std::size_t round, std::byte* send_area, std::byte* recv_area) const {
   auto part = message_;
-  part.stream = std::nullopt;
+  part.memory = Memory::host;
   if (round >= send_rounds_) part.operation = Operation::recv;
   if (round >= recv_rounds_) part.operation = Operation::send;
   part.send = send_area;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/copy.hpp"
+#include "base/error_builder.hpp"
 #include "base/quiet_thread.hpp"
 #include "engine/reduce.hpp"
 
@@ -24,7 +25,7 @@ std::string describe_call(const Task& task) {
 }
 
 Error with_call(Error error, const Task& task) {
-  return error.in(describe_call(task), task.pending.sequence);
+  return ErrorBuilder(std::move(error)).in(describe_call(task), task.pending.sequence).error();
 }
 
 }  // namespace

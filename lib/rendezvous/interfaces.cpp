@@ -215,8 +215,8 @@ void require_common_family(const std::vector<std::vector<SocketAddress>>& addres
     throw Error(ErrorCode::mismatch,
                 fmt::format("{}, {}, on another host: set TUTTI_SOCKET_IFNAME to a network that "
                             "both hosts are in, or unset it",
-                            list(first), list(rank)))
-        .with_failed_ranks({static_cast<int>(first), static_cast<int>(rank)});
+                            list(first), list(rank)),
+                {static_cast<int>(first), static_cast<int>(rank)});
   }
   constexpr std::array<std::pair<unsigned, unsigned>, 4> apart{{{1, 2}, {0, 1}, {0, 2}, {0, 3}}};
   for (const auto& [one, other] : apart) {
@@ -231,8 +231,8 @@ void require_common_family(const std::vector<std::vector<SocketAddress>>& addres
     throw Error(ErrorCode::mismatch,
                 fmt::format("{}, {}: the hosts have no address family in common; give both IPv4 "
                             "or both IPv6, or check TUTTI_SOCKET_IFNAME and TUTTI_SOCKET_FAMILY",
-                            list(first), list(second)))
-        .with_failed_ranks({static_cast<int>(first), static_cast<int>(second)});
+                            list(first), list(second)),
+                {static_cast<int>(first), static_cast<int>(second)});
   }
 }
 

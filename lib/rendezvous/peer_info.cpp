@@ -159,8 +159,8 @@ void require_agreement(const std::vector<PeerInfo>& infos) {
           ErrorCode::mismatch,
           fmt::format("rank {} runs tutti {} and rank 0 runs tutti {}: install one version on "
                       "all hosts",
-                      rank, infos[rank].version, infos[0].version))
-          .with_failed_ranks({0, static_cast<int>(rank)});
+                      rank, infos[rank].version, infos[0].version),
+          {0, static_cast<int>(rank)});
     }
     for (const auto& [key, value] : infos[0].settings) {
       const auto found = infos[rank].settings.find(key);
@@ -171,8 +171,8 @@ void require_agreement(const std::vector<PeerInfo>& infos) {
           fmt::format(
               "{} is \"{}\" on rank {} ({}) and \"{}\" on rank 0 ({}): set the same value on "
               "all ranks (mpirun: -x {})",
-              key, theirs, rank, infos[rank].host.name, value, infos[0].host.name, key))
-          .with_failed_ranks({0, static_cast<int>(rank)});
+              key, theirs, rank, infos[rank].host.name, value, infos[0].host.name, key),
+          {0, static_cast<int>(rank)});
     }
   }
 }

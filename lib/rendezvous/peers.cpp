@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/error_builder.hpp"
 #include "rendezvous/tls.hpp"
 #include "tutti/error.hpp"
 
@@ -28,8 +29,8 @@ std::vector<PeerInfo> decode_peer_infos(const std::vector<Bytes>& messages) {
       throw Error(ErrorCode::mismatch,
                   fmt::format("peer info of rank {} is malformed: it runs another version of "
                               "tutti, or the bootstrap delivered another message",
-                              rank))
-          .with_failed_ranks({static_cast<int>(rank)});
+                              rank),
+                  {static_cast<int>(rank)});
     }
     infos.push_back(std::move(*info));
   }
@@ -136,11 +137,11 @@ void Peers::require_reachable() const {
   for (int rank = 0; rank < size(); ++rank) {
     const auto& it = info(rank);
     if (!it.failure.empty()) {
-      throw Error(it.failure_is_usage ? ErrorCode::usage : ErrorCode::system,
-                  fmt::format("{}: {}", describe(rank), it.failure))
-          .with_failed_ranks({rank})
+      throw ErrorBuilder(Error(it.failure_is_usage ? ErrorCode::usage : ErrorCode::system,
+                               fmt::format("{}: {}", describe(rank), it.failure), {rank}))
           .at(this->rank(), info(this->rank()).host.name)
-          .speaking(this->rank() == 0);
+          .speaks_for_job(this->rank() == 0)
+          .error();
     }
     addresses.push_back(it.addresses);
     hosts.push_back(it.host.name);

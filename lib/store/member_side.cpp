@@ -47,8 +47,8 @@ void MemberSide::connect(const std::vector<rendezvous::SocketAddress>& candidate
                 fmt::format("set-up timed out; 1 missing: rank 0, which should listen at {} "
                             "({}): {}; start rank 0 there, with the same secret and number of "
                             "ranks, and no rank twice",
-                            where_, source_, failure))
-        .with_failed_ranks({0});
+                            where_, source_, failure),
+                {0});
   }
   // An all-gather's result is the largest payload.
   const auto max_payload =
@@ -81,15 +81,16 @@ Bytes MemberSide::await_result(StoreOperation operation, Deadline deadline) {
   if (answers_.empty() && !close_reason_.empty()) {
     throw Error(
         ErrorCode::peer_lost,
-        fmt::format("rank 0 ended during set-up ({}): check its own message", close_reason_))
-        .with_failed_ranks({0});
+        fmt::format("rank 0 ended during set-up ({}): check its own message",
+                    close_reason_),
+        {0});
   }
   if (answers_.empty()) {
     throw Error(ErrorCode::timeout,
                 fmt::format("set-up timed out: rank 0 at {} does not answer: it is stopped, or its "
                             "host is overloaded{}",
-                            where_, rendezvous::describe_unacknowledged_data()))
-        .with_failed_ranks({0});
+                            where_, rendezvous::describe_unacknowledged_data()),
+                {0});
   }
   const auto answer = std::move(answers_.front());
   answers_.pop_front();
@@ -98,8 +99,8 @@ Bytes MemberSide::await_result(StoreOperation operation, Deadline deadline) {
       answer.round != round_) {
     throw Error(ErrorCode::mismatch,
                 "rank 0 is at another step of set-up than this rank: it runs another version of "
-                "tutti")
-        .with_failed_ranks({0});
+                "tutti",
+                {0});
   }
   return answer.payload;
 }

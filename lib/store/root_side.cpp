@@ -97,9 +97,10 @@ std::vector<Listener> listen(const StoreAddress& store_address,
                                : attempt.error == EADDRNOTAVAIL
                                    ? "rank 0 must run on the host that has this address"
                                    : "use an address and a port at which rank 0 may listen";
-    throw Error(ErrorCode::system, fmt::format("rank 0 can't listen at {}; {} ({})",
-                                               attempt.failure, remedy, store_address.source))
-        .with_failed_ranks({0});
+    throw Error(
+        ErrorCode::system,
+        fmt::format("rank 0 can't listen at {}; {} ({})", attempt.failure, remedy, store_address.source),
+        {0});
   }
 }
 
@@ -113,8 +114,8 @@ void require_files(int size) {
   throw Error(ErrorCode::system,
               fmt::format("rank 0 may open {} files and has {} open, but needs {} more to "
                           "set up {} ranks: raise its limit with ulimit -n {}",
-                          limit, open, needed - open, size, needed))
-      .with_failed_ranks({0});
+                          limit, open, needed - open, size, needed),
+              {0});
 }
 
 }  // namespace
@@ -152,19 +153,19 @@ void RootSide::on_message(int rank, StoreMessage message) {
     member.join = JoinRequest::decode(message.payload);
     member.deadline = setup_.anew(left);
     if (member.join->size == static_cast<std::uint32_t>(size_)) return;
-    failure_ =
-        Error(ErrorCode::mismatch, fmt::format("{} was started with {} ranks and rank 0 with {}: "
-                                               "start all with the same number",
-                                               describe(rank), member.join->size, size_))
-            .with_failed_ranks({0, rank});
+    failure_ = Error(ErrorCode::mismatch,
+                     fmt::format("{} was started with {} ranks and rank 0 with {}: "
+                                 "start all with the same number",
+                                 describe(rank), member.join->size, size_),
+                     {0, rank});
     return;
   }
   if (message.kind != StoreMessageKind::contribution || !member.join || member.contribution) {
     failure_ = Error(ErrorCode::mismatch,
                      fmt::format("{} sent an unexpected message during set-up: it runs another "
                                  "version of tutti",
-                                 describe(rank)))
-                   .with_failed_ranks({rank});
+                                 describe(rank)),
+                     {rank});
     return;
   }
   member.deadline = setup_.anew(left);
@@ -173,10 +174,10 @@ void RootSide::on_message(int rank, StoreMessage message) {
 
 void RootSide::on_closed(int rank, const std::string& reason) {
   if (failure_) return;
-  failure_ =
-      Error(ErrorCode::peer_lost, fmt::format("{} ended during set-up ({}): check its own message",
-                                              describe(rank), reason))
-          .with_failed_ranks({rank});
+  failure_ = Error(ErrorCode::peer_lost,
+                   fmt::format("{} ended during set-up ({}): check its own message",
+                               describe(rank), reason),
+                   {rank});
 }
 
 std::string RootSide::describe(int rank) const {
@@ -215,13 +216,13 @@ Error RootSide::missing(const std::vector<int>& ranks) const {
     named.push_back(describe(ranks[i]));
   }
   if (ranks.size() > max_named) named.push_back("…");
-  return Error(ErrorCode::timeout,
-               fmt::format(
-                   "set-up timed out at {} with {} of {} ranks; {} missing: {}; start every "
-                   "rank, check the messages of these, or raise TUTTI_TIMEOUT{}",
-                   where_, static_cast<std::size_t>(size_) - ranks.size(), size_, ranks.size(),
-                   fmt::join(named, ", "), rendezvous::describe_unacknowledged_data()))
-      .with_failed_ranks(ranks);
+  return Error(
+      ErrorCode::timeout,
+      fmt::format("set-up timed out at {} with {} of {} ranks; {} missing: {}; start every "
+                  "rank, check the messages of these, or raise TUTTI_TIMEOUT{}",
+                  where_, static_cast<std::size_t>(size_) - ranks.size(), size_, ranks.size(),
+                  fmt::join(named, ", "), rendezvous::describe_unacknowledged_data()),
+      ranks);
 }
 
 void RootSide::fail(const Error& error) {
@@ -261,8 +262,8 @@ Bytes RootSide::exchange(StoreOperation operation, const Bytes& mine, int root, 
       fail(Error(ErrorCode::mismatch,
                  fmt::format("{} is at another step of set-up than rank 0: it runs another version "
                              "of tutti",
-                             describe(rank)))
-               .with_failed_ranks({rank}));
+                             describe(rank)),
+                 {rank}));
     }
   }
   Bytes result;

@@ -58,9 +58,7 @@ Error decode_error(const Bytes& bytes) {
             "rank 0 sent a malformed error: it runs another version "
             "of tutti"};
   }
-  Error error(static_cast<ErrorCode>(code), sentence);
-  error.with_failed_ranks(std::move(failed_ranks));
-  return error;
+  return {static_cast<ErrorCode>(code), sentence, std::move(failed_ranks)};
 }
 
 JoinRequest JoinRequest::own(int size) {

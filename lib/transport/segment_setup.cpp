@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/error_builder.hpp"
 #include "transport/descriptor_passing.hpp"
 #include "tutti/error.hpp"
 
@@ -165,14 +166,15 @@ SegmentSetup::Outcome SegmentSetup::follow(const rendezvous::Peers& peers, Deadl
   const auto receive = [&](Note& note) {
     const auto received = receive_note(connection, note, deadline, cancelled);
     if (received == Received::timeout) {
-      throw Error(
-          ErrorCode::timeout,
-          fmt::format("set-up timed out: {} did not report whether the ranks of its host share "
-                      "memory; see its messages, or raise TUTTI_TIMEOUT",
-                      peers.describe(leader)))
-          .with_failed_ranks({leader})
-          .speaking(self_ == local_[1])
-          .at(self_, peers.info(self_).host.name);
+      throw ErrorBuilder(
+          Error(ErrorCode::timeout,
+                fmt::format("set-up timed out: {} did not report whether the ranks of its host share "
+                            "memory; see its messages, or raise TUTTI_TIMEOUT",
+                            peers.describe(leader)),
+                {leader}))
+          .speaks_for_job(self_ == local_[1])
+          .at(self_, peers.info(self_).host.name)
+          .error();
     }
     return received;
   };

@@ -8,12 +8,12 @@
 namespace tutti::test {
 
 void reduce_and_check(Rank& rank, Communicator& communicator, std::vector<float>& data,
-                      const Call& call) {
+                      const CallOptions& options) {
   const int size = rank.size();
   for (std::size_t i = 0; i < data.size(); ++i) {
     data[i] = static_cast<float>(rank.rank() + 1) + static_cast<float>(i % 61);
   }
-  communicator.all_reduce(in_place, std::span(data), sum, call);
+  communicator.all_reduce(in_place, std::span(data), sum, options);
   const auto ranks_sum = static_cast<float>(size * (size + 1) / 2);
   for (std::size_t i = 0; i < data.size(); ++i) {
     const auto due = ranks_sum + static_cast<float>(size) * static_cast<float>(i % 61);

@@ -10,7 +10,7 @@ namespace tutti::test {
 
 /// One all_reduce of `data.size()` elements whose every result is checked.
 void reduce_and_check(Rank& rank, Communicator& communicator, std::vector<float>& data,
-                      const Call& call = {});
+                      const CallOptions& options = {});
 
 /// Until an error comes; marks each one that is done.
 [[noreturn]] void reduce_forever(Rank& rank, std::size_t count, const Options& options = {});

@@ -58,7 +58,7 @@ TEST_CASE("a rank that can start no thread for a started call ends the job, the 
     communicator.all_reduce(in_place, std::span(data), sum);
     if (rank.rank() == 1) refuse_threads();
     const auto first =
-        failure_of([&] { communicator.all_reduce_async(in_place, std::span(data), sum).wait(); });
+        failure_of([&] { communicator.start_all_reduce(in_place, std::span(data), sum).wait(); });
     expect(first.has_value(), "the started call went well");
     // Calls that block, too.
     communicator.barrier();

@@ -147,12 +147,13 @@ class Problem {
 
 void perform(Communicator& communicator, device::DeviceMemory& memory, Collective call,
              bool started) {
-  call.stream = Stream(memory.stream());
+  call.memory = Memory::device;
+  const CallOptions options{.stream = memory.stream()};
   if (started) {
-    auto work = communicator.start(call);
+    auto work = communicator.start(call, options);
     work.wait();
   } else {
-    communicator.run(call);
+    communicator.run(call, options);
     communicator.synchronize(memory.stream());
   }
 }
@@ -313,13 +314,14 @@ std::string check_messages(Communicator& communicator, device::DeviceMemory& mem
                     .recv = recv.data(),
                     .recv_count = count,
                     .from = before,
-                    .stream = Stream(memory.stream())};
+                    .memory = Memory::device};
+    const CallOptions options{.stream = memory.stream()};
     for (const bool started : {false, true}) {
       recv.poison();
       if (started) {
-        communicator.start(message).wait();
+        communicator.start(message, options).wait();
       } else {
-        communicator.run(message);
+        communicator.run(message, options);
         communicator.synchronize(memory.stream());
       }
       if (recv.download() != due) return fmt::format("send_recv of {} i32: wrong", count);
@@ -328,9 +330,9 @@ std::string check_messages(Communicator& communicator, device::DeviceMemory& mem
     // One way round; the last rank receives first.
     recv.poison();
     message.operation = rank + 1 == size ? Operation::recv : Operation::send;
-    communicator.run(message);
+    communicator.run(message, options);
     message.operation = rank + 1 == size ? Operation::send : Operation::recv;
-    communicator.run(message);
+    communicator.run(message, options);
     communicator.synchronize(memory.stream());
     if (recv.download() != due) return fmt::format("send and recv of {} i32: wrong", count);
   }

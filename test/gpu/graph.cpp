@@ -69,11 +69,11 @@ std::string check_graph(Communicator& communicator, device::DeviceMemory& memory
     one.upload({std::byte(communicator.rank() + 1), std::byte{0}, std::byte{0}, std::byte{0}});
   };
   const auto queue = [&] {
-    communicator.all_reduce(in_place, value, sum, stream);
-    communicator.all_gather(value, values, stream);
-    communicator.all_to_all(values, others, stream);
-    communicator.fan_out(value, size - 1, stream);
-    communicator.all_reduce_async(in_place, value, max, stream).wait(stream);
+    communicator.all_reduce(in_place, value, sum, {.stream = stream});
+    communicator.all_gather(value, values, {.stream = stream});
+    communicator.all_to_all(values, others, {.stream = stream});
+    communicator.fan_out(value, size - 1, {.stream = stream});
+    communicator.start_all_reduce(in_place, value, max, {.stream = stream}).wait(stream);
   };
   // Once outside: NCCL connects the ranks at the first call.
   start();

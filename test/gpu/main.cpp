@@ -21,7 +21,7 @@ using test::expect;
 using test::Rank;
 using test::Report;
 
-const Options on_nccl{.timeout = 60s, .backend = BackendChoice::device};
+const Options on_nccl{.timeout = 60s, .backend = BackendChoice::nccl};
 
 void require(const std::string& wrong) {
   expect(wrong.empty(), wrong);
@@ -47,7 +47,7 @@ std::string operations(Rank& rank) {
   expect(values.back() == rank.size() * (rank.size() + 1) / 2, "host memory: wrong sum");
   run_cases(communicator, memory, arithmetic_cases(1000, true));
   require(check_messages(communicator, memory, {0, 1, 4097, 1000000}));
-  communicator.barrier(Stream(memory.stream()));
+  communicator.barrier({.stream = memory.stream()});
   communicator.synchronize(memory.stream());
   communicator.finalize();
   return "done";
@@ -90,17 +90,17 @@ std::string works(Rank& rank) {
   DeviceBuffer buffer(memory, count * 4);
   const device_span<float> values(reinterpret_cast<float*>(buffer.data()), count);
   // The first call connects the ranks, which waits inside NCCL.
-  communicator.all_reduce(in_place, values, sum, Stream(memory.stream()));
+  communicator.all_reduce(in_place, values, sum, {.stream = memory.stream()});
   communicator.synchronize(memory.stream());
   communicator.barrier();
   if (rank.rank() == 0) std::this_thread::sleep_for(300ms);
-  auto work = communicator.all_reduce_async(in_place, values, sum, Stream(memory.stream()));
+  auto work = communicator.start_all_reduce(in_place, values, sum, {.stream = memory.stream()});
   if (rank.rank() != 0 && rank.size() > 1) expect(!work.test(), "done before all have come");
   work.wait(Stream(other.stream()));
   communicator.synchronize(other.stream());
   expect(work.test(), "the stream did not wait");
   for (int i = 0; i < 20; ++i) {
-    communicator.all_reduce_async(in_place, values, max, Stream(memory.stream())).wait();
+    communicator.start_all_reduce(in_place, values, max, {.stream = memory.stream()}).wait();
   }
   communicator.finalize();
   return "done";
@@ -120,18 +120,18 @@ std::string staged(Rank& rank) {
 
 /// Ranks that call different operations and wait.
 std::string mismatch(Rank& rank) {
-  auto& communicator = rank.communicator({.timeout = 20s, .backend = BackendChoice::device});
+  auto& communicator = rank.communicator({.timeout = 20s, .backend = BackendChoice::nccl});
   device::DeviceMemory memory(communicator.device());
   const std::size_t count = 5040;  // up to 10 ranks share it evenly
   DeviceBuffer buffer(memory, count * 4);
   const device_span<float> values(reinterpret_cast<float*>(buffer.data()), count);
   const Stream stream(memory.stream());
-  communicator.all_reduce(in_place, values, sum, stream);
+  communicator.all_reduce(in_place, values, sum, {.stream = stream});
   communicator.synchronize(stream);
   if (rank.rank() == 1) {
-    communicator.reduce_scatter(in_place, values, sum, stream);
+    communicator.reduce_scatter(in_place, values, sum, {.stream = stream});
   } else {
-    communicator.all_reduce(in_place, values, sum, stream);
+    communicator.all_reduce(in_place, values, sum, {.stream = stream});
   }
   communicator.synchronize(stream);
   communicator.finalize();
@@ -140,7 +140,7 @@ std::string mismatch(Rank& rank) {
 
 /// The last rank stays away from the first call of two ranks, in which NCCL connects them.
 std::string away(Rank& rank) {
-  auto& communicator = rank.communicator({.timeout = 3s, .backend = BackendChoice::device});
+  auto& communicator = rank.communicator({.timeout = 3s, .backend = BackendChoice::nccl});
   device::DeviceMemory memory(communicator.device());
   DeviceBuffer buffer(memory, 4096);
   if (rank.rank() + 1 == rank.size()) {
@@ -150,7 +150,7 @@ std::string away(Rank& rank) {
   const auto start = std::chrono::steady_clock::now();
   const device_span<float> values(reinterpret_cast<float*>(buffer.data()), 1024);
   try {
-    communicator.all_reduce(in_place, values, sum, Stream(memory.stream()));
+    communicator.all_reduce(in_place, values, sum, {.stream = memory.stream()});
     communicator.synchronize(memory.stream());
   } catch (const Error& error) {
     const auto took = std::chrono::steady_clock::now() - start;
@@ -175,12 +175,12 @@ std::string no_setup(Rank& rank) {
 }
 
 std::string loop_until_killed(Rank& rank) {
-  auto& communicator = rank.communicator({.timeout = 30s, .backend = BackendChoice::device});
+  auto& communicator = rank.communicator({.timeout = 30s, .backend = BackendChoice::nccl});
   device::DeviceMemory memory(communicator.device());
   DeviceBuffer buffer(memory, std::size_t{16} << 20);
   const device_span<float> values(reinterpret_cast<float*>(buffer.data()), buffer.bytes() / 4);
   while (true) {
-    communicator.all_reduce(in_place, values, max, Stream(memory.stream()));
+    communicator.all_reduce(in_place, values, max, {.stream = memory.stream()});
     communicator.synchronize(memory.stream());
     rank.mark();
   }

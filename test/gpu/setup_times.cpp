@@ -122,12 +122,12 @@ std::string measure_plain(Rank& rank, bool split) {
 
 std::string measure_ours(Rank& rank) {
   const auto start = Clock::now();
-  auto& communicator = rank.communicator({.timeout = 60s, .backend = BackendChoice::device});
+  auto& communicator = rank.communicator({.timeout = 60s, .backend = BackendChoice::nccl});
   const double made = milliseconds_since(start);
   device::DeviceMemory memory(communicator.device());
   auto* const value = static_cast<float*>(memory.allocate(4));
   const auto before = Clock::now();
-  communicator.all_reduce(in_place, device_span<float>(value, 1), sum, Stream(memory.stream()));
+  communicator.all_reduce(in_place, device_span<float>(value, 1), sum, {.stream = memory.stream()});
   communicator.synchronize(memory.stream());
   const auto text = fmt::format("{:.1f} ms to a communicator: {}; first all-reduce {:.1f} ms", made,
                                 communicator.setup_phases(), milliseconds_since(before));

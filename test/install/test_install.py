@@ -36,6 +36,17 @@ void use(tutti::Bootstrap& bootstrap) {
   comm = tutti::Communicator::create(bootstrap, {.log_level = tutti::LogLevel::info});
 }
 """
+STRUCT = """
+#include <tutti/tutti.hpp>
+#include <vector>
+struct Particle {
+  double position;
+  int charge;
+};
+void use(tutti::Communicator& communicator, std::vector<Particle>& particles) {
+  communicator.broadcast(particles, 0);
+}
+"""
 CMAKE_ALONE = """
 cmake_minimum_required(VERSION 3.16)
 project(foreign CXX)
@@ -54,6 +65,10 @@ def dynamic(library, kind):
     """Values of one kind of entry in a library's dynamic section."""
     need("readelf")
     return re.findall(rf"\({kind}\).*\[(.*)\]", run("readelf", "-d", library))
+
+
+def headers_in(folder):
+    return {str(path.relative_to(folder)) for path in folder.rglob("*.hpp")}
 
 
 class Tree(unittest.TestCase):
@@ -88,8 +103,8 @@ class Tree(unittest.TestCase):
         strange = {name for name in found if "tutti" not in name}
         self.assertEqual(strange, set())
         self.assertEqual([name for name in found if "stencil" in name or name.endswith(".a")], [])
-        public = {path.name for path in (ROOT / "lib/include/tutti").glob("*.hpp")} | {"version.hpp"}
-        self.assertEqual({path.name for path in (tree.headers / "tutti").iterdir()}, public)
+        public = headers_in(ROOT / "lib/include/tutti") | {"version.hpp"}
+        self.assertEqual(headers_in(tree.headers / "tutti"), public)
 
     def test_no_file_names_a_folder_of_the_build(self):
         tree = prefix()
@@ -123,7 +138,7 @@ class Headers(unittest.TestCase):
 
     def test_each_compiles_alone(self):
         need("c++")
-        names = sorted(path.name for path in (prefix().headers / "tutti").iterdir())
+        names = sorted(headers_in(prefix().headers / "tutti"))
         self.assertIn("communicator.hpp", names)
         self.compile_alone("c++", [name for name in names if name != "mpi.hpp"])
 
@@ -138,9 +153,26 @@ class Headers(unittest.TestCase):
         source.write_text(SETTINGS)
         self.compile("c++", source)
 
+    def test_what_is_not_a_number_is_not_reduced(self):
+        """The compiler names the concept, and the type that lacks it."""
+        need("c++")
+        source = prefix().scratch / "struct.cpp"
+        source.write_text(STRUCT)
+        self.compile("c++", source)
+        source.write_text(STRUCT.replace("broadcast(particles, 0)", "all_reduce(tutti::in_place, particles, tutti::sum)"))
+        said = run("c++", *STRICT, f"-I{prefix().headers}", "-fsyntax-only", source, status=1)
+        self.assertRegex(said, r"ReducibleBuffer<R>.*Particle")
+
+    def test_a_non_blocking_call_is_not_dropped_by_accident(self):
+        need("c++")
+        source = prefix().scratch / "dropped.cpp"
+        source.write_text("#include <tutti/tutti.hpp>\nvoid use(tutti::Communicator& comm) { comm.start_barrier(); }\n")
+        said = run("c++", *STRICT, f"-I{prefix().headers}", "-fsyntax-only", source, status=1)
+        self.assertIn("nodiscard", said)
+
     def test_each_compiles_by_clang(self):
         need("clang++")
-        names = sorted(path.name for path in (prefix().headers / "tutti").iterdir())
+        names = sorted(headers_in(prefix().headers / "tutti"))
         self.compile_alone("clang++", [name for name in names if name != "mpi.hpp"])
 
 

@@ -1,6 +1,6 @@
 // What from_mpi() makes of the communicators that MPI has, under MPI's default error handlers.
 //
-//     mpirun -np 4 build/test/mpi/communicators null|left-out|inter|spawn|alone
+//     mpirun -np 4 build/test/mpi/communicators null|left-out|inter|spawn|alone|session|abort
 //
 // Rank 0 prints what it has met. MPI still works afterwards, and so does tutti, over all ranks.
 #include <mpi.h>
@@ -129,11 +129,40 @@ void fail_alone() {
   std::_Exit(0);
 }
 
+/// tutti initializes MPI, and finalizes it.
+int begin_session() {
+  int level = -1;
+  {
+    tutti::MpiSession session;
+    MPI_Query_thread(&level);
+    require_sums(MPI_COMM_WORLD);
+    tutti::MpiSession another;  // leaves it alone
+  }
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  return level >= MPI_THREAD_FUNNELED && finalized != 0 ? 0 : 1;
+}
+
+/// Every rank gets the same error.
+void fail_together() {
+  auto comm = tutti::from_mpi(MPI_COMM_WORLD, {.timeout = timeout});
+  if (comm.rank() == 1) comm.abort("the input is unusable");
+  comm.barrier();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
   const std::string kind = argc > 1 ? argv[1] : "";
+  if (kind == "session") return begin_session();
+  MPI_Init(&argc, &argv);
+  if (kind == "abort") {
+    try {
+      fail_together();
+    } catch (const tutti::Error& error) {
+      tutti::abort_after(error, MPI_COMM_WORLD);
+    }
+  }
   try {
     if (kind == "spawn") {
       spawn(argv[0]);

@@ -221,11 +221,11 @@ class Program {
     if (way == 0 || shift == 0) {
       world.send_recv(out, to, in, from, {.tag = tag});
     } else if (way == 1) {
-      auto sent = world.send_async(out, to, {.tag = tag});
+      auto sent = world.start_send(out, to, {.tag = tag});
       world.recv(in, from, {.tag = tag});
       sent.wait();
     } else {
-      auto received = world.recv_async(in, from, {.tag = tag});
+      auto received = world.start_recv(in, from, {.tag = tag});
       world.send(out, to, {.tag = tag});
       received.wait();
     }

@@ -150,8 +150,8 @@ int run(std::size_t mebibytes, int rounds) {
   MPI_Request request = MPI_REQUEST_NULL;
   std::optional<PlainExchange> plain;
   std::vector<Way> ways;
-  ways.push_back({"all_reduce_async",
-                  [&] { work = communicator.all_reduce_async(tutti::in_place, data, tutti::max); },
+  ways.push_back({"start_all_reduce",
+                  [&] { work = communicator.start_all_reduce(tutti::in_place, data, tutti::max); },
                   [&] { work->wait(); },
                   {},
                   {}});

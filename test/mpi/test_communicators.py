@@ -58,6 +58,21 @@ class Alone(unittest.TestCase):
             self.assertIn("set-up timed out while", line)
 
 
+class Session(unittest.TestCase):
+    def test_asks_mpi_for_funneled_threads(self):
+        result = run_program(2, "session")
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "sums over 2 ranks\n", ""))
+
+
+class AbortAfter(unittest.TestCase):
+    def test_the_job_ends_and_its_error_is_printed_once(self):
+        result = run_program(4, "abort")
+        self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+        said = [line for line in result.stderr.splitlines() if "the input is unusable" in line]
+        self.assertEqual(len(said), 1, result.stderr)
+        self.assertRegex(said[0], "^communicators: rank 1 .* has ended the job: the input is unusable$")
+
+
 NULL = ("the communicator is MPI_COMM_NULL, which has no ranks: MPI gives it to ranks that are not in the new communicator "
         "(MPI_Comm_split with MPI_UNDEFINED, MPI_Comm_create), and those must not call from_mpi")
 

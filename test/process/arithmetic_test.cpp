@@ -232,7 +232,7 @@ TEST_CASE("the memory in which 16-bit floats are added up is given back") {
                                   .recv = data.data(),
                                   .recv_count = data.size(),
                                   .in_place = true},
-                       {.algorithm = std::string(name)});
+                       {.algorithm = name});
       const auto after = own_mebibytes();
       expect(after < before + 10, fmt::format("{}: {} MiB before, {} after", name, before, after));
     }

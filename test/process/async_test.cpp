@@ -69,7 +69,7 @@ TEST_CASE("10,000 asynchronous all-reduces with up to 16 in flight are right, an
           while (flight.size() >= most) retire();
           auto& next = flight.emplace_back(
               InFlight{numbers(count + random() % 3, rank.rank(), round), Work(), round});
-          next.work = communicator.all_reduce_async(in_place, next.data, sum);
+          next.work = communicator.start_all_reduce(in_place, next.data, sum);
           if (round == rounds / 5) peak_at_a_fifth = peak_memory();
         }
         while (!flight.empty()) retire();
@@ -88,8 +88,8 @@ TEST_CASE("calls in flight may be waited for in any order, beside calls that blo
     auto a = numbers(300'000, rank.rank(), 1);
     auto b = numbers(5, rank.rank(), 2);
     auto c = numbers(70'000, rank.rank(), 3);
-    auto first = communicator.all_reduce_async(in_place, a, sum);
-    auto second = communicator.all_reduce_async(in_place, b, sum);
+    auto first = communicator.start_all_reduce(in_place, a, sum);
+    auto second = communicator.start_all_reduce(in_place, b, sum);
     communicator.all_reduce(in_place, c, sum);
     expect(is_sum(c, 3, 3), "WRONG DATA in the call that blocks");
     second.wait();
@@ -109,7 +109,7 @@ TEST_CASE("a call makes progress while its caller computes") {
     auto& communicator = rank.communicator({.timeout = 20s});
     auto data = numbers(2'000'000, rank.rank(), 1);
     communicator.barrier();
-    auto work = communicator.all_reduce_async(in_place, data, sum);
+    auto work = communicator.start_all_reduce(in_place, data, sum);
     std::this_thread::sleep_for(1s * patience());  // as far as the library can see, it computes
     const auto begin = Clock::now();
     expect(work.wait_for(0s), "it has not moved by itself");
@@ -130,10 +130,10 @@ TEST_CASE("messages in flight: both directions at once, each with its own tag") 
     std::vector<Work> works;
     for (std::uint32_t tag = 0; tag < 8; ++tag) {
       out.push_back(numbers(50'000, rank.rank(), static_cast<int>(tag)));
-      works.push_back(communicator.send_async(out.back(), peer, {.tag = tag}));
+      works.push_back(communicator.start_send(out.back(), peer, {.tag = tag}));
     }
     for (std::uint32_t tag = 8; tag-- > 0;) {
-      works.push_back(communicator.recv_async(in[tag], peer, {.tag = tag}));
+      works.push_back(communicator.start_recv(in[tag], peer, {.tag = tag}));
     }
     for (auto& work : works) work.wait();
     for (int tag = 0; tag < 8; ++tag) {
@@ -150,7 +150,7 @@ TEST_CASE("a wait that times out harms nothing; past the call's own deadline it 
     auto& communicator = rank.communicator({.timeout = 20s});
     std::vector<int> data(10, rank.rank());
     if (rank.rank() == 1) std::this_thread::sleep_for(500ms);
-    auto work = communicator.all_reduce_async(in_place, data, sum);
+    auto work = communicator.start_all_reduce(in_place, data, sum);
     if (rank.rank() == 0) expect(!work.wait_for(100ms), "done without the other rank");
     work.wait();
     expect(data == std::vector<int>(10, 1), "WRONG DATA");
@@ -159,7 +159,7 @@ TEST_CASE("a wait that times out harms nothing; past the call's own deadline it 
       communicator.barrier();  // throws what the other has met
       return "done";
     }
-    auto late = communicator.all_reduce_async(in_place, data, sum, {.timeout = 500ms});
+    auto late = communicator.start_all_reduce(in_place, data, sum, {.timeout = 500ms});
     late.wait();
     return "done";
   });
@@ -170,11 +170,97 @@ TEST_CASE("a wait that times out harms nothing; past the call's own deadline it 
   }
 }
 
-TEST_CASE("a call goes on after its Work is destroyed") {
+TEST_CASE("wait_all and wait_any over calls of several kinds") {
+  const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator({.timeout = 20s});
+    auto data = numbers(50'000, rank.rank(), 1);
+    int token = rank.rank();
+    int from_before = -1;
+    const int next = (rank.rank() + 1) % 3;
+    const int before = (rank.rank() + 2) % 3;
+    for (int round = 0; round < 20; ++round) {
+      data = numbers(50'000, rank.rank(), round);
+      std::vector<Work> works;
+      works.push_back(communicator.start_all_reduce(in_place, data, sum));
+      works.push_back(communicator.start_barrier());
+      works.push_back(communicator.start_send(std::span(&token, 1), next));
+      works.push_back(communicator.start_recv(std::span(&from_before, 1), before));
+      if (round % 2 == 0) {
+        wait_all(works);
+      } else {
+        std::vector<bool> seen(works.size());
+        for (std::size_t i = 0; i < works.size(); ++i) {
+          const auto done = wait_any(works);
+          expect(done < works.size() && !seen[done], "not one that was active");
+          seen[done] = true;
+        }
+      }
+      expect(wait_any(works) == works.size(), "one is still active");
+      expect(is_sum(data, 3, round) && from_before == before, "WRONG DATA");
+    }
+    communicator.finalize();
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("wait_any does not wait for a call whose peer comes late") {
+  const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator({.timeout = 20s});
+    int late = 0;
+    int soon = 0;
+    const int value = 7;
+    if (rank.rank() == 0) {
+      communicator.send(std::span(&value, 1), 1, {.tag = 1});
+      communicator.recv(std::span(&soon, 1), 1, {.tag = 2});
+      communicator.send(std::span(&value, 1), 1, {.tag = 0});
+      return "done";
+    }
+    std::vector<Work> works;
+    works.push_back(communicator.start_recv(std::span(&late, 1), 0, {.tag = 0}));
+    works.push_back(communicator.start_recv(std::span(&soon, 1), 0, {.tag = 1}));
+    expect(wait_any(works) == 1 && soon == 7, "not the one that came");
+    // Only now does rank 0 send the other.
+    communicator.send(std::span(&value, 1), 0, {.tag = 2});
+    expect(wait_any(works) == 0 && late == 7, "not the other");
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("wait_all and wait_any end at the deadline of a call that nobody answers") {
+  for (const bool any : {false, true}) {
+    const auto reports = run_ranks(2, [any](Rank& rank) -> std::string {
+      auto& communicator = rank.communicator({.timeout = 20s});
+      communicator.barrier();
+      int value = 0;
+      if (rank.rank() == 0) {
+        std::vector<Work> works;
+        works.push_back(communicator.start_recv(std::span(&value, 1), 1, {.timeout = 300ms}));
+        const auto begin = Clock::now();
+        try {
+          if (any) static_cast<void>(wait_any(works));
+          if (!any) wait_all(works);
+          expect(false, "nothing was thrown");
+        } catch (const Error& error) {
+          expect(error.code() == ErrorCode::timeout, error.sentence());
+        }
+        expect(Clock::now() - begin >= 300ms, "too early");
+        expect(!works[0].is_active(), "still active");
+        return "done";
+      }
+      std::this_thread::sleep_for(1s);
+      return "done";
+    });
+    CHECK(trouble(reports) == "");
+  }
+}
+
+TEST_CASE("a Work that is dropped lets its call go on") {
   const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 20s});
     auto data = numbers(200'000, rank.rank(), 1);
-    static_cast<void>(communicator.all_reduce_async(in_place, data, sum));
+    static_cast<void>(communicator.start_all_reduce(in_place, data, sum));
     communicator.finalize();
     expect(is_sum(data, 3, 1), "WRONG DATA after the end");
     return "done";
@@ -187,7 +273,7 @@ TEST_CASE("the error of a call that was dropped is thrown by the next") {
     auto& communicator = rank.communicator({.timeout = 20s});
     std::vector<int> data(10);
     const auto op = rank.rank() == 0 ? sum : max;
-    static_cast<void>(communicator.all_reduce_async(in_place, data, op));
+    static_cast<void>(communicator.start_all_reduce(in_place, data, op));
     std::this_thread::sleep_for(500ms);
     communicator.barrier();
     return "done";
@@ -207,7 +293,7 @@ TEST_CASE("a communicator destroyed with calls in flight: all ranks report it, a
     auto& communicator = rank.communicator({.timeout = 20s});
     communicator.barrier();
     if (rank.rank() == 0) {
-      orphan = communicator.all_reduce_async(in_place, data, sum);
+      orphan = communicator.start_all_reduce(in_place, data, sum);
       const auto begin = Clock::now();
       rank.destroy_communicators();
       expect(Clock::now() - begin < 4s, "the destructor took long");
@@ -229,7 +315,7 @@ TEST_CASE("a communicator destroyed with calls in flight: all ranks report it, a
 TEST_CASE("a communicator destroyed with calls that end within a second waits for them") {
   const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
     auto data = numbers(100'000, rank.rank(), 1);
-    auto work = rank.communicator({.timeout = 20s}).all_reduce_async(in_place, data, sum);
+    auto work = rank.communicator({.timeout = 20s}).start_all_reduce(in_place, data, sum);
     rank.destroy_communicators();
     work.wait();
     expect(is_sum(data, 3, 1), "WRONG DATA");

@@ -21,7 +21,7 @@ constexpr std::array<Operator, 5> all_operators{sum, product, min, max, average}
 constexpr std::array<std::size_t, 8> counts{0, 1, 2, 7, 1001, 16384, 65537, 350001};
 
 void try_from_root(Communicator& communicator, Operation operation, std::size_t count, int root,
-                   std::size_t offset, const Call& call, const std::string& what) {
+                   std::size_t offset, const CallOptions& options, const std::string& what) {
   Buffer<std::uint8_t> buffer(count, offset);
   buffer.fill_from(communicator.rank() == root ? root : 1000 + communicator.rank());
   communicator.run(Collective{.operation = operation,
@@ -29,7 +29,7 @@ void try_from_root(Communicator& communicator, Operation operation, std::size_t 
                               .root = root,
                               .recv = buffer.data(),
                               .recv_count = count},
-                   call);
+                   options);
   buffer.require_from(root, fmt::format("{} of {} from {} at +{}", what, count, root, offset));
 }
 
@@ -61,9 +61,9 @@ T reduced(Operator op, int ranks, std::size_t i) {
 
 template <class T>
 void try_all_reduce(Communicator& communicator, std::size_t count, Operator op, std::size_t offset,
-                    const Call& call = {}) {
+                    const CallOptions& options = {}) {
   const auto what = fmt::format("all_reduce of {} {}, {}, at +{} {}", count, name(TypeOf<T>::value),
-                                name(op), offset, call.algorithm);
+                                name(op), offset, options.algorithm);
   const int rank = communicator.rank();
   const auto mine = [&](std::size_t i) {
     return static_cast<T>(op == product ? 1 + value_of(rank, i) % 2 : value_of(rank, i));
@@ -74,11 +74,12 @@ void try_all_reduce(Communicator& communicator, std::size_t count, Operator op, 
   Buffer<T> recv(count, (offset * 3) % 16);
   send.fill(mine);
   recv.fill([](std::size_t) { return T{55}; });
-  communicator.all_reduce(std::span(send.data(), count), std::span(recv.data(), count), op, call);
+  communicator.all_reduce(std::span(send.data(), count), std::span(recv.data(), count), op,
+                          options);
   recv.require(due, what);
   send.require(mine, what + ", the input");
 
-  communicator.all_reduce(in_place, std::span(send.data(), count), op, call);
+  communicator.all_reduce(in_place, std::span(send.data(), count), op, options);
   send.require(due, what + ", in place");
 }
 
@@ -262,25 +263,25 @@ TEST_CASE("each algorithm by name") {
       for (const std::size_t count : {std::size_t{1}, std::size_t{1001}, std::size_t{350001}}) {
         for (const auto algorithm : algorithm::algorithms_of(Operation::broadcast)) {
           for (int root = 0; root < rank.size(); ++root) {
-            const Call call{.algorithm = std::string(algorithm)};
-            try_from_root(communicator, Operation::broadcast, count, root, 0, call,
+            const CallOptions options{.algorithm = algorithm};
+            try_from_root(communicator, Operation::broadcast, count, root, 0, options,
                           fmt::format("broadcast by {}", algorithm));
             require_used(algorithm);
           }
         }
         for (const auto algorithm : algorithm::algorithms_of(Operation::fan_out)) {
-          const Call call{.algorithm = std::string(algorithm)};
-          try_from_root(communicator, Operation::fan_out, count, 0, 0, call, "fan_out");
+          const CallOptions options{.algorithm = algorithm};
+          try_from_root(communicator, Operation::fan_out, count, 0, 0, options, "fan_out");
           require_used(algorithm);
         }
         for (const auto algorithm : algorithm::algorithms_of(Operation::all_reduce)) {
-          const Call call{.algorithm = std::string(algorithm)};
-          try_all_reduce<float>(communicator, count, sum, 0, call);
+          const CallOptions options{.algorithm = algorithm};
+          try_all_reduce<float>(communicator, count, sum, 0, options);
           require_used(algorithm);
         }
       }
       for (const auto algorithm : algorithm::algorithms_of(Operation::barrier)) {
-        communicator.barrier({.algorithm = std::string(algorithm)});
+        communicator.barrier({.algorithm = algorithm});
         require_used(algorithm);
       }
       communicator.finalize();

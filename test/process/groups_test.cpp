@@ -94,7 +94,7 @@ TEST_CASE("traffic of two communicators of the same ranks never mixes") {
       const auto which = static_cast<std::size_t>((i + rank.rank()) % 3);
       auto* const communicator = which == 0 ? &world : which == 1 ? &twin : &other;
       auto& data = which == 0 ? a : which == 1 ? b : c;
-      works[which] = communicator->all_reduce_async(in_place, data, sum);
+      works[which] = communicator->start_all_reduce(in_place, data, sum);
     }
     for (auto& work : works) work.wait();
     expect(a == std::vector<int>(100'000, 3), "WRONG DATA in the first");
@@ -105,7 +105,7 @@ TEST_CASE("traffic of two communicators of the same ranks never mixes") {
     const int previous = (rank.rank() + 2) % 3;
     std::vector<int> out(1'000'000, rank.rank());
     std::vector<int> in(1'000'000);
-    auto sent = twin.send_async(out, next);
+    auto sent = twin.start_send(out, next);
     for (int i = 0; i < 20; ++i) expect(sum_of(other, 1) == 3, "WRONG DATA beside a message");
     twin.recv(in, previous);
     sent.wait();
@@ -149,7 +149,7 @@ TEST_CASE("two threads send short messages on two communicators at once") {
           communicator.send_recv(out, peer, in, peer);
         } else if ((i % 3 == 1) == (rank.rank() == 0)) {
           communicator.send(out, peer);
-          communicator.recv_async(in, peer).wait();
+          communicator.start_recv(in, peer).wait();
         } else {
           communicator.recv(in, peer);
           communicator.send(out, peer);

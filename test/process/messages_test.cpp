@@ -187,7 +187,7 @@ TEST_CASE("send_recv of different counts, to itself, and empty") {
                                std::span(own.data(), least), rank.rank());
         Buffer<std::uint8_t> started(1000);
         communicator
-            .send_recv_async(std::span(out.data(), least), rank.rank(),
+            .start_send_recv(std::span(out.data(), least), rank.rank(),
                              std::span(started.data(), least), rank.rank())
             .wait();
         for (const auto* const copy : {own.data(), started.data()}) {
@@ -349,20 +349,20 @@ TEST_CASE("blocking and started messages, short and long, in any mixture") {
       const auto from = static_cast<int>(random() % 3);
       const auto to = (from + 1 + static_cast<int>(random() % 2)) % 3;
       const auto count = counts[random() % counts.size()];
-      const Call call{.tag = static_cast<std::uint32_t>(random() % 2)};
+      const CallOptions options{.tag = static_cast<std::uint32_t>(random() % 2)};
       const bool starts_send = random() % 4 == 0;
       const bool starts_recv = random() % 4 == 0;
       const auto value = static_cast<std::byte>(i);
       if (rank.rank() == from) {
         const auto bytes = std::span(out).first(count);
         std::fill(bytes.begin(), bytes.end(), value);
-        if (starts_send) communicator.send_async(bytes, to, call).wait();
-        if (!starts_send) communicator.send(bytes, to, call);
+        if (starts_send) communicator.start_send(bytes, to, options).wait();
+        if (!starts_send) communicator.send(bytes, to, options);
       }
       if (rank.rank() == to) {
         const auto bytes = std::span(in).first(count);
-        if (starts_recv) communicator.recv_async(bytes, from, call).wait();
-        if (!starts_recv) communicator.recv(bytes, from, call);
+        if (starts_recv) communicator.start_recv(bytes, from, options).wait();
+        if (!starts_recv) communicator.recv(bytes, from, options);
         if (std::any_of(bytes.begin(), bytes.end(), [&](std::byte b) { return b != value; })) {
           return fmt::format("message {} of {} bytes is wrong", i, count);
         }

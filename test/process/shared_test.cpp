@@ -330,7 +330,7 @@ TEST_CASE("blocking and non-blocking calls use shared memory in their order") {
         if ((static_cast<std::size_t>(rank.rank() + turn) + i) % 3 == 0) {
           communicator.all_reduce(in_place, std::span(data[i]), sum);
         } else {
-          works.push_back(communicator.all_reduce_async(in_place, std::span(data[i]), sum));
+          works.push_back(communicator.start_all_reduce(in_place, std::span(data[i]), sum));
         }
       }
       for (auto& work : works) work.wait();

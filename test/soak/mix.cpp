@@ -81,7 +81,7 @@ void mixed_round(Communicator& communicator, int round) {
   gather_all(communicator, 300, round);
   reduce(communicator, std::size_t{1} << 17, round);
   exchange(communicator, 1000, round);
-  auto work = communicator.barrier_async();
+  auto work = communicator.start_barrier();
   reduce(communicator, 1000, round);
   work.wait();
 }

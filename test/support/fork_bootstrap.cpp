@@ -32,8 +32,8 @@ std::vector<Bytes> ForkBootstrap::exchange(const Bytes& mine, Deadline deadline)
         throw Error(ErrorCode::timeout,
                     fmt::format("set-up timed out in exchange {} of the bootstrap: rank {} has not "
                                 "come",
-                                round, rank))
-            .with_failed_ranks({rank});
+                                round, rank),
+                    {rank});
       }
       if (polls < 100) {
         ::sched_yield();

@@ -9,6 +9,7 @@
 
 namespace tutti {
 
+/// What a Bootstrap exchanges.
 using Bytes = std::vector<std::byte>;
 
 /// How the ranks of a job first exchange a few bytes: what a communicator needs to be made, and
@@ -24,7 +25,9 @@ class TUTTI_EXPORT Bootstrap {
   Bootstrap& operator=(const Bootstrap&) = delete;
   virtual ~Bootstrap() = default;
 
+  /// This process's number, from 0.
   [[nodiscard]] virtual int rank() const = 0;
+  /// How many ranks the job has.
   [[nodiscard]] virtual int size() const = 0;
   /// For people: "MPI (Open MPI v4.1.4)".
   [[nodiscard]] virtual std::string source() const = 0;
@@ -33,14 +36,16 @@ class TUTTI_EXPORT Bootstrap {
   virtual std::vector<Bytes> all_gather(const Bytes& mine, Deadline deadline) = 0;
   /// Returns on every rank what `root` passed; what the others pass is ignored.
   virtual Bytes broadcast(const Bytes& from_root, int root, Deadline deadline) = 0;
-  /// Nobody returns before all have come.
+  /// Blocks until every rank has entered.
   virtual void barrier(Deadline deadline) = 0;
 };
 
 /// The bootstrap of a process that is alone: rank 0 of 1.
 class TUTTI_EXPORT AloneBootstrap final : public Bootstrap {
  public:
+  /// 0
   [[nodiscard]] int rank() const override { return 0; }
+  /// 1
   [[nodiscard]] int size() const override { return 1; }
   [[nodiscard]] std::string source() const override { return "no launcher: one process, alone"; }
   std::vector<Bytes> all_gather(const Bytes& mine, Deadline) override { return {mine}; }

@@ -2,10 +2,11 @@
 
 #include <concepts>
 #include <cstddef>
-#include <optional>
+#include <cstdint>
 #include <ranges>
 #include <span>
 #include <type_traits>
+#include <utility>
 
 #include "tutti/device_span.hpp"
 #include "tutti/operation.hpp"
@@ -13,82 +14,100 @@
 
 namespace tutti {
 
-/// Tag for calls whose input and output are one buffer.
+/// The type of tutti::in_place.
 struct InPlace {};
+/// Stands for the send buffer of a call whose input and output are one buffer.
 inline constexpr InPlace in_place{};
 
-/// Memory of the host as one piece: std::span, std::vector, std::array, …
-template <class B>
-concept HostBuffer = std::ranges::contiguous_range<B> && std::ranges::sized_range<B> &&
-    std::ranges::borrowed_range<B> &&
-    Element<std::remove_const_t<std::remove_reference_t<std::ranges::range_reference_t<B>>>>;
+/// Which memory a call's buffers are in.
+enum class Memory : std::uint8_t {
+  host,
+  device,  ///< of this rank's GPU, Communicator::device()
+};
 
+/// True of tutti::device_span.
 template <class B>
 inline constexpr bool is_device_span = false;
+/// True of tutti::device_span.
 template <class T>
 inline constexpr bool is_device_span<device_span<T>> = true;
+/// Memory of this rank's device: tutti::device_span.
 template <class B>
 concept DeviceBuffer = is_device_span<std::remove_cvref_t<B>>;
 
+/// Memory of the host in one piece: std::span, std::vector, std::array, an array, Allocation, …
+template <class B>
+concept HostBuffer = std::ranges::contiguous_range<B> && std::ranges::sized_range<B> &&
+    std::ranges::borrowed_range<B> && Transferable<std::remove_cv_t<std::ranges::range_value_t<B>>>;
+
+/// What calls move.
 template <class B>
 concept Buffer = HostBuffer<B> || DeviceBuffer<B>;
 
 /// The element of a buffer, without const.
 template <class B>
-using ElementOf = std::remove_const_t<std::remove_pointer_t<decltype(std::declval<B>().data())>>;
+using ElementOf = std::remove_const_t<std::remove_pointer_t<decltype(std::ranges::data(
+    std::declval<std::remove_reference_t<B>&>()))>>;
 
 /// A buffer that a call may write to.
 template <class B>
 concept WritableBuffer =
-    Buffer<B> && !std::is_const_v<std::remove_pointer_t<decltype(std::declval<B>().data())>>;
+    Buffer<B> && !std::is_const_v<std::remove_pointer_t<decltype(std::ranges::data(
+        std::declval<std::remove_reference_t<B>&>()))>>;
 
-/// Two buffers of one kind of memory and one element type.
-template <class S, class R>
-concept BufferPair = Buffer<S> && WritableBuffer<R> &&
-    (HostBuffer<S> == HostBuffer<R>)&&std::same_as<ElementOf<S>, ElementOf<R>>;
+/// A receive buffer for the send buffer `S`: in the same memory, with elements of the same type.
+/// For tutti::in_place any.
+template <class R, class S>
+concept MatchingBuffer = WritableBuffer<R> &&
+    (std::same_as<std::remove_cvref_t<S>, InPlace> ||
+     (Buffer<S> && DeviceBuffer<S> == DeviceBuffer<R> && std::same_as<ElementOf<S>, ElementOf<R>>));
 
-/// The same, where tutti::in_place may stand for the first.
-template <class S, class R>
-concept CallBuffers =
-    (std::same_as<std::remove_cvref_t<S>, InPlace> && WritableBuffer<R>) || BufferPair<S, R>;
-
-/// What a reduction may work on: 8-bit floats only where NCCL does the arithmetic.
+/// A buffer that a reduction can combine: of numbers. 8-bit floats only in device memory, where
+/// NCCL does the arithmetic; other trivially copyable types never.
 template <class B>
-concept ReducibleBuffer = Buffer<B> &&(DeviceBuffer<B> || Reducible<ElementOf<B>>);
+concept ReducibleBuffer = Buffer<B> &&
+    (Reducible<ElementOf<B>> || (DeviceBuffer<B> && Element<ElementOf<B>>));
 
-/// A collective call as a value, for callers that hold operation and type at run time, and what the
-/// typed calls of Communicator come to. docs/semantics.md says for each operation what the buffers
-/// hold. Counts are elements of `type`; what an operation does not use stays empty.
+/// The receive buffer of a reduction, for the send buffer `S`.
+template <class R, class S>
+concept ReducedBuffer = MatchingBuffer<R, S> && ReducibleBuffer<R>;
+
+/// One value that a call takes by itself, not in a buffer: a number or a trivially copyable struct.
+template <class T>
+concept Value = Transferable<T> && !std::is_const_v<T> && !std::ranges::range<T&> &&
+                !DeviceBuffer<T> && !std::same_as<T, InPlace>;
+
+/// A collective call as a value, for callers that know operation and type at run time only.
+/// docs/semantics.md says for each operation what the buffers hold. Counts are elements of `type`;
+/// what an operation does not use stays as it is here.
 struct Collective {
-  Operation operation = Operation::none;
-  Type type = Type::u8;
-  Operator op = Operator::sum;
-  int root = -1;
-  const void* send = nullptr;
-  std::size_t send_count = 0;
-  void* recv = nullptr;
-  std::size_t recv_count = 0;
-  /// Only `recv` counts: it holds the input, too.
-  bool in_place = false;
+  Operation operation = Operation::none;  ///< any but none, messages and split and finalize
+  Type type = Type::u8;                   ///< of an element
+  Operator op = Operator::sum;            ///< of reductions
+  int root = -1;                          ///< of rooted operations
+  const void* send = nullptr;             ///< input; unused in broadcast and fan_out
+  std::size_t send_count = 0;             ///< elements in `send`
+  void* recv = nullptr;                   ///< output
+  std::size_t recv_count = 0;             ///< elements in `recv`
+  bool in_place = false;                  ///< `recv` holds the input, too; `send` is unused
   /// v-forms: elements of each rank's block (of all_to_all_v: of what goes to each rank). Of
-  /// gather_v and scatter_v at the root only.
+  /// gather_v and scatter_v at the root only. May go when run() or start() has returned.
   std::span<const std::size_t> counts = {};
   std::span<const std::size_t> recv_counts = {};  ///< all_to_all_v: of what comes from each rank
-  /// Set: the buffers are in device memory, and the call is queued there.
-  std::optional<Stream> stream = std::nullopt;
+  Memory memory = Memory::host;                   ///< where the buffers are
 };
 
-/// A send, a recv, or both at once, as a value.
+/// A send, a recv, or both at once, as a value. Counts are elements of `type`.
 struct Message {
   Operation operation = Operation::none;  ///< send, recv or send_recv
-  Type type = Type::u8;
-  const void* send = nullptr;
-  std::size_t send_count = 0;
-  int to = -1;
-  void* recv = nullptr;
-  std::size_t recv_count = 0;
-  int from = -1;
-  std::optional<Stream> stream = std::nullopt;
+  Type type = Type::u8;                   ///< of an element
+  const void* send = nullptr;             ///< what is sent
+  std::size_t send_count = 0;             ///< elements in `send`
+  int to = -1;                            ///< the receiver
+  void* recv = nullptr;                   ///< what is received
+  std::size_t recv_count = 0;             ///< elements in `recv`
+  int from = -1;                          ///< the sender
+  Memory memory = Memory::host;           ///< where the buffers are
 };
 
 }  // namespace tutti

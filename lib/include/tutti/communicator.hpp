@@ -13,6 +13,7 @@
 #include "tutti/error.hpp"
 #include "tutti/export.hpp"
 #include "tutti/operations.hpp"
+#include "tutti/operations_v.hpp"
 #include "tutti/options.hpp"
 #include "tutti/work.hpp"
 
@@ -20,11 +21,11 @@ namespace tutti {
 
 /// What is known of one rank; the same on all ranks.
 struct RankInfo {
-  int rank = 0;
-  int local_rank = 0;  ///< 0, 1, … among the ranks of its host
-  int host_index = 0;  ///< hosts are numbered in the order of their lowest rank
-  std::string host;    ///< its host's name, for people
-  int pid = 0;
+  int rank = 0;             ///< in the communicator that was asked
+  int local_rank = 0;       ///< 0, 1, … among the ranks of its host
+  int host_index = 0;       ///< hosts are numbered in the order of their lowest rank
+  std::string host;         ///< its host's name, for people
+  int pid = 0;              ///< its process
   std::string address;      ///< where its peers reach it: "10.0.0.1:40123"
   std::string device;       ///< its GPU ("NVIDIA H100 …, 0000:18:00.0"); empty on the host path
   std::string device_uuid;  ///< of that GPU, or of the slice of it (MIG)
@@ -32,36 +33,43 @@ struct RankInfo {
   double core_quota = 0;    ///< cores' worth of time that its control groups allow; 0: no quota
 };
 
-/// The bound on set-up that `options`, or else the environment, ask for. Throws Error{usage}.
+/// The time limit of set-up that `options`, or else the environment, set. Throws Error{usage}.
 [[nodiscard]] TUTTI_EXPORT std::chrono::nanoseconds setup_timeout(const Options& options);
 
-/// Moves data between the ranks of a job. One object a rank; all ranks make the same collective
-/// calls in the same order.
+/// Moves data between the ranks of a job. Each rank has one object; all ranks make the same
+/// collective calls in the same order, from one thread at a time.
 ///
-/// Counts are elements. Buffers belong to the call until it returns. Calls of one communicator come
-/// from one thread at a time. Every call throws Error, at the latest when its deadline has passed;
-/// none hangs.
-class TUTTI_EXPORT Communicator : public Operations<Communicator> {
+/// Operations and OperationsV have the typed calls. Every call ends at its deadline at the latest,
+/// and then throws Error.
+class TUTTI_EXPORT Communicator : public Operations<Communicator>,
+                                  public OperationsV<Communicator> {
  public:
-  /// Collective over the ranks of `bootstrap`. After it has returned, the bootstrap is not used any
-  /// more. Throws Error{timeout, mismatch, usage, system}.
+  /// Collective over the ranks of `bootstrap`, which is not used afterwards. Throws Error{timeout,
+  /// mismatch, peer_lost, usage, system}.
   static Communicator create(Bootstrap& bootstrap, const Options& options = {});
 
+  /// The other one can then only be destroyed or assigned to.
   Communicator(Communicator&&) noexcept;
+  /// As destroying this one first.
   Communicator& operator=(Communicator&&) noexcept;
-  /// Says goodbye, waits up to a second for data that is still on its way, never throws.
+  /// Says goodbye to the other ranks. Waits up to a second for calls in flight. Never throws.
   ~Communicator();
 
+  /// This process's number, from 0.
   [[nodiscard]] int rank() const noexcept;
+  /// How many ranks the communicator has.
   [[nodiscard]] int size() const noexcept;
-  /// Among the ranks of this host, counted over the whole job.
+  /// This process's number among the ranks of its host, of the whole job.
   [[nodiscard]] int local_rank() const noexcept;
+  /// How many ranks of the whole job are on this host.
   [[nodiscard]] int local_size() const noexcept;
+  /// How many hosts the communicator's ranks are on.
   [[nodiscard]] int host_count() const noexcept;
+  /// About any rank of the communicator. Throws Error{usage} for other numbers.
   [[nodiscard]] const RankInfo& info(int rank) const;
   /// How long each phase of set-up took, for people: "peer info 1.2 ms, links 0.8 ms".
   [[nodiscard]] std::string setup_phases() const;
-  /// True if buffers in device memory are served, the same on all ranks.
+  /// True if calls take buffers in device memory; the same on all ranks.
   [[nodiscard]] bool has_device_path() const noexcept;
   /// True if buffers in device memory go through host memory, because NCCL can't serve this job.
   [[nodiscard]] bool is_device_path_staged() const noexcept;
@@ -72,58 +80,62 @@ class TUTTI_EXPORT Communicator : public Operations<Communicator> {
   /// Name of the algorithm that the latest collective call used.
   [[nodiscard]] const std::string& latest_algorithm() const noexcept;
 
-  /// `count` zeroed elements that the other ranks of this host can read where they lie: collectives
-  /// on them copy less (docs/performance.md). Where this host's ranks share no memory, or there is
-  /// none left to share, it is memory like any other. Of this rank alone. Throws std::bad_alloc.
+  /// `count` zeroed elements in shared memory, which the other ranks of this host read directly:
+  /// collectives on them copy less (docs/performance.md). Ordinary memory where this host's ranks
+  /// share none, or none is left. Local. Throws std::bad_alloc.
   template <class T>
   [[nodiscard]] Allocation<T> allocate(std::size_t count) {
     if (count > SIZE_MAX / sizeof(T)) throw std::bad_array_new_length();
     return {allocate_bytes(count * sizeof(T)), count};
   }
 
-  /// Nobody returns before all have come.
-  void barrier(const Call& call = {});
-  [[nodiscard]] Work barrier_async(const Call& call = {});
-  /// A barrier in the order of `stream`.
-  void barrier(Stream stream, const Call& call = {});
+  /// Collective. Blocks until every rank has entered. With CallOptions::stream it is enqueued
+  /// there: later work on that stream runs when every rank's stream has come to its barrier.
+  void barrier(const CallOptions& options = {});
+  /// Non-blocking barrier(): complete when every rank has started its own.
+  [[nodiscard]] Work start_barrier(const CallOptions& options = {});
 
-  /// What the typed calls come to: throws Error{usage} for buffers, counts or ranks that do not
-  /// fit the operation. On host memory returns when the call is done on this rank; on device memory
-  /// when it is queued.
-  void run(const Collective& collective, const Call& call = {});
-  void run(const Message& message, const Call& call = {});
-  /// The same, but returns at once; calls are matched in the order in which they are started.
-  [[nodiscard]] Work start(const Collective& collective, const Call& call = {});
-  [[nodiscard]] Work start(const Message& message, const Call& call = {});
+  /// Type-erased form of the typed collectives, with their semantics and errors. Error{usage} for
+  /// operations that are not a user's: none, split, finalize and messages.
+  void run(const Collective& collective, const CallOptions& options = {});
+  /// Type-erased form of send(), recv() and send_recv().
+  void run(const Message& message, const CallOptions& options = {});
+  /// Non-blocking run(). Calls are matched in the order in which they are started.
+  [[nodiscard]] Work start(const Collective& collective, const CallOptions& options = {});
+  /// Non-blocking run().
+  [[nodiscard]] Work start(const Message& message, const CallOptions& options = {});
 
-  /// Waits until all that is queued on `stream` is done, under the call's deadline; turns what went
-  /// wrong there into Error.
-  void synchronize(Stream stream, const Call& call = {});
+  /// Waits until all that is enqueued on `stream` is done, up to CallOptions::timeout, and throws
+  /// what failed there as Error. Error{usage} on the host path.
+  void synchronize(Stream stream, const CallOptions& options = {});
 
-  /// Collective over this communicator. A communicator of the ranks that pass the same `color`,
-  /// ordered by `key`, then by rank; none for those that pass no color. Traffic of two
-  /// communicators never mixes. A rank's device stays the same.
+  /// Collective over this communicator, as MPI_Comm_split. Makes a communicator of the ranks that
+  /// pass the same `color`, ordered by `key`, then by rank; none for a rank without a color. A rank
+  /// keeps its device.
   [[nodiscard]] std::optional<Communicator> split(std::optional<int> color, int key = 0,
-                                                  const Call& call = {});
-  /// Collective. A communicator of the same ranks whose calls are matched apart from this one's.
-  [[nodiscard]] Communicator duplicate(const Call& call = {});
-  /// Collective over `members` alone (ranks of this communicator, each once, this one among them;
-  /// the same list on all): they become ranks 0, 1, … in this order.
-  [[nodiscard]] Communicator create_group(std::span<const int> members, const Call& call = {});
+                                                  const CallOptions& options = {});
+  /// Collective, as MPI_Comm_dup. Makes a communicator of the same ranks, whose calls are matched
+  /// separately.
+  [[nodiscard]] Communicator duplicate(const CallOptions& options = {});
+  /// Collective over `members` only, as MPI_Comm_create_group. `members` are ranks of this
+  /// communicator, each once, this one among them, the same list on all; they become ranks 0, 1, …
+  /// in this order.
+  [[nodiscard]] Communicator create_group(std::span<const int> members,
+                                          const CallOptions& options = {});
 
-  /// After Error{peer_lost}: collective over the ranks that are left. They get a communicator of
-  /// their own, numbered from 0 in the old order, over new links and without MPI; a rank that dies
-  /// meanwhile, or leaves instead of coming, is left out too. This communicator can then only be
-  /// destroyed; those that were split off are over, too. Of the whole job's communicator only.
-  /// Throws Error{timeout} where a survivor does not come, Error{usage} where no rank was lost.
-  [[nodiscard]] Communicator shrink(const Call& call = {});
+  /// After Error{peer_lost}: collective over the surviving ranks of the job, which get a new
+  /// communicator without MPI, renumbered from 0 in their old order. A rank that dies meanwhile, or
+  /// destroys its communicator instead, is left out, too. This communicator, which must be that of
+  /// the whole job, can then only be destroyed; its sub-communicators are unusable. Throws
+  /// Error{timeout} if a survivor does not call it, Error{usage} if no rank was lost.
+  [[nodiscard]] Communicator shrink(const CallOptions& options = {});
 
-  /// Collective. The orderly end: all ranks have made the same calls, and all data has arrived;
-  /// throws Error{mismatch} otherwise. Afterwards only the destructor is legal.
-  void finalize(const Call& call = {});
+  /// Collective. Checks that all ranks have made the same calls and that all messages were
+  /// received; otherwise throws Error{mismatch}. Afterwards the communicator can only be destroyed.
+  void finalize(const CallOptions& options = {});
 
-  /// Ends the job's communication: every other rank's current or next call throws Error{aborted}
-  /// with `reason`.
+  /// Ends the job's communication: the current or next call of every other rank throws
+  /// Error{aborted} with `reason`.
   void abort(const std::string& reason) noexcept;
 
  private:

@@ -14,6 +14,7 @@ namespace tutti {
 /// which this process was stopped does not count.
 class Deadline {
  public:
+  /// What it is measured on without a RunningClock.
   using Clock = std::chrono::steady_clock;
 
   /// `timeout` from now; a timeout too large for the clock means never. Without a clock, the steady
@@ -31,9 +32,12 @@ class Deadline {
   static Deadline after_running(std::chrono::nanoseconds timeout) {
     return after(timeout, std::make_shared<RunningClock>());
   }
+  /// A deadline that does not pass.
   static Deadline never() { return {Clock::time_point::max(), nullptr}; }
 
+  /// True of never(), and of a timeout too large for the clock.
   [[nodiscard]] bool is_never() const { return at_ == Clock::time_point::max(); }
+  /// True once it has passed.
   [[nodiscard]] bool expired() const { return !is_never() && now_of(clock_.get()) >= at_; }
 
   /// Time left, never negative; an hour where there is no deadline. Where there is a clock() that

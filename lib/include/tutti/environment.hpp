@@ -20,7 +20,8 @@ namespace tutti {
 /// For bootstraps over MPI: throws Error{usage} where what has started this process, or RANK and
 /// WORLD_SIZE by hand, contradict the rank and size that MPI gives in MPI_COMM_WORLD. Returns what
 /// else the environment says, for people: "", or ", shadows Slurm (SLURM_PROCID=0 …)".
-[[nodiscard]] TUTTI_EXPORT std::string check_launcher(int world_rank, int world_size, const std::string& mpi);
+[[nodiscard]] TUTTI_EXPORT std::string check_launcher(int world_rank, int world_size,
+                                                      const std::string& mpi);
 
 /// For bootstraps that wait in vain: what TCP connections of this process, MPI's own included, have
 /// sent again and again without an acknowledgement, and what to do where only large packets get

@@ -3,12 +3,14 @@
 #include <cstdint>
 #include <exception>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tutti/export.hpp"
 
 namespace tutti {
 
+/// What kind of failure an Error is.
 enum class ErrorCode : std::uint8_t {
   timeout,    ///< a deadline passed; `failed_ranks` are the ranks that were waited for
   peer_lost,  ///< a rank died or its host is unreachable; `failed_ranks` are the lost ranks, the
@@ -19,52 +21,43 @@ enum class ErrorCode : std::uint8_t {
   system,     ///< the operating system refused something; the sentence has its reason
 };
 
+/// "peer_lost"
 [[nodiscard]] TUTTI_EXPORT const char* name(ErrorCode code) noexcept;
 
-/// What every failing call throws. `what()` is one sentence that a person can act on.
+/// What every failing call throws. what() is one sentence that a person can act on.
 ///
 /// After peer_lost, timeout, mismatch and aborted the communicator is broken: each later call
 /// throws the same error again.
 class TUTTI_EXPORT Error : public std::exception {
  public:
-  Error(ErrorCode code, std::string sentence) : code_(code), sentence_(std::move(sentence)) {}
+  /// For a Bootstrap, or for a program's own errors. `failed_ranks` are ranks of the job, in
+  /// ascending order.
+  Error(ErrorCode code, std::string sentence, std::vector<int> failed_ranks = {})
+      : code_(code), sentence_(std::move(sentence)), failed_ranks_(std::move(failed_ranks)) {}
 
+  /// The sentence.
   [[nodiscard]] const char* what() const noexcept override { return sentence_.c_str(); }
+  /// What kind of failure it is.
   [[nodiscard]] ErrorCode code() const noexcept { return code_; }
+  /// What happened, where, and what to do about it.
   [[nodiscard]] const std::string& sentence() const noexcept { return sentence_; }
-  /// Ranks of the job that caused it, ascending; empty where none can be named.
+  /// Ranks of the job that caused it, in ascending order; empty where none can be named.
   [[nodiscard]] const std::vector<int>& failed_ranks() const noexcept { return failed_ranks_; }
-  /// The rank that threw and its host; -1 and empty before they are known.
+  /// The rank that threw it; -1 before the rank is known.
   [[nodiscard]] int rank() const noexcept { return rank_; }
+  /// The host of that rank; empty before it is known.
   [[nodiscard]] const std::string& host() const noexcept { return host_; }
-  /// The call it happened in ("all_reduce of 4 f32, sum"), empty outside a call, and its sequence
-  /// number.
+  /// The call that threw it ("all_reduce of 4 f32, sum"); empty outside a call.
   [[nodiscard]] const std::string& operation() const noexcept { return operation_; }
+  /// The number of that call on its communicator.
   [[nodiscard]] std::uint64_t sequence() const noexcept { return sequence_; }
   /// True on the one rank that should print the sentence for the whole job: the lowest that
-  /// survives.
+  /// survives. True, too, for an error of this rank alone.
   [[nodiscard]] bool speaks_for_job() const noexcept { return speaks_for_job_; }
 
-  Error& with_failed_ranks(std::vector<int> failed_ranks) {
-    failed_ranks_ = std::move(failed_ranks);
-    return *this;
-  }
-  Error& at(int rank, std::string host) {
-    rank_ = rank;
-    host_ = std::move(host);
-    return *this;
-  }
-  Error& in(std::string operation, std::uint64_t sequence) {
-    operation_ = std::move(operation);
-    sequence_ = sequence;
-    return *this;
-  }
-  Error& speaking(bool speaks_for_job) {
-    speaks_for_job_ = speaks_for_job;
-    return *this;
-  }
-
  private:
+  friend class ErrorBuilder;
+
   ErrorCode code_;
   std::string sentence_;
   std::vector<int> failed_ranks_;
@@ -74,5 +67,15 @@ class TUTTI_EXPORT Error : public std::exception {
   std::uint64_t sequence_ = 0;
   bool speaks_for_job_ = true;
 };
+
+/// Prints `error` once for the whole job: on the rank that speaks for it, as
+/// "program: sentence" on standard error. On other ranks it sleeps for 0.8 s instead: a launcher
+/// kills all ranks when the first one exits, which must not be before that rank has printed.
+TUTTI_EXPORT void report_once(const Error& error) noexcept;
+
+/// Reports `error` once for the whole job, then ends this process with exit status 1, without
+/// destructors and exit handlers, which may wait for ranks that never come. For the `catch` in
+/// main(). Programs that have called MPI_Init call the form in tutti/mpi.hpp, which ends MPI's job.
+[[noreturn]] TUTTI_EXPORT void abort_after(const Error& error) noexcept;
 
 }  // namespace tutti

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <array>
 #include <climits>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <string>
@@ -48,7 +50,9 @@ class MpiBootstrap final : public Bootstrap {
     if (finalized == 0 && !has_open_request_ && !unwinding) MPI_Comm_free(&communicator_);
   }
 
+  /// In the communicator.
   [[nodiscard]] int rank() const override { return rank_; }
+  /// Of the communicator.
   [[nodiscard]] int size() const override { return size_; }
   [[nodiscard]] std::string source() const override {
     return "MPI (" + library_version() + ")" + shadows_;
@@ -256,8 +260,8 @@ inline void drive_mpi(MPI_Comm of_session) {
   return Communicator::create(bootstrap, driving);
 }
 
-/// MPI_Init and MPI_Finalize, where nobody else has called or will call them: a program that keeps
-/// its own MPI is left alone.
+/// Calls MPI_Init_thread, asking for MPI_THREAD_FUNNELED, and MPI_Finalize, unless other code of
+/// the program has called MPI_Init: then it does nothing.
 ///
 /// When it is destroyed by an exception it does not finalise, since other ranks may never come to
 /// it; MPI's launcher then ends the job, which is what an error should do.
@@ -267,8 +271,10 @@ class MpiSession {
     int initialized = 0;
     MPI_Initialized(&initialized);
     if (initialized != 0) return;
-    if (MPI_Init(nullptr, nullptr) != MPI_SUCCESS) {
-      throw Error(ErrorCode::system, "MPI_Init failed: look at what MPI printed above");
+    // The process has threads of tutti, which never call MPI. An MPI that gives less is enough.
+    int provided = MPI_THREAD_SINGLE;
+    if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS) {
+      throw Error(ErrorCode::system, "MPI_Init_thread failed: look at what MPI printed above");
     }
     initialized_here_ = true;
   }
@@ -287,5 +293,19 @@ class MpiSession {
   bool initialized_here_ = false;
   int exceptions_at_start_ = std::uncaught_exceptions();
 };
+
+/// As abort_after(error), but ends all ranks of MPI's job by MPI_Abort on `communicator`, with
+/// exit status 1. For the `catch` in main(), instead of MPI_Finalize, which may wait for ranks that
+/// never come.
+[[noreturn]] inline void abort_after(const Error& error, MPI_Comm communicator) noexcept {
+  report_once(error);
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  // Without MPI_Init there is an MPI session's communicator, or none.
+  const bool can_abort = communicator != MPI_COMM_WORLD || !MpiBootstrap::is_of_session();
+  std::fflush(nullptr);
+  if (finalized == 0 && can_abort) MPI_Abort(communicator, 1);
+  std::_Exit(1);
+}
 
 }  // namespace tutti

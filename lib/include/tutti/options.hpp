@@ -5,18 +5,26 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
+#include "tutti/device_span.hpp"
 #include "tutti/error.hpp"
 
 namespace tutti {
 
-enum class LogLevel : std::uint8_t { quiet, warning, info, debug };
+/// What is logged: the level itself and those before it.
+enum class LogLevel : std::uint8_t {
+  quiet,    ///< nothing
+  warning,  ///< what a person should look at
+  info,     ///< which paths and sources were chosen, and why
+  debug,    ///< all
+};
 
-/// Which memory and which links a communicator serves.
+/// Who moves a communicator's data.
 enum class BackendChoice : std::uint8_t {
-  automatic,  ///< host memory, and device memory where every rank has a GPU of its own and NCCL
-  host,       ///< host memory only; devices are not even looked at
-  device,     ///< as automatic, but Error{usage} where the device path can't be
+  automatic,  ///< host memory, and device memory if every rank has a GPU
+  host,       ///< host memory only; does not look for devices
+  nccl,       ///< as automatic, but Error{usage} if NCCL can't be used
 };
 
 /// How a communicator is made. What is left empty comes from the environment (docs/environment.md),
@@ -50,13 +58,18 @@ struct Options {
 };
 
 /// Settings of one call. All ranks of the call pass the same `algorithm`.
-struct Call {
-  /// Default: the communicator's.
+struct CallOptions {
+  /// Time limit of the call, from its start. Default: the communicator's.
   std::optional<std::chrono::nanoseconds> timeout = std::nullopt;
-  /// send, recv and send_recv: messages with different tags pass each other.
+  /// Of send, recv and send_recv in host memory: messages with different tags may overtake each
+  /// other. Below UINT32_MAX.
   std::uint32_t tag = 0;
-  /// Name as in docs/algorithms.md; empty: chosen by size.
-  std::string algorithm = {};
+  /// Of collectives in host memory: a name as in docs/algorithms.md. Empty: chosen by size. The
+  /// text must last until the call, or the start of a non-blocking one, has returned.
+  std::string_view algorithm = {};
+  /// Of calls on device memory, and of barrier(): where the call is enqueued. Default: CUDA's
+  /// legacy default stream, as for 0 in NCCL. Error{usage} for a call on host memory.
+  std::optional<Stream> stream = std::nullopt;
 };
 
 }  // namespace tutti

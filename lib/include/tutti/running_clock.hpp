@@ -12,12 +12,14 @@ namespace tutti {
 /// whoever waits for a time of this clock reads it several times in a `longest_gap`.
 class RunningClock {
  public:
+  /// The clock that it reads.
   using Steady = std::chrono::steady_clock;
 
   /// Where ranks outnumber cores by far, a thread may wait for some hundred milliseconds for its
   /// turn. That counts.
   static constexpr std::chrono::milliseconds longest_gap{500};
 
+  /// Runs from `start`.
   explicit RunningClock(Steady::time_point start = Steady::now())
       : latest_(start.time_since_epoch().count()) {}
 

@@ -12,3 +12,6 @@
 #include "tutti/types.hpp"
 #include "tutti/version.hpp"
 #include "tutti/work.hpp"
+
+/// Collective communication between the ranks of a job.
+namespace tutti {}

@@ -5,79 +5,127 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <type_traits>
 
+#include "tutti/detail/float16.hpp"
 #include "tutti/export.hpp"
 
 namespace tutti {
 
 /// Element types. The values travel between ranks: never renumber.
 enum class Type : std::uint8_t {
-  i8,
-  u8,
-  i32,
-  u32,
-  i64,
-  u64,
-  f16,
-  bf16,
-  f32,
-  f64,
-  f8e4m3,
-  f8e5m2,
+  i8,      ///< std::int8_t
+  u8,      ///< std::uint8_t, std::byte; also what other types travel as
+  i32,     ///< std::int32_t
+  u32,     ///< std::uint32_t
+  i64,     ///< std::int64_t
+  u64,     ///< std::uint64_t
+  f16,     ///< tutti::half
+  bf16,    ///< tutti::bfloat16
+  f32,     ///< float
+  f64,     ///< double
+  f8e4m3,  ///< tutti::float8_e4m3
+  f8e5m2,  ///< tutti::float8_e5m2
 };
+/// How many types there are.
 inline constexpr int type_count = 12;
 
 /// How two contributions become one. The values travel between ranks: never renumber.
 enum class Operator : std::uint8_t {
-  sum,
-  product,
-  min,
-  max,
-  average,
-  bit_and,
-  bit_or,
-  bit_xor,
+  sum,      ///< integers wrap around
+  product,  ///< integers wrap around
+  min,      ///< NaN wins
+  max,      ///< NaN wins
+  average,  ///< the sum divided by the number of ranks; of integers truncated toward zero
+  bit_and,  ///< of integers
+  bit_or,   ///< of integers
+  bit_xor,  ///< of integers
 };
+/// How many operators there are.
 inline constexpr int operator_count = 8;
 
+/// Operator::sum
 inline constexpr Operator sum = Operator::sum;
+/// Operator::product
 inline constexpr Operator product = Operator::product;
+/// Operator::min
 inline constexpr Operator min = Operator::min;
+/// Operator::max
 inline constexpr Operator max = Operator::max;
+/// Operator::average
 inline constexpr Operator average = Operator::average;
+/// Operator::bit_and
 inline constexpr Operator bit_and = Operator::bit_and;
+/// Operator::bit_or
 inline constexpr Operator bit_or = Operator::bit_or;
+/// Operator::bit_xor
 inline constexpr Operator bit_xor = Operator::bit_xor;
 
 // Named as in the field, like the language's own types.
 // NOLINTBEGIN(readability-identifier-naming)
-/// IEEE 754 binary16, as bits.
+/// IEEE 754 binary16.
 struct half {
-  std::uint16_t bits;
+  std::uint16_t bits;  ///< sign, 5 bits of exponent, 10 of mantissa
+
+  /// Uninitialized, as a float.
+  half() = default;
+  /// Rounds to nearest, ties to even; beyond 65504 to infinity. A NaN stays a NaN. Of float alone,
+  /// so that bits are not taken for a number.
+  template <std::same_as<float> F>
+  explicit constexpr half(F value) noexcept : bits(detail::half_bits(value)) {}
+  /// Exact.
+  explicit constexpr operator float() const noexcept { return detail::half_value(bits); }
+  /// The half that has these bits.
+  [[nodiscard]] static constexpr half from_bits(std::uint16_t bits) noexcept {
+    half result{};
+    result.bits = bits;
+    return result;
+  }
 };
-/// The upper half of an IEEE 754 binary32, as bits.
+/// The upper 16 bits of an IEEE 754 binary32.
 struct bfloat16 {
-  std::uint16_t bits;
+  std::uint16_t bits;  ///< sign, 8 bits of exponent, 7 of mantissa
+
+  /// Uninitialized, as a float.
+  bfloat16() = default;
+  /// Rounds to nearest, ties to even. A NaN stays a NaN. Of float alone, so that bits are not taken
+  /// for a number.
+  template <std::same_as<float> F>
+  explicit constexpr bfloat16(F value) noexcept : bits(detail::bfloat16_bits(value)) {}
+  /// Exact.
+  explicit constexpr operator float() const noexcept { return detail::bfloat16_value(bits); }
+  /// The bfloat16 that has these bits.
+  [[nodiscard]] static constexpr bfloat16 from_bits(std::uint16_t bits) noexcept {
+    bfloat16 result{};
+    result.bits = bits;
+    return result;
+  }
 };
-/// The 8-bit floats of the OCP specification (2023), as bits: 4 bits of exponent and 3 of mantissa,
-/// or 5 and 2. The host path moves them and does not reduce them.
+/// 8-bit float of the OCP specification (2023). The host path moves it and does not reduce it.
 struct float8_e4m3 {
-  std::uint8_t bits;
+  std::uint8_t bits;  ///< sign, 4 bits of exponent, 3 of mantissa
 };
+/// 8-bit float of the OCP specification (2023). The host path moves it and does not reduce it.
 struct float8_e5m2 {
-  std::uint8_t bits;
+  std::uint8_t bits;  ///< sign, 5 bits of exponent, 2 of mantissa
 };
 // NOLINTEND(readability-identifier-naming)
 
+/// Bytes of an element.
 [[nodiscard]] TUTTI_EXPORT std::size_t size_of(Type type) noexcept;
+/// "f32"
 [[nodiscard]] TUTTI_EXPORT std::string_view name(Type type) noexcept;
+/// "sum"
 [[nodiscard]] TUTTI_EXPORT std::string_view name(Operator op) noexcept;
-/// The type or operator that `text` names ("f32", "sum"), if there is one.
+/// The type that `text` names ("f32"), if there is one.
 [[nodiscard]] TUTTI_EXPORT std::optional<Type> parse_type(std::string_view text) noexcept;
+/// The operator that `text` names ("sum"), if there is one.
 [[nodiscard]] TUTTI_EXPORT std::optional<Operator> parse_operator(std::string_view text) noexcept;
 
+/// `TypeOf<T>::value` is the Type of the number T. Other types have no member `value`.
 template <class T>
-struct TypeOf;  // no member `value`: T is no element type
+struct TypeOf;
+/// @cond
 template <std::integral T>
 requires(!std::same_as<T, bool> &&
          (sizeof(T) == 1 || sizeof(T) == 4 || sizeof(T) == 8)) struct TypeOf<T> {
@@ -114,12 +162,19 @@ template <>
 struct TypeOf<float8_e5m2> {
   static constexpr Type value = Type::f8e5m2;
 };
+/// @endcond
 
-/// What a span may hold.
+/// A number that travels as what it is, with a Type of its own.
 template <class T>
 concept Element = requires {
   TypeOf<T>::value;
 };
+/// What calls can move: an Element, or another trivially copyable type, which travels as its bytes.
+/// No pointers, which mean nothing to another rank.
+template <class T>
+concept Transferable = Element<T> ||
+    (std::is_trivially_copyable_v<T>&& std::is_object_v<T> && !std::is_array_v<T> &&
+     !std::is_pointer_v<T> && !std::is_member_pointer_v<T> && !std::is_null_pointer_v<T>);
 /// What reductions can combine in host memory.
 template <class T>
 concept Reducible = Element<T> && !std::same_as<T, float8_e4m3> && !std::same_as<T, float8_e5m2> &&

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
+#include <span>
 
 #include "tutti/device_span.hpp"
 #include "tutti/error.hpp"
@@ -11,37 +13,56 @@ namespace tutti {
 
 class Pending;
 
-/// A call that has been started. It goes on while the program computes; its buffers belong to it
-/// until it is done. Move-only; used by the thread that
-/// uses the communicator.
+/// A non-blocking call. It proceeds while the program computes, and uses its buffers until it is
+/// complete. Move-only; used by the thread that uses the communicator.
 ///
-/// A Work that is dropped while the call is pending detaches it: the call goes on, its buffers stay
-/// its own until the communicator's next finalize() or until they are known to be done by other
-/// means, and an error that it meets is thrown by the communicator's next call. A communicator that
-/// is destroyed first waits up to a second for its calls; Work of those that are not done then
-/// throws Error{aborted}.
-class TUTTI_EXPORT Work {
+/// A Work is active until one of the functions below has reported its end, with or without an
+/// Error; from then on it counts as complete.
+///
+/// A Work that is destroyed while it is active detaches its call: the call proceeds, its buffers
+/// must stay valid until the communicator's finalize() returns, and its Error is thrown by the
+/// communicator's next call. A communicator that is destroyed first waits up to a second for its
+/// calls; Work of those that are not complete then throws Error{aborted}.
+class [[nodiscard]] TUTTI_EXPORT Work {
  public:
-  /// Done already.
+  /// Complete.
   Work() noexcept;
+  /// For the library: made by Communicator::start().
   explicit Work(std::unique_ptr<Pending> pending) noexcept;
+  /// The other one then counts as complete.
   Work(Work&&) noexcept;
+  /// As destroying this one first. The other one then counts as complete.
   Work& operator=(Work&&) noexcept;
+  /// Detaches the call if it is active; does not wait.
   ~Work();
 
-  /// Returns when the call is done. Throws its Error, also at its deadline (Call::timeout, counted
-  /// from the start of the call).
+  /// True until the end of the call has been reported. Does not look whether the call is done.
+  [[nodiscard]] bool is_active() const noexcept { return pending_ != nullptr; }
+  /// Returns when the call is complete. Throws its Error, at the latest at the call's deadline
+  /// (CallOptions::timeout, from the start of the call).
   void wait();
-  /// The same for at most `limit`; false if it is not done by then, which harms nothing.
+  /// As wait(), for at most `limit`: returns false if the call is not complete by then. The call
+  /// continues.
   [[nodiscard]] bool wait_for(std::chrono::nanoseconds limit);
-  /// True if it is done. Does not wait. Throws its Error.
+  /// Returns whether the call is complete, without waiting. Throws its Error.
   [[nodiscard]] bool test();
-  /// Device memory: what is queued on `stream` from now on runs after the call. Does not wait.
-  /// Error{usage} for a call on host memory.
+  /// Of calls on device memory: work that is enqueued on `stream` from now on runs after the call.
+  /// Does not wait. Error{usage} for a call on host memory.
   void wait(Stream stream);
 
  private:
   std::unique_ptr<Pending> pending_;
 };
+
+/// Returns when all of `works` are complete. If some fail, throws the Error of the first of them in
+/// the order of `works`, after all are complete or have failed. Each call keeps its own deadline,
+/// so that this takes no longer than the last of them. As MPI_Waitall.
+TUTTI_EXPORT void wait_all(std::span<Work> works);
+
+/// Returns the index of a Work that has completed and was active before, and waits until there is
+/// one; the lowest index where there are several. Returns works.size() if none of them is active.
+/// Throws the Error of a Work that fails, at the latest at its own deadline; that Work is then no
+/// longer active, the others are as before. As MPI_Waitany.
+[[nodiscard]] TUTTI_EXPORT std::size_t wait_any(std::span<Work> works);
 
 }  // namespace tutti

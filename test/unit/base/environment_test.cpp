@@ -153,7 +153,31 @@ TEST_CASE("every log level is read") {
   CHECK(Environment::from({{"TUTTI_LOG", "info"}}).log_level == LogLevel::info);
 }
 
-TEST_CASE("an empty variable counts as unset") {
+TEST_CASE("a backend is named as in C++, and has the names that it had before") {
+  CHECK(parse_backend("auto") == BackendChoice::automatic);
+  CHECK(parse_backend("nccl") == BackendChoice::nccl);
+  for (const auto* name : {"host", "cpu", "gloo", "tcp"}) {
+    INFO(name);
+    CHECK(parse_backend(name) == BackendChoice::host);
+    CHECK(Environment::from({{"TUTTI_BACKEND", name}}).backend == BackendChoice::host);
+  }
+  for (const auto* name : {"", "device", "automatic", "HOST", "mpi"}) {
+    INFO(name);
+    CHECK(!parse_backend(name));
+  }
+}
+
+TEST_CASE("a backend is compared and told by its name in C++") {
+  const auto told = [](const char* name) {
+    return Environment::from({{"TUTTI_BACKEND", name}}).agreed_settings().at("TUTTI_BACKEND");
+  };
+  CHECK(told("cpu") == "host");
+  CHECK(told("host") == "host");
+  CHECK(told("nccl") == "nccl");
+  CHECK(told("auto") == "auto");
+}
+
+TEST_CASE("an empty variable is as good as none") {
   const auto environment =
       Environment::from({{"TUTTI_TIMEOUT", ""}, {"TUTTI_CHUNK", ""}, {"TUTTI_LOG", ""}});
   CHECK(environment.timeout == 60s);

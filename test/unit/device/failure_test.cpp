@@ -17,7 +17,7 @@ using tutti::test::patience;
 struct Fixture {
   explicit Fixture(Rank& rank, std::chrono::nanoseconds timeout = 20s)
       : communicator(rank.communicator({.timeout = timeout,
-                                        .backend = BackendChoice::device,
+                                        .backend = BackendChoice::nccl,
                                         .log = [](LogLevel, const std::string&) {}})),
         memory(communicator.device()),
         buffer(memory, 4096),
@@ -66,18 +66,18 @@ TEST_CASE("mismatched calls are reported while the ranks wait, however they wait
     std::string first_words, second_words;
   };
   const std::vector<Difference> differences{
-      {[](Fixture& d) { d.communicator.all_reduce(in_place, d.first(4), sum, d.stream); },
-       [](Fixture& d) { d.communicator.broadcast(d.first(4), 0, d.stream); }, "all_reduce of 4 f32",
-       "broadcast of 4 f32"},
-      {[](Fixture& d) { d.communicator.all_reduce(in_place, d.first(4), sum, d.stream); },
-       [](Fixture& d) { d.communicator.all_reduce(in_place, d.first(5), sum, d.stream); },
+      {[](Fixture& d) { d.communicator.all_reduce(in_place, d.first(4), sum, {.stream = d.stream}); },
+       [](Fixture& d) { d.communicator.broadcast(d.first(4), 0, {.stream = d.stream}); },
+       "all_reduce of 4 f32", "broadcast of 4 f32"},
+      {[](Fixture& d) { d.communicator.all_reduce(in_place, d.first(4), sum, {.stream = d.stream}); },
+       [](Fixture& d) { d.communicator.all_reduce(in_place, d.first(5), sum, {.stream = d.stream}); },
        "all_reduce of 4 f32", "all_reduce of 5 f32"},
-      {[](Fixture& d) { d.communicator.reduce(in_place, d.first(4), sum, 0, d.stream); },
-       [](Fixture& d) { d.communicator.reduce(in_place, d.first(4), sum, 1, d.stream); },
+      {[](Fixture& d) { d.communicator.reduce(in_place, d.first(4), sum, 0, {.stream = d.stream}); },
+       [](Fixture& d) { d.communicator.reduce(in_place, d.first(4), sum, 1, {.stream = d.stream}); },
        "to rank 0", "to rank 1"},
-      {[](Fixture& d) { d.communicator.all_reduce(in_place, d.first(4), max, d.stream); },
-       [](Fixture& d) { d.communicator.all_reduce(in_place, d.first(4), min, d.stream); }, "max",
-       "min"},
+      {[](Fixture& d) { d.communicator.all_reduce(in_place, d.first(4), max, {.stream = d.stream}); },
+       [](Fixture& d) { d.communicator.all_reduce(in_place, d.first(4), min, {.stream = d.stream}); },
+       "max", "min"},
   };
   for (const auto& [first, second, first_words, second_words] : differences) {
     const auto reports = run_on_devices(2, {}, [&](Rank& rank) -> std::string {
@@ -103,7 +103,7 @@ TEST_CASE("an absent rank is named at the deadline, also by Work::wait()") {
   for (const bool by_work : {false, true}) {
     const auto reports = run_on_devices(3, {}, [&](Rank& rank) -> std::string {
       Fixture fixture(rank, 2s);
-      fixture.communicator.all_reduce(in_place, fixture.floats, sum, fixture.stream);
+      fixture.communicator.all_reduce(in_place, fixture.floats, sum, {.stream = fixture.stream});
       fixture.communicator.synchronize(fixture.stream);
       if (rank.rank() == 2) {
         std::this_thread::sleep_for(4s);
@@ -112,10 +112,10 @@ TEST_CASE("an absent rank is named at the deadline, also by Work::wait()") {
       const auto start = std::chrono::steady_clock::now();
       const auto error = error_of([&] {
         if (by_work) {
-          fixture.communicator.all_reduce_async(in_place, fixture.floats, sum, fixture.stream)
+          fixture.communicator.start_all_reduce(in_place, fixture.floats, sum, {.stream = fixture.stream})
               .wait();
         } else {
-          fixture.communicator.all_reduce(in_place, fixture.floats, sum, fixture.stream);
+          fixture.communicator.all_reduce(in_place, fixture.floats, sum, {.stream = fixture.stream});
           fixture.communicator.synchronize(fixture.stream);
         }
       });
@@ -132,7 +132,7 @@ TEST_CASE("a receive without a send names the sender") {
   const auto reports = run_on_devices(3, {}, [](Rank& rank) -> std::string {
     Fixture fixture(rank, 2s);
     if (rank.rank() == 0) {
-      fixture.communicator.recv(fixture.floats, 2, fixture.stream);
+      fixture.communicator.recv(fixture.floats, 2, {.stream = fixture.stream});
       fixture.communicator.synchronize(fixture.stream);
     }
     std::this_thread::sleep_for(4s);
@@ -147,7 +147,7 @@ TEST_CASE("wait_for() can time out without harm") {
     Fixture fixture(rank);
     if (rank.rank() == 1) std::this_thread::sleep_for(500ms);
     auto work =
-        fixture.communicator.all_reduce_async(in_place, fixture.floats, sum, fixture.stream);
+        fixture.communicator.start_all_reduce(in_place, fixture.floats, sum, {.stream = fixture.stream});
     if (rank.rank() == 0) {
       expect(!work.test(), "done before the other has come");
       expect(!work.wait_for(100ms), "done before the other has come");
@@ -170,12 +170,12 @@ TEST_CASE("a call blocked inside NCCL is aborted at its deadline, and the late r
     set("FAKE_NCCL_CALL_BLOCKS", "1");
     const auto start = std::chrono::steady_clock::now();
     const auto error =
-        error_of([&] { fixture.communicator.broadcast(fixture.floats, 0, fixture.stream); });
+        error_of([&] { fixture.communicator.broadcast(fixture.floats, 0, {.stream = fixture.stream}); });
     const auto took = std::chrono::steady_clock::now() - start;
     expect(took > 1900ms && took < 4s * patience(), "too early or too late");
-    // The next call throws the same.
+    // And again, the same.
     const auto next =
-        error_of([&] { fixture.communicator.broadcast(fixture.floats, 0, fixture.stream); });
+        error_of([&] { fixture.communicator.broadcast(fixture.floats, 0, {.stream = fixture.stream}); });
     expect(next.sentence() == error.sentence(), "another error: " + next.sentence());
     throw error;
   });
@@ -190,7 +190,7 @@ TEST_CASE("a call blocked inside NCCL is aborted when another rank dies") {
     rank.mark();
     if (rank.rank() == 1) std::this_thread::sleep_for(60s);
     set("FAKE_NCCL_CALL_BLOCKS", "1");
-    fixture.communicator.broadcast(fixture.floats, 0, fixture.stream);
+    fixture.communicator.broadcast(fixture.floats, 0, {.stream = fixture.stream});
     return "nothing was thrown";
   });
   job.await_marks_of_all(1);
@@ -207,7 +207,7 @@ TEST_CASE("a rank killed in a loop is named by the others") {
     set("FAKE_NCCL_SEGMENT", segment.path());
     Fixture fixture(rank);
     while (true) {
-      fixture.communicator.all_reduce(in_place, fixture.floats, max, fixture.stream);
+      fixture.communicator.all_reduce(in_place, fixture.floats, max, {.stream = fixture.stream});
       fixture.communicator.synchronize(fixture.stream);
       rank.mark();
     }
@@ -231,9 +231,9 @@ TEST_CASE("a call done on one stream does not hide another on a second stream") 
     gpu_test::DeviceBuffer second(other, 64);
     const device_span<float> there(reinterpret_cast<float*>(second.data()), 16);
     const Stream stream(other.stream());
-    if (rank.rank() == 0) fixture.communicator.recv(fixture.first(16), 2, fixture.stream);
-    if (rank.rank() == 0) fixture.communicator.send_async(there, 1, stream).wait();
-    if (rank.rank() == 1) fixture.communicator.recv_async(there, 0, stream).wait();
+    if (rank.rank() == 0) fixture.communicator.recv(fixture.first(16), 2, {.stream = fixture.stream});
+    if (rank.rank() == 0) fixture.communicator.start_send(there, 1, {.stream = stream}).wait();
+    if (rank.rank() == 1) fixture.communicator.start_recv(there, 0, {.stream = stream}).wait();
     rank.mark();
     if (rank.rank() != 0) std::this_thread::sleep_for(20s);
     // By CUDA's own means: only the watchdog can end the wait for rank 2.
@@ -257,7 +257,7 @@ TEST_CASE("an abort that hangs does not block the survivor") {
     if (rank.rank() == 1) std::this_thread::sleep_for(4s);
     const auto start = std::chrono::steady_clock::now();
     const auto error = error_of([&] {
-      fixture.communicator.all_reduce(in_place, fixture.floats, sum, fixture.stream);
+      fixture.communicator.all_reduce(in_place, fixture.floats, sum, {.stream = fixture.stream});
       fixture.communicator.synchronize(fixture.stream);
     });
     expect(std::chrono::steady_clock::now() - start < 5s * patience(), "too late");
@@ -272,14 +272,14 @@ TEST_CASE("a call that never returns after the abort is reported") {
     set("FAKE_NCCL_SEGMENT", segment.path());
     auto& communicator =
         rank.communicator({.timeout = 1s,
-                           .backend = BackendChoice::device,
+                           .backend = BackendChoice::nccl,
                            .log = [&](LogLevel, const std::string& line) { rank.say(line); }});
     DeviceMemory memory(communicator.device());
     gpu_test::DeviceBuffer buffer(memory, 4);
     if (rank.rank() == 1) std::this_thread::sleep_for(7s * patience());
     set("FAKE_NCCL_CALL_BLOCKS", "2");
     communicator.broadcast(device_span<int>(reinterpret_cast<int*>(buffer.data()), 1), 0,
-                           Stream(memory.stream()));
+                           {.stream = memory.stream()});
     return "nothing was thrown";
   });
   std::this_thread::sleep_for(6s * patience());
@@ -297,7 +297,7 @@ TEST_CASE("every result code of NCCL becomes an error on all ranks") {
         if (!in_call) set("FAKE_NCCL_CALL_RESULT", "0");
       }
       if (in_call || rank.rank() == 1) {
-        fixture.communicator.all_reduce(in_place, fixture.floats, sum, fixture.stream);
+        fixture.communicator.all_reduce(in_place, fixture.floats, sum, {.stream = fixture.stream});
       }
       if (rank.rank() == 0 && !in_call) {
         // Makes the other rank wait.
@@ -322,23 +322,24 @@ TEST_CASE("unsupported calls are refused before anything is sent") {
     };
     int on_host = 0;
     const device_span<int> host(&on_host, 1);
-    refused("plain host memory", [&] { communicator.broadcast(host, 0, fixture.stream); });
-    refused("plain host memory", [&] { communicator.send(host, 1 - rank.rank(), fixture.stream); });
+    refused("plain host memory", [&] { communicator.broadcast(host, 0, {.stream = fixture.stream}); });
+    refused("plain host memory",
+            [&] { communicator.send(host, 1 - rank.rank(), {.stream = fixture.stream}); });
     {
       DeviceMemory elsewhere(3);
       gpu_test::DeviceBuffer theirs(elsewhere, 4);
       refused("memory of device 3", [&] {
         communicator.broadcast(device_span<int>(reinterpret_cast<int*>(theirs.data()), 1), 0,
-                               fixture.stream);
+                               {.stream = fixture.stream});
       });
     }
     const device_span<int> ints(reinterpret_cast<int*>(fixture.buffer.data()), 4);
     refused("all_reduce by bit_xor",
-            [&] { communicator.all_reduce(in_place, ints, bit_xor, fixture.stream); });
-    refused("no tag", [&] { communicator.broadcast(ints, 0, fixture.stream, {.tag = 1}); });
+            [&] { communicator.all_reduce(in_place, ints, bit_xor, {.stream = fixture.stream}); });
+    refused("no tag", [&] { communicator.broadcast(ints, 0, {.tag = 1, .stream = fixture.stream}); });
     refused("no algorithm",
-            [&] { communicator.broadcast(ints, 0, fixture.stream, {.algorithm = "ring"}); });
-    communicator.all_reduce(in_place, ints, sum, fixture.stream);
+            [&] { communicator.broadcast(ints, 0, {.algorithm = "ring", .stream = fixture.stream}); });
+    communicator.all_reduce(in_place, ints, sum, {.stream = fixture.stream});
     communicator.synchronize(fixture.stream);
     communicator.finalize();
     return "done";
@@ -358,8 +359,9 @@ TEST_CASE("8-bit floats: moved by any NCCL, reduced from 2.24 on") {
         }
         const device_span<float8_e5m2> values(reinterpret_cast<float8_e5m2*>(fixture.buffer.data()),
                                               4);
-        return error_of(
-                   [&] { fixture.communicator.all_reduce(in_place, values, sum, fixture.stream); })
+        return error_of([&] {
+                 fixture.communicator.all_reduce(in_place, values, sum, {.stream = fixture.stream});
+               })
             .sentence();
       });
   REQUIRE(trouble(reports) == "");

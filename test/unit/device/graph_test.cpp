@@ -8,7 +8,7 @@
 namespace tutti::device::test {
 namespace {
 
-const Options on_nccl{.timeout = 20s, .backend = BackendChoice::device};
+const Options on_nccl{.timeout = 20s, .backend = BackendChoice::nccl};
 
 }  // namespace
 
@@ -31,7 +31,7 @@ TEST_CASE("waiting for a stream during capture is refused") {
     gpu_test::DeviceBuffer buffer(memory, 4);
     const device_span<int> value(reinterpret_cast<int*>(buffer.data()), 1);
     gpu_test::Capture capture(memory.stream());
-    auto work = communicator.broadcast_async(value, 0, Stream(memory.stream()));
+    auto work = communicator.start_broadcast(value, 0, {.stream = memory.stream()});
     int refused = 0;
     try {
       communicator.synchronize(memory.stream());
@@ -58,7 +58,7 @@ TEST_CASE("capturing staged calls is refused") {
         const device_span<int> value(reinterpret_cast<int*>(buffer.data()), 1);
         gpu_test::Capture capture(memory.stream());
         try {
-          communicator.broadcast(value, 0, Stream(memory.stream()));
+          communicator.broadcast(value, 0, {.stream = memory.stream()});
         } catch (const Error& error) {
           return error.sentence();
         }

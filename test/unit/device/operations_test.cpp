@@ -11,7 +11,7 @@ using gpu_test::check;
 using gpu_test::check_messages;
 using gpu_test::operation_cases;
 
-const Options on_nccl{.timeout = 20s, .backend = BackendChoice::device};
+const Options on_nccl{.timeout = 20s, .backend = BackendChoice::nccl};
 
 std::string run_cases(Communicator& communicator, const std::vector<gpu_test::Case>& cases) {
   DeviceMemory memory(communicator.device());
@@ -65,11 +65,64 @@ TEST_CASE("a barrier on a stream, and memory of the host through the same commun
   const auto reports = run_on_devices(2, {}, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator(on_nccl);
     DeviceMemory memory(communicator.device());
-    communicator.barrier(Stream(memory.stream()));
+    communicator.barrier({.stream = memory.stream()});
     std::vector<int> values{rank.rank() + 1};
     communicator.all_reduce(in_place, std::span(values), sum);
     expect(values[0] == 3, "the host path is wrong");
     communicator.synchronize(memory.stream());
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("without a stream a call is enqueued on the default stream, as NCCL's are for 0") {
+  const auto reports = run_on_devices(2, {}, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator(on_nccl);
+    DeviceMemory memory(communicator.device());
+    gpu_test::DeviceBuffer buffer(memory, 4);
+    const device_span<std::int32_t> value(reinterpret_cast<std::int32_t*>(buffer.data()), 1);
+    buffer.upload({std::byte{1}, std::byte{0}, std::byte{0}, std::byte{0}});
+    const auto value_after = [&](Stream stream) {
+      communicator.synchronize(stream);
+      std::int32_t result = 0;
+      memory.copy_to_host(&result, buffer.data(), 4);
+      return result;
+    };
+    communicator.all_reduce(in_place, value, sum);
+    expect(value_after(Stream()) == 2, "the default stream has not done it");
+    communicator.start_all_reduce(in_place, value, sum, {.stream = nullptr}).wait();
+    expect(value_after(Stream()) == 4, "the default stream has not done it, named");
+    auto before = communicator.start_all_reduce(in_place, value, sum);
+    before.wait(memory.stream());
+    communicator.all_reduce(in_place, value, sum, {.stream = memory.stream()});
+    expect(value_after(memory.stream()) == 16, "the two are not in order");
+    return "done";
+  });
+  CHECK(trouble(reports) == "");
+}
+
+TEST_CASE("v-forms and structs on device memory by the typed calls") {
+  const auto reports = run_on_devices(2, {}, [](Rank& rank) -> std::string {
+    struct Pair {
+      std::int32_t a, b;
+    };
+    auto& communicator = rank.communicator(on_nccl);
+    DeviceMemory memory(communicator.device());
+    gpu_test::DeviceBuffer buffer(memory, 64);
+    auto* const data = reinterpret_cast<Pair*>(buffer.data());
+    const auto mine = static_cast<std::byte>(rank.rank() + 1);
+    buffer.upload(std::vector<std::byte>(24, mine));
+    // Rank 0 has one, rank 1 has two.
+    const std::vector<std::size_t> counts{1, 2};
+    const auto count = counts[static_cast<std::size_t>(rank.rank())];
+    const device_span<const Pair> own(data, count);
+    const device_span<Pair> all(data + 4, 3);
+    communicator.all_gather_v(own, all, counts, {.stream = memory.stream()});
+    communicator.synchronize(memory.stream());
+    const auto bytes = buffer.download();
+    for (std::size_t i = 0; i < 24; ++i) {
+      expect(bytes[32 + i] == static_cast<std::byte>(i < 8 ? 1 : 2), "WRONG DATA");
+    }
     return "done";
   });
   CHECK(trouble(reports) == "");
@@ -85,12 +138,12 @@ TEST_CASE("operations are NCCL's own where it has them, else one group") {
     const device_span<std::int32_t> one(data, 4);
     const device_span<std::int32_t> two(data + 8, 8);
     reinterpret_cast<void (*)()>(nccl_symbol("fake_nccl_clear_trace"))();
-    communicator.all_gather(one, two, stream);
-    communicator.reduce_scatter(two, one, max, stream);
-    communicator.reduce(in_place, one, sum, 1, stream);
-    communicator.broadcast(one, 1, stream);
-    communicator.fan_out(one, 0, stream);
-    communicator.gather(one, two, 0, stream);
+    communicator.all_gather(one, two, {.stream = stream});
+    communicator.reduce_scatter(two, one, max, {.stream = stream});
+    communicator.reduce(in_place, one, sum, 1, {.stream = stream});
+    communicator.broadcast(one, 1, {.stream = stream});
+    communicator.fan_out(one, 0, {.stream = stream});
+    communicator.gather(one, two, 0, {.stream = stream});
     communicator.synchronize(stream);
     return nccl_trace();
   });
@@ -108,7 +161,7 @@ TEST_CASE("a fan_out to several is one group, and its receivers need none") {
     gpu_test::DeviceBuffer buffer(memory, 64);
     const device_span<std::int32_t> one(reinterpret_cast<std::int32_t*>(buffer.data()), 4);
     reinterpret_cast<void (*)()>(nccl_symbol("fake_nccl_clear_trace"))();
-    communicator.fan_out(one, 0, stream);
+    communicator.fan_out(one, 0, {.stream = stream});
     communicator.synchronize(stream);
     return nccl_trace();
   };
@@ -141,14 +194,15 @@ TEST_CASE("a work orders another stream, outlives its communicator, and may be d
     gpu_test::DeviceBuffer buffer(memory, 4);
     const device_span<std::int32_t> value(reinterpret_cast<std::int32_t*>(buffer.data()), 1);
     buffer.upload({std::byte{1}, std::byte{0}, std::byte{0}, std::byte{0}});
-    auto work = communicator.all_reduce_async(in_place, value, sum, Stream(memory.stream()));
+    auto work = communicator.start_all_reduce(in_place, value, sum, {.stream = memory.stream()});
     work.wait(Stream(other.stream()));
     std::int32_t result = 0;
     other.copy_to_host(&result, buffer.data(), 4);  // on the other stream
     expect(result == 2, "the stream did not wait");
     expect(work.wait_for(5s), "not done");
-    static_cast<void>(communicator.all_reduce_async(in_place, value, sum, memory.stream()));
-    auto late = communicator.all_reduce_async(in_place, value, sum, Stream(memory.stream()));
+    static_cast<void>(
+        communicator.start_all_reduce(in_place, value, sum, {.stream = memory.stream()}));
+    auto late = communicator.start_all_reduce(in_place, value, sum, {.stream = memory.stream()});
     communicator.synchronize(memory.stream());
     rank.destroy_communicators();
     try {

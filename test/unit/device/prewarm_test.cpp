@@ -14,7 +14,7 @@ TEST_CASE("a context is created ahead for the launcher's local rank, and release
     auto prewarm = Prewarm::from(launched);
     expect(prewarm != nullptr, "the local rank was not seen");
     prewarm->wait(Deadline::after(20s));
-    rank.communicator({.timeout = 20s, .backend = BackendChoice::device});
+    rank.communicator({.timeout = 20s, .backend = BackendChoice::nccl});
     prewarm.reset();
     // Released immediately, even before the thread is done. The fake driver ends the process if a
     // context is released too often.

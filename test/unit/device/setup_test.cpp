@@ -55,7 +55,7 @@ void require_same_failure(const std::vector<Report>& reports, ErrorCode code,
 TEST_CASE("the root can't create the id: the same error on all ranks, or staging on all") {
   const Body insisting = [](Rank& rank) -> std::string {
     if (rank.rank() == 0) set("FAKE_NCCL_ID_RESULT", "2");
-    rank.communicator(quiet(BackendChoice::device));
+    rank.communicator(quiet(BackendChoice::nccl));
     return "nothing was thrown";
   };
   require_same_failure(run_on_devices(3, {}, insisting), ErrorCode::system,
@@ -110,7 +110,7 @@ TEST_CASE("the id uses the bootstrap's broadcast, and only if NCCL is used") {
 TEST_CASE("an id that is never created: an error after the deadline, or staging") {
   const Body body = [](Rank& rank) -> std::string {
     if (rank.rank() == 0) set("FAKE_NCCL_ID_HANGS", "1");
-    rank.communicator(quiet(BackendChoice::device, 2s));
+    rank.communicator(quiet(BackendChoice::nccl, 2s));
     return "nothing was thrown";
   };
   const auto failed = run_on_devices(3, {}, body);
@@ -152,7 +152,7 @@ TEST_CASE("a rank whose NCCL or CUDA context fails is named by all") {
   for (const std::string code : {"1", "5", "6", "42"}) {
     const auto reports = run_on_devices(3, {}, [&](Rank& rank) -> std::string {
       if (rank.rank() == 1) set("FAKE_NCCL_INIT_RESULT", code);
-      rank.communicator(quiet(BackendChoice::device));
+      rank.communicator(quiet(BackendChoice::nccl));
       return "nothing was thrown";
     });
     require_same_failure(reports, ErrorCode::system, "NCCL's set-up failed: NCCL: ");
@@ -161,7 +161,7 @@ TEST_CASE("a rank whose NCCL or CUDA context fails is named by all") {
   }
   const Body no_context = [](Rank& rank) -> std::string {
     if (rank.rank() == 2) set("FAKE_GPU_CONTEXT_FAILS", "1");
-    rank.communicator(quiet(BackendChoice::device));
+    rank.communicator(quiet(BackendChoice::nccl));
     return "nothing was thrown";
   };
   require_same_failure(run_on_devices(3, {}, no_context), ErrorCode::system, "out of memory (2)");
@@ -190,7 +190,7 @@ TEST_CASE("a rank that can start no thread for NCCL is named by all, or all stag
     const auto words = std::string("can't start a thread ") + purpose;
     const auto failed = run_on_devices(3, {}, [&](Rank& rank) -> std::string {
       without_thread(rank);
-      rank.communicator(quiet(BackendChoice::device));
+      rank.communicator(quiet(BackendChoice::nccl));
       return "nothing was thrown";
     });
     require_same_failure(failed, ErrorCode::system, words);
@@ -218,7 +218,7 @@ TEST_CASE("set-up that never ends on a rank: an error after the deadline, or sta
     if (rank.rank() == 1) set("FAKE_NCCL_INIT_HANGS", "1");
     const auto start = std::chrono::steady_clock::now();
     try {
-      rank.communicator(quiet(BackendChoice::device, 2s));
+      rank.communicator(quiet(BackendChoice::nccl, 2s));
     } catch (const Error& error) {
       const auto took = std::chrono::steady_clock::now() - start;
       expect(took >= 1900ms && took < 4s * tutti::test::patience(), "too early or too late");
@@ -250,7 +250,7 @@ TEST_CASE("a rank absent from set-up is named soon after the deadline") {
     }
     const auto start = std::chrono::steady_clock::now();
     try {
-      rank.communicator(quiet(BackendChoice::device, 2s));
+      rank.communicator(quiet(BackendChoice::nccl, 2s));
     } catch (const Error& error) {
       const auto took = std::chrono::steady_clock::now() - start;
       expect(rank.rank() == 2 || took < 4s * tutti::test::patience(), "too late");
@@ -269,7 +269,7 @@ TEST_CASE("a rank absent from set-up is named soon after the deadline") {
 
 TEST_CASE("device of each rank, and the reason of all ranks if NCCL can't be used") {
   const Body insisting = [](Rank& rank) -> std::string {
-    auto& communicator = rank.communicator(quiet(BackendChoice::device));
+    auto& communicator = rank.communicator(quiet(BackendChoice::nccl));
     use(communicator);
     return communicator.info(rank.rank()).device;
   };
@@ -302,7 +302,7 @@ TEST_CASE("without devices on all ranks no rank has a backend for device memory"
     expect(!communicator.has_device_path(), "there is one");
     int value = 0;
     try {
-      communicator.broadcast(device_span<int>(&value, 1), 0, Stream());
+      communicator.broadcast(device_span<int>(&value, 1), 0, {.stream = Stream()});
     } catch (const Error& error) {
       expect(error.code() == ErrorCode::usage, "another error");
       return error.sentence();
@@ -316,7 +316,7 @@ TEST_CASE("without devices on all ranks no rank has a backend for device memory"
 TEST_CASE("two communicators in a row have ids of their own, and end by finalize and destroy") {
   const auto reports = run_on_devices(2, {}, [](Rank& rank) -> std::string {
     for (int i = 0; i < 2; ++i) {
-      use(rank.communicator(quiet(BackendChoice::device)));
+      use(rank.communicator(quiet(BackendChoice::nccl)));
       rank.destroy_communicators();
     }
     return nccl_trace();

@@ -68,8 +68,8 @@ TEST_CASE("after each loss the survivors use NCCL again") {
   Job job(5, [&](Rank& rank) -> std::string {
     set("FAKE_NCCL_SEGMENT", segment.path());
     set("FAKE_GPU_DEVICES", "8");
-    const auto text = lose_and_go_on(rank, {.timeout = 20s, .backend = BackendChoice::device}, 3);
-    // Three set-ups of all remaining ranks: the job's, and one after each loss.
+    const auto text = lose_and_go_on(rank, {.timeout = 20s, .backend = BackendChoice::nccl}, 3);
+    // Three set-ups of all that were left: the job's, and one after each loss.
     const auto trace = nccl_trace();
     for (const auto* each : {"init 5 ", "init 4 ", "init 3 "}) {
       expect(trace.find(each) != std::string::npos, "no NCCL communicator of: " + (each + trace));

@@ -40,7 +40,7 @@ TEST_CASE("ranks that share a device are staged through host memory, every opera
     }
     const auto wrong = gpu_test::check_messages(communicator, memory, {0, 1, 5000});
     expect(wrong.empty(), wrong);
-    communicator.barrier(Stream(memory.stream()));
+    communicator.barrier({.stream = memory.stream()});
     communicator.finalize();
     expect(notes.lines.size() == (rank.rank() == 0 ? 1 : 0), "noted more or less than once");
     return rank.rank() == 0 ? notes.lines[0] : communicator.device_path_reason();
@@ -109,8 +109,8 @@ TEST_CASE("non-blocking messages in both directions do not wait for each other")
     out.upload(std::vector<std::byte>(bytes, value));
     const device_span<std::byte> from(out.data(), bytes);
     const device_span<std::byte> to(in.data(), bytes);
-    auto sent = communicator.send_async(from, 1 - rank.rank(), Stream(memory.stream()));
-    auto received = communicator.recv_async(to, 1 - rank.rank(), Stream(memory.stream()));
+    auto sent = communicator.start_send(from, 1 - rank.rank(), {.stream = memory.stream()});
+    auto received = communicator.start_recv(to, 1 - rank.rank(), {.stream = memory.stream()});
     received.wait();
     sent.wait();
     expect(in.download() == std::vector<std::byte>(bytes, std::byte(2 - rank.rank())), "wrong");
@@ -126,11 +126,13 @@ TEST_CASE("a non-blocking call may be dropped, and synchronize() finishes it") {
     gpu_test::DeviceBuffer buffer(memory, 4);
     buffer.upload({std::byte{3}, std::byte{0}, std::byte{0}, std::byte{0}});
     const device_span<std::int32_t> value(reinterpret_cast<std::int32_t*>(buffer.data()), 1);
-    static_cast<void>(communicator.all_reduce_async(in_place, value, sum, Stream(memory.stream())));
+    static_cast<void>(
+        communicator.start_all_reduce(in_place, value, sum, {.stream = memory.stream()}));
     communicator.synchronize(memory.stream());
     expect(buffer.download()[0] == std::byte{6}, "not done");
-    static_cast<void>(communicator.all_reduce_async(in_place, value, sum, Stream(memory.stream())));
-    rank.destroy_communicators();  // with the call in progress
+    static_cast<void>(
+        communicator.start_all_reduce(in_place, value, sum, {.stream = memory.stream()}));
+    rank.destroy_communicators();  // with the call under way
     return "done";
   });
   CHECK(trouble(reports) == "");
@@ -143,7 +145,8 @@ TEST_CASE("finalize() finishes dropped non-blocking calls") {
     gpu_test::DeviceBuffer buffer(memory, 4);
     buffer.upload({std::byte{3}, std::byte{0}, std::byte{0}, std::byte{0}});
     const device_span<std::int32_t> value(reinterpret_cast<std::int32_t*>(buffer.data()), 1);
-    static_cast<void>(communicator.all_reduce_async(in_place, value, sum, Stream(memory.stream())));
+    static_cast<void>(
+        communicator.start_all_reduce(in_place, value, sum, {.stream = memory.stream()}));
     communicator.finalize();
     expect(buffer.download()[0] == std::byte{6}, "the result is not there");
     return "done";
@@ -179,7 +182,7 @@ TEST_CASE("mismatches are reported as the user's calls, and no copy outlives its
       gpu_test::DeviceBuffer buffer(memory, count * 4);
       communicator.all_reduce(in_place,
                               device_span<float>(reinterpret_cast<float*>(buffer.data()), count),
-                              sum, Stream(memory.stream()));
+                              sum, {.stream = memory.stream()});
       communicator.finalize();
     } catch (const Error&) {
       // A copy in flight would access freed memory.

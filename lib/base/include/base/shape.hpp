@@ -22,6 +22,7 @@ struct Shape {
   bool reduces = false;
   bool counts_differ = false;  ///< a v-form
   bool collective = true;
+  bool for_users = true;  ///< not a step of the library's own
 };
 
 [[nodiscard]] const Shape& shape_of(Operation operation) noexcept;

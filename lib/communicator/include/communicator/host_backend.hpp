@@ -33,7 +33,7 @@ class HostBackend final : public Backend {
   /// Waits up to a second for calls that were started; past it the job's communication is over.
   ~HostBackend() override;
 
-  [[nodiscard]] const char* name() const override { return "cpu"; }
+  [[nodiscard]] const char* name() const override { return "host"; }
   void run(const CheckedCollective& call, const CallSettings& settings) override;
   void run(const Message& message, const CallSettings& settings) override;
   std::unique_ptr<Pending> start(const CheckedCollective& call,

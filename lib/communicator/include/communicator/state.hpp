@@ -80,14 +80,16 @@ struct Communicator::State {
   /// A communicator of some of `parent`'s ranks.
   State(const State& parent, control::Group group);
 
-  [[nodiscard]] CallSettings settings_of(const Call& call,
-                                         const std::optional<Stream>& stream = {}) const;
+  [[nodiscard]] CallSettings settings_of(const CallOptions& options,
+                                         Memory memory = Memory::host) const;
   /// The same for collectives, where TUTTI_ALGORITHM counts too.
-  [[nodiscard]] CallSettings collective_settings_of(const Call& call,
-                                                    const std::optional<Stream>& stream) const;
+  [[nodiscard]] CallSettings collective_settings_of(const CallOptions& options,
+                                                    Memory memory) const;
   [[nodiscard]] const control::Group& group() const { return host->group(); }
-  /// Who serves a call with or without a stream.
-  [[nodiscard]] Backend& backend(const std::optional<Stream>& stream);
+  /// Who serves a call on buffers there.
+  [[nodiscard]] Backend& backend(Memory memory);
+  /// A collective step without buffers that is no operation of a user's.
+  void run_internal(Operation operation, const CallOptions& options);
   /// The device path, made at the first use in a communicator that was split off; Error{usage} that
   /// says why where there is none.
   [[nodiscard]] Backend& device();

@@ -14,7 +14,7 @@ namespace tutti::device {
 /// another backend.
 class AgreedFailure : public Error {
  public:
-  using Error::Error;
+  explicit AgreedFailure(const Error& error) : Error(error) {}
 };
 
 /// Exchanges the state of set-up between the ranks of a group, over the host path. All calls are
