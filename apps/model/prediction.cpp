@@ -15,8 +15,8 @@ namespace {
 /// The first two, one in the middle, the last: where they do the same, all are taken to.
 constexpr std::int64_t sampled_hosts = 4;
 
-using algorithm::ScheduleArguments;
 using algorithm::Schedule;
+using algorithm::ScheduleArguments;
 
 class Predictor {
  public:
@@ -53,11 +53,11 @@ class Predictor {
   [[nodiscard]] int size() const { return static_cast<int>(machine_.host.size()); }
   [[nodiscard]] Schedule schedule_of(int rank, std::int64_t count) const {
     ScheduleArguments problem{.rank = rank,
-                    .size = size(),
-                    .root = request_.root,
-                    .count = count,
-                    .chunk = request_.chunk,
-                    .in_place = request_.in_place};
+                              .size = size(),
+                              .root = request_.root,
+                              .count = count,
+                              .chunk = request_.chunk,
+                              .in_place = request_.in_place};
     problem.host = machine_.host;
     return algorithm::make(request_.operation, algorithm_, problem);
   }

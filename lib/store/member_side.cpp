@@ -81,9 +81,7 @@ Bytes MemberSide::await_result(StoreOperation operation, Deadline deadline) {
   if (answers_.empty() && !close_reason_.empty()) {
     throw Error(
         ErrorCode::peer_lost,
-        fmt::format("rank 0 ended during set-up ({}): check its own message",
-                    close_reason_),
-        {0});
+        fmt::format("rank 0 ended during set-up ({}): check its own message", close_reason_), {0});
   }
   if (answers_.empty()) {
     throw Error(ErrorCode::timeout,

@@ -97,10 +97,10 @@ std::vector<Listener> listen(const StoreAddress& store_address,
                                : attempt.error == EADDRNOTAVAIL
                                    ? "rank 0 must run on the host that has this address"
                                    : "use an address and a port at which rank 0 may listen";
-    throw Error(
-        ErrorCode::system,
-        fmt::format("rank 0 can't listen at {}; {} ({})", attempt.failure, remedy, store_address.source),
-        {0});
+    throw Error(ErrorCode::system,
+                fmt::format("rank 0 can't listen at {}; {} ({})", attempt.failure, remedy,
+                            store_address.source),
+                {0});
   }
 }
 
@@ -174,10 +174,10 @@ void RootSide::on_message(int rank, StoreMessage message) {
 
 void RootSide::on_closed(int rank, const std::string& reason) {
   if (failure_) return;
-  failure_ = Error(ErrorCode::peer_lost,
-                   fmt::format("{} ended during set-up ({}): check its own message",
-                               describe(rank), reason),
-                   {rank});
+  failure_ = Error(
+      ErrorCode::peer_lost,
+      fmt::format("{} ended during set-up ({}): check its own message", describe(rank), reason),
+      {rank});
 }
 
 std::string RootSide::describe(int rank) const {

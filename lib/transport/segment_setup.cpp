@@ -167,11 +167,12 @@ SegmentSetup::Outcome SegmentSetup::follow(const rendezvous::Peers& peers, Deadl
     const auto received = receive_note(connection, note, deadline, cancelled);
     if (received == Received::timeout) {
       throw ErrorBuilder(
-          Error(ErrorCode::timeout,
-                fmt::format("set-up timed out: {} did not report whether the ranks of its host share "
-                            "memory; see its messages, or raise TUTTI_TIMEOUT",
-                            peers.describe(leader)),
-                {leader}))
+          Error(
+              ErrorCode::timeout,
+              fmt::format("set-up timed out: {} did not report whether the ranks of its host share "
+                          "memory; see its messages, or raise TUTTI_TIMEOUT",
+                          peers.describe(leader)),
+              {leader}))
           .speaks_for_job(self_ == local_[1])
           .at(self_, peers.info(self_).host.name)
           .error();

@@ -66,17 +66,31 @@ TEST_CASE("mismatched calls are reported while the ranks wait, however they wait
     std::string first_words, second_words;
   };
   const std::vector<Difference> differences{
-      {[](Fixture& d) { d.communicator.all_reduce(in_place, d.first(4), sum, {.stream = d.stream}); },
+      {[](Fixture& d) {
+         d.communicator.all_reduce(in_place, d.first(4), sum, {.stream = d.stream});
+       },
        [](Fixture& d) { d.communicator.broadcast(d.first(4), 0, {.stream = d.stream}); },
        "all_reduce of 4 f32", "broadcast of 4 f32"},
-      {[](Fixture& d) { d.communicator.all_reduce(in_place, d.first(4), sum, {.stream = d.stream}); },
-       [](Fixture& d) { d.communicator.all_reduce(in_place, d.first(5), sum, {.stream = d.stream}); },
+      {[](Fixture& d) {
+         d.communicator.all_reduce(in_place, d.first(4), sum, {.stream = d.stream});
+       },
+       [](Fixture& d) {
+         d.communicator.all_reduce(in_place, d.first(5), sum, {.stream = d.stream});
+       },
        "all_reduce of 4 f32", "all_reduce of 5 f32"},
-      {[](Fixture& d) { d.communicator.reduce(in_place, d.first(4), sum, 0, {.stream = d.stream}); },
-       [](Fixture& d) { d.communicator.reduce(in_place, d.first(4), sum, 1, {.stream = d.stream}); },
+      {[](Fixture& d) {
+         d.communicator.reduce(in_place, d.first(4), sum, 0, {.stream = d.stream});
+       },
+       [](Fixture& d) {
+         d.communicator.reduce(in_place, d.first(4), sum, 1, {.stream = d.stream});
+       },
        "to rank 0", "to rank 1"},
-      {[](Fixture& d) { d.communicator.all_reduce(in_place, d.first(4), max, {.stream = d.stream}); },
-       [](Fixture& d) { d.communicator.all_reduce(in_place, d.first(4), min, {.stream = d.stream}); },
+      {[](Fixture& d) {
+         d.communicator.all_reduce(in_place, d.first(4), max, {.stream = d.stream});
+       },
+       [](Fixture& d) {
+         d.communicator.all_reduce(in_place, d.first(4), min, {.stream = d.stream});
+       },
        "max", "min"},
   };
   for (const auto& [first, second, first_words, second_words] : differences) {
@@ -112,10 +126,12 @@ TEST_CASE("an absent rank is named at the deadline, also by Work::wait()") {
       const auto start = std::chrono::steady_clock::now();
       const auto error = error_of([&] {
         if (by_work) {
-          fixture.communicator.start_all_reduce(in_place, fixture.floats, sum, {.stream = fixture.stream})
+          fixture.communicator
+              .start_all_reduce(in_place, fixture.floats, sum, {.stream = fixture.stream})
               .wait();
         } else {
-          fixture.communicator.all_reduce(in_place, fixture.floats, sum, {.stream = fixture.stream});
+          fixture.communicator.all_reduce(in_place, fixture.floats, sum,
+                                          {.stream = fixture.stream});
           fixture.communicator.synchronize(fixture.stream);
         }
       });
@@ -146,8 +162,8 @@ TEST_CASE("wait_for() can time out without harm") {
   const auto reports = run_on_devices(2, {}, [](Rank& rank) -> std::string {
     Fixture fixture(rank);
     if (rank.rank() == 1) std::this_thread::sleep_for(500ms);
-    auto work =
-        fixture.communicator.start_all_reduce(in_place, fixture.floats, sum, {.stream = fixture.stream});
+    auto work = fixture.communicator.start_all_reduce(in_place, fixture.floats, sum,
+                                                      {.stream = fixture.stream});
     if (rank.rank() == 0) {
       expect(!work.test(), "done before the other has come");
       expect(!work.wait_for(100ms), "done before the other has come");
@@ -169,13 +185,13 @@ TEST_CASE("a call blocked inside NCCL is aborted at its deadline, and the late r
     }
     set("FAKE_NCCL_CALL_BLOCKS", "1");
     const auto start = std::chrono::steady_clock::now();
-    const auto error =
-        error_of([&] { fixture.communicator.broadcast(fixture.floats, 0, {.stream = fixture.stream}); });
+    const auto error = error_of(
+        [&] { fixture.communicator.broadcast(fixture.floats, 0, {.stream = fixture.stream}); });
     const auto took = std::chrono::steady_clock::now() - start;
     expect(took > 1900ms && took < 4s * patience(), "too early or too late");
     // And again, the same.
-    const auto next =
-        error_of([&] { fixture.communicator.broadcast(fixture.floats, 0, {.stream = fixture.stream}); });
+    const auto next = error_of(
+        [&] { fixture.communicator.broadcast(fixture.floats, 0, {.stream = fixture.stream}); });
     expect(next.sentence() == error.sentence(), "another error: " + next.sentence());
     throw error;
   });
@@ -231,7 +247,8 @@ TEST_CASE("a call done on one stream does not hide another on a second stream") 
     gpu_test::DeviceBuffer second(other, 64);
     const device_span<float> there(reinterpret_cast<float*>(second.data()), 16);
     const Stream stream(other.stream());
-    if (rank.rank() == 0) fixture.communicator.recv(fixture.first(16), 2, {.stream = fixture.stream});
+    if (rank.rank() == 0)
+      fixture.communicator.recv(fixture.first(16), 2, {.stream = fixture.stream});
     if (rank.rank() == 0) fixture.communicator.start_send(there, 1, {.stream = stream}).wait();
     if (rank.rank() == 1) fixture.communicator.start_recv(there, 0, {.stream = stream}).wait();
     rank.mark();
@@ -322,7 +339,8 @@ TEST_CASE("unsupported calls are refused before anything is sent") {
     };
     int on_host = 0;
     const device_span<int> host(&on_host, 1);
-    refused("plain host memory", [&] { communicator.broadcast(host, 0, {.stream = fixture.stream}); });
+    refused("plain host memory",
+            [&] { communicator.broadcast(host, 0, {.stream = fixture.stream}); });
     refused("plain host memory",
             [&] { communicator.send(host, 1 - rank.rank(), {.stream = fixture.stream}); });
     {
@@ -336,9 +354,11 @@ TEST_CASE("unsupported calls are refused before anything is sent") {
     const device_span<int> ints(reinterpret_cast<int*>(fixture.buffer.data()), 4);
     refused("all_reduce by bit_xor",
             [&] { communicator.all_reduce(in_place, ints, bit_xor, {.stream = fixture.stream}); });
-    refused("no tag", [&] { communicator.broadcast(ints, 0, {.tag = 1, .stream = fixture.stream}); });
-    refused("no algorithm",
-            [&] { communicator.broadcast(ints, 0, {.algorithm = "ring", .stream = fixture.stream}); });
+    refused("no tag",
+            [&] { communicator.broadcast(ints, 0, {.tag = 1, .stream = fixture.stream}); });
+    refused("no algorithm", [&] {
+      communicator.broadcast(ints, 0, {.algorithm = "ring", .stream = fixture.stream});
+    });
     communicator.all_reduce(in_place, ints, sum, {.stream = fixture.stream});
     communicator.synchronize(fixture.stream);
     communicator.finalize();
