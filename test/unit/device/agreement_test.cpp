@@ -29,7 +29,7 @@ Agreement agree_on(const std::vector<PeerInfo>& infos) {
   // Every rank must agree.
   for (int rank = 1; rank < static_cast<int>(infos.size()); ++rank) {
     const auto other = agree(Peers(rank, infos, {}));
-    CHECK(other.path == first.path);
+    CHECK(other.mode == first.mode);
     CHECK(other.device_of_rank == first.device_of_rank);
     CHECK(other.reason == first.reason);
   }
