@@ -53,7 +53,7 @@ std::string table_heading(const BenchSetup& setup, const CallSpec& spec) {
                      count_text(setup.ranks, "rank"), count_text(setup.hosts, "host"),
                      setup.backend, setup.graph ? ", in a CUDA graph" : "") +
          fmt::format(columns, "size", "library", "median us", "p10", "p90", "throughput", "algbw",
-                     "busbw", "wrong", "speed-up of tutti (quartiles), in throughput mode");
+                     "busbw", "wrong", "speed-up (quartiles), in throughput mode");
 }
 
 std::string table_rows(const Comparison& comparison) {
