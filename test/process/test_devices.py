@@ -49,7 +49,7 @@ class MadeUpDevices(Checks):
         for init in ("mpi", "tcp://127.0.0.1:29752"):
             result = self.run_on(3, 3, "all-reduce", "--backend", "nccl", "--init", init, FAKE_NCCL_ID_RESULT="2")
             self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
-            self.assertEqual(result.stderr.count("can't make the NCCL unique id: NCCL: system error (2)"), 1, result.stderr)
+            self.assertEqual(result.stderr.count("can't create the NCCL unique id: NCCL: system error (2)"), 1, result.stderr)
 
     def test_doctor_reports_devices_without_peer_access(self):
         self.assertNotIn("peer-to-peer access", self.run_on(3, 3, "doctor").stdout)

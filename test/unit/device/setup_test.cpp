@@ -59,7 +59,7 @@ TEST_CASE("the root can't create the id: the same error on all ranks, or staging
     return "nothing was thrown";
   };
   require_same_failure(run_on_devices(3, {}, insisting), ErrorCode::system,
-                       "can't make the NCCL unique id: NCCL: system error (2)");
+                       "can't create the NCCL unique id: NCCL: system error (2)");
 
   const auto reports = run_on_devices(3, {}, [](Rank& rank) -> std::string {
     if (rank.rank() == 0) set("FAKE_NCCL_ID_RESULT", "2");
@@ -114,7 +114,7 @@ TEST_CASE("an id that is never created: an error after the deadline, or staging"
     return "nothing was thrown";
   };
   const auto failed = run_on_devices(3, {}, body);
-  require_same_failure(failed, ErrorCode::system, "the NCCL unique id was not made in time");
+  require_same_failure(failed, ErrorCode::system, "creating the NCCL unique id timed out");
   CHECK(failed[2].failure->failed_ranks == std::vector{0});
 
   const auto reports = run_on_devices(3, {}, [](Rank& rank) -> std::string {
@@ -126,7 +126,7 @@ TEST_CASE("an id that is never created: an error after the deadline, or staging"
     return communicator.device_path_reason();
   });
   REQUIRE(trouble(reports) == "");
-  CHECK(contains(reports[1].text, "not made in time"));
+  CHECK(contains(reports[1].text, "timed out"));
 }
 
 TEST_CASE("a rank that dies before the id's broadcast is named by the others") {
@@ -237,7 +237,7 @@ TEST_CASE("set-up that never ends on a rank: an error after the deadline, or sta
     return communicator.device_path_reason();
   });
   REQUIRE(trouble(reports) == "");
-  CHECK(contains(reports[0].text, "not done in time"));
+  CHECK(contains(reports[0].text, "timed out"));
 }
 
 TEST_CASE("a rank absent from set-up is named soon after the deadline") {
