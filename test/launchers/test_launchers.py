@@ -148,7 +148,7 @@ class Mpich(Checks):
         result = self.mpiexec(TUTTI, "info")
         self.assertNotEqual(result.returncode, 0)
         self.assertIn("PMI_SIZE=4, but MPI (Open MPI", result.stdout + result.stderr)
-        self.assertIn("there is 1 rank", result.stdout + result.stderr)
+        self.assertIn("has 1 rank", result.stdout + result.stderr)
 
     def test_command_without_mpi(self):
         result = self.mpiexec(TUTTI, "fan-out", "--init", f"tcp://127.0.0.1:{free_port()}")
