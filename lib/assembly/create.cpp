@@ -30,10 +30,11 @@ Communicator Communicator::create(Bootstrap& bootstrap, const Options& options) 
     devices = std::make_shared<NoDevices>();
   } else {
     auto cuda = device::load_cuda();
-    // Without a progress_engine there is no device for NCCL, and it takes a millisecond to load.
-    auto nccl = cuda.usable() ? device::load_nccl()
-                              : device::Library<device::NcclCalls>{
-                                    .missing = "not looked for without a CUDA progress_engine"};
+    // Without the CUDA driver there is no device for NCCL, and it takes a millisecond to load.
+    auto nccl =
+        cuda.usable()
+            ? device::load_nccl()
+            : device::Library<device::NcclCalls>{.missing = "not looked for without a CUDA driver"};
     devices = std::make_shared<device::Provider>(std::move(cuda), std::move(nccl),
                                                  device_settings(options, environment));
   }

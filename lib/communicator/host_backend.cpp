@@ -260,7 +260,7 @@ HostBackend::BegunShared HostBackend::begin_shared(const CheckedCollective& call
   return {past, shared_->begin(prepared, past.fingerprint)};
 }
 
-/// For the progress_engine.
+/// For the progress engine.
 void HostBackend::prepare_shared(engine::Task& task, const control::PastCall& past,
                                  const CallSettings& settings) const {
   task.ticket = past.ticket;

@@ -10,7 +10,7 @@ namespace tutti {
 /// A call on host memory that was started.
 class HostPending final : public Pending {
  public:
-  /// The progress_engine is not looked at once the task has finished, so it may be gone by then.
+  /// The progress engine is not used once the task has finished, so it may be gone by then.
   HostPending(engine::ProgressEngine& progress_engine, std::shared_ptr<engine::Task> task)
       : progress_(progress_engine), task_(std::move(task)) {}
 

@@ -73,7 +73,7 @@ bool SharedPath::run(engine::SharedCall& call) const {
   while (true) {
     const auto progress = call.advance();
     if (progress == engine::SharedCall::Progress::done) {
-      // After a verdict a lender has its memory back, and may have written to it.
+      // After a failure another rank may already have reused the exported memory that was read.
       return !(call.has_read_exported() && plane_.failed());
     }
     if (progress == engine::SharedCall::Progress::moved) {

@@ -16,13 +16,13 @@ constexpr std::chrono::milliseconds news_time{20};
 /// Who of `before`'s ranks does not go on. Only what all have agreed on counts, so that all
 /// survivors meet as the same ranks.
 std::set<int> lost_in(const Job& before) {
-  const auto verdict = before.plane->agreed_failure();
-  if (!verdict) {
+  const auto failure = before.plane->agreed_failure();
+  if (!failure) {
     throw Error(ErrorCode::usage,
                 "shrink() is for a job that has lost ranks, and no call has thrown "
                 "Error{peer_lost} yet");
   }
-  if (verdict->code != ErrorCode::peer_lost) {
+  if (failure->code != ErrorCode::peer_lost) {
     const auto error = before.plane->agreed_error();
     throw ErrorBuilder(
         Error(ErrorCode::usage,
@@ -33,7 +33,7 @@ std::set<int> lost_in(const Job& before) {
         .error();
   }
   std::set<int> lost;
-  for (const auto& [rank, reason] : verdict->lost) lost.insert(rank);
+  for (const auto& [rank, reason] : failure->lost) lost.insert(rank);
   return lost;
 }
 
@@ -95,7 +95,7 @@ Communicator Communicator::shrink(const CallOptions& options) {
       return Communicator(std::move(state));
     } catch (const Error& error) {
       // Another death: those who are left begin again. The others of this attempt have the same
-      // verdict.
+      // agreed failure.
       if (error.code() != ErrorCode::peer_lost || deadline.expired()) throw;
     }
   }

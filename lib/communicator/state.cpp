@@ -118,7 +118,7 @@ void require_known_algorithm(const std::string& wanted) {
 }
 
 /// A rank that has died in set-up comes for no memory either, and its death is what people must
-/// hear of: the verdict takes some tens of milliseconds.
+/// hear of: agreeing on it takes some tens of milliseconds.
 bool fails_soon(const control::Plane& plane) {
   const auto limit = Deadline::after(std::chrono::milliseconds(60));
   while (!plane.failed() && !limit.expired()) {

@@ -13,7 +13,7 @@
 namespace tutti {
 
 /// How the calls of a communicator go whose ranks share memory. A call that blocks goes by itself,
-/// without the progress_engine, as long as its ranks come at about the same time.
+/// without the progress engine, as long as its ranks come at about the same time.
 class SharedPath {
  public:
   /// As the algorithm of a call.
@@ -41,7 +41,7 @@ class SharedPath {
   }
   [[nodiscard]] engine::SharedCall begin(Prepared& prepared, std::uint64_t fingerprint);
   /// True when the call is done. False where it must wait for long, or where an earlier one is not
-  /// done: then the progress_engine has to take it.
+  /// done: then the progress engine has to take it.
   [[nodiscard]] bool run(engine::SharedCall& call) const;
 
  private:

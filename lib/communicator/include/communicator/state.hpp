@@ -22,7 +22,7 @@
 namespace tutti {
 
 /// What all communicators of a process share: who is there, and the links to them. Members go in
-/// the reverse order of their making: the progress_engine before the links that it moves, the links
+/// the reverse order of their making: the progress engine before the links that it moves, the links
 /// before the control plane that says goodbye.
 struct Job {
   /// Set-up, collective over `bootstrap`.
