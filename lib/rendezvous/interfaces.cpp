@@ -38,6 +38,14 @@ std::optional<int> parse_bits(std::string_view text, int max) {
   return bits;
 }
 
+bool is_usable(unsigned flags) {
+  // The kernel may set IFF_RUNNING up to a second after the link carries data. <net/if.h> lacks the
+  // flags of <linux/if.h>, which can't be included beside it.
+  constexpr unsigned lower_up = 0x10000, dormant = 0x20000;
+  const bool has_carrier = (flags & lower_up) != 0 && (flags & dormant) == 0;
+  return (flags & IFF_UP) != 0 && ((flags & IFF_RUNNING) != 0 || has_carrier);
+}
+
 bool is_of(const SocketAddress& address, SocketFamily family) {
   if (family == SocketFamily::any) return true;
   return address.family() == (family == SocketFamily::v4 ? AF_INET : AF_INET6);
@@ -137,7 +145,7 @@ std::vector<Interface> all_interfaces() {
     if (entry->ifa_addr == nullptr) continue;
     const auto family = entry->ifa_addr->sa_family;
     if (family != AF_INET && family != AF_INET6) continue;
-    if ((entry->ifa_flags & IFF_UP) == 0 || (entry->ifa_flags & IFF_RUNNING) == 0) continue;
+    if (!is_usable(entry->ifa_flags)) continue;
     result.push_back({.name = entry->ifa_name,
                       .address = SocketAddress(entry->ifa_addr),
                       .prefix_bits = prefix_bits_of(entry->ifa_netmask, family)});

@@ -30,6 +30,14 @@ def reason_in_log(path, name):
     return found.group(1) if found else "no reason given"
 
 
+def error_in_log(path, name):
+    """The line of a failed TAP test that names its error: the log of CI may be cut before it."""
+    log = log_beside(path, ".txt")
+    test = re.escape(without_number_and_time(name))
+    found = re.search(rf"^not ok \d+ - {test}.*\n(?:# .*\n)*?# (\w*(?:Error|Exception)\b.*)", log.read_text(errors="replace"), re.M) if log.exists() else None
+    return found.group(1)[:500] if found else ""
+
+
 def programs_of(path):
     """What meson ran, by name: its result and seconds."""
     log = log_beside(path, ".json")
@@ -52,7 +60,7 @@ def read(path):
         reason = case.find("skipped")
         if case.find("failure") is not None or case.find("error") is not None:
             told.add(program)
-            found.append((test, "failed", ""))
+            found.append((test, "failed", error_in_log(path, name)))
         elif reason is not None:
             why = reason.get("message") or (reason.text or "").strip() or reason_in_log(path, name)
             found.append((test, "skipped", why))

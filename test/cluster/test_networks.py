@@ -168,6 +168,14 @@ class SeveralNetworks(OnTwoHosts):
                 for there, here in zip(idle_before, self.sent(idle)):
                     self.assertLess(here - there, MIB, "mpirun's own, at most")
 
+    def test_a_network_that_came_up_a_moment_ago(self):
+        # The kernel reports such an interface as running up to a second late.
+        for number in range(4):
+            with self.subTest(number):
+                self.wire(f"new{number}", f"192.168.{number}.{{}}/24")
+                done = self.cluster.exec("node2", "env", f"TUTTI_SOCKET_IFNAME=new{number}", "tutti", "info")
+                self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_loopback_between_hosts_is_refused_and_inside_one_used(self):
         self.fails(1, r"rank 0 \(node1\) has no address but loopback, rank 2 \(node2\) has no address but loopback", settings=["TUTTI_SOCKET_IFNAME=lo"])
         done = self.run_tutti("info", settings=["TUTTI_SOCKET_IFNAME=^eth0"], options=["-H", "node1:4"])

@@ -111,6 +111,12 @@ class Counts(unittest.TestCase):
             "suite process               1.5 s", "FAILED  tutti:process / env: the program ended with TIMEOUT",
             "1 passed, 1 failed, 0 skipped"])
 
+    def test_a_failed_test_is_listed_with_its_error(self):
+        log = self.log("testlog", [("a", ""), ("b", "<failure/>")], ("tutti:process / env", "FAIL"))
+        (self.folder / "testlog.txt").write_text("not ok 2 - Meets.test_b (0.2 s)\n# Traceback (most recent call last):\n#   File \"x\"\n"
+                                                 "# AssertionError: 2 != 0 : tutti: no interface\n# more\n")
+        self.assertIn("FAILED  tutti:process / env Meets.test_b: AssertionError: 2 != 0 : tutti: no interface", count(log).stdout.splitlines())
+
     def test_how_often_each_fails(self):
         logs = [self.log("repeat-1", [("a", ""), ("b", "")], ("tutti:process / env", "OK")),
                 self.log("repeat-2", [("a", ""), ("b", "<failure/>")], ("tutti:process / env", "FAIL")),

@@ -49,7 +49,7 @@ class InterfaceFilter {
 /// host and seldom lead to another one.
 [[nodiscard]] bool is_virtual_bridge(std::string_view name);
 
-/// All addresses of this host on interfaces that are up, including loopback.
+/// All addresses of this host on interfaces that are up and have a carrier, including loopback.
 [[nodiscard]] std::vector<Interface> all_interfaces();
 
 /// Returns the usable ones of `all` in the order to try them: no link-local addresses, loopback
