@@ -5,7 +5,6 @@
 #include <functional>
 #include <numeric>
 
-#include "base/call_signature.hpp"
 #include "control/group.hpp"
 #include "tutti/error.hpp"
 
@@ -224,6 +223,14 @@ class Check {
 };
 
 }  // namespace
+
+void require_reducible(const CheckedCollective& call) {
+  if (!shape_of(call.operation).reduces || reducible(call.type, call.op)) return;
+  refuse("{} of {} by {} is not supported in host memory{}", name(call.operation), name(call.type),
+         name(call.op),
+         call.op >= Operator::bit_and ? ": bitwise operators are for integers"
+                                      : ": convert to a wider type");
+}
 
 void require_rank(const char* what, int rank, const control::Group& group) {
   if (rank >= 0 && rank < group.size()) return;

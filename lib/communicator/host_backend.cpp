@@ -10,9 +10,9 @@
 #include "algorithm/algorithms.hpp"
 #include "algorithm/choice.hpp"
 #include "base/error_builder.hpp"
+#include "communicator/arguments.hpp"
 #include "engine/reduce.hpp"
 #include "host_pending.hpp"
-#include "signature.hpp"
 
 namespace tutti {
 namespace {
@@ -45,6 +45,7 @@ HostBackend::HostBackend(control::Plane& plane, engine::ProgressEngine& progress
       progress_(progress_engine),
       settings_(settings),
       history_(plane.open_history(std::move(group))),
+      blocking_(history_),
       shared_(std::move(shared)) {
   for (const int rank : this->group().world) {
     host_of_rank_.push_back(plane.peers().place_of(rank).host_index);
@@ -60,7 +61,7 @@ HostBackend::~HostBackend() {
   plane_.close_history(group().id);
 }
 
-ScheduleArguments HostBackend::problem_of(const CheckedCollective& call) const {
+ScheduleArguments HostBackend::schedule_arguments(const CheckedCollective& call) const {
   return {.rank = group().rank,
           .size = group().size(),
           .root = std::max(call.root, 0),
@@ -76,20 +77,17 @@ bool HostBackend::in_rank_order(const CheckedCollective& call) const {
          (settings_.deterministic || is_16_bit_float(call.type));
 }
 
-/// By the name that the call asks for, else by the preferred one if the operation has it, else as
-/// chosen.
-Schedule HostBackend::choose_schedule(const CheckedCollective& call,
-                                      const CallSettings& settings) const {
+/// The algorithm that the call asks for, else the preferred one if the operation has it, else
+/// empty: the library chooses. Not the caller's own memory.
+std::string_view HostBackend::named_algorithm(const CheckedCollective& call,
+                                              const CallSettings& settings) const {
+  if (settings.algorithm.empty() && settings.preferred.empty()) return {};
   const bool in_rank_order = this->in_rank_order(call);
-  auto problem = problem_of(call);
-  const algorithm::Traits traits{.element_bytes = signed_count(size_of(call.type)),
-                                 .in_rank_order = in_rank_order,
-                                 .costs = settings_.costs};
   const auto known = algorithm::algorithms_of(call.operation, in_rank_order);
-  const auto has = [&](std::string_view name) {
-    return std::find(known.begin(), known.end(), name) != known.end();
-  };
-  if (!settings.algorithm.empty() && !has(settings.algorithm)) {
+  const auto wanted = settings.algorithm.empty() ? settings.preferred : settings.algorithm;
+  const auto found = std::find(known.begin(), known.end(), wanted);
+  if (found != known.end()) return *found;
+  if (!settings.algorithm.empty()) {
     throw Error(ErrorCode::usage,
                 fmt::format("{} has no algorithm \"{}\"{}; it has {}", tutti::name(call.operation),
                             settings.algorithm,
@@ -98,25 +96,43 @@ Schedule HostBackend::choose_schedule(const CheckedCollective& call,
                                           : "",
                             fmt::join(known, ", ")));
   }
-  std::string_view name = settings.algorithm;
-  if (name.empty() && has(settings.preferred)) name = settings.preferred;
-  if (name.empty()) {
-    name = algorithm::choose(call.operation, problem, traits);
-  }
-  problem.chunk =
+  return {};
+}
+
+Schedule HostBackend::make_schedule(const CheckedCollective& call,
+                                    std::string_view algorithm) const {
+  auto arguments = schedule_arguments(call);
+  const algorithm::Traits traits{.element_bytes = signed_count(size_of(call.type)),
+                                 .in_rank_order = in_rank_order(call),
+                                 .costs = settings_.costs};
+  if (algorithm.empty()) algorithm = algorithm::choose(call.operation, arguments, traits);
+  arguments.chunk =
       settings_.chunk_bytes == 0
-          ? algorithm::choose_chunk(call.operation, name, problem, traits)
+          ? algorithm::choose_chunk(call.operation, algorithm, arguments, traits)
           : signed_count(std::max<std::size_t>(1, settings_.chunk_bytes / size_of(call.type)));
-  return algorithm::make(call.operation, name, problem);
+  return algorithm::make(call.operation, algorithm, arguments);
+}
+
+std::shared_ptr<const Schedule> HostBackend::schedule_of(const CheckedCollective& call,
+                                                         const CallSettings& settings) {
+  const auto algorithm = named_algorithm(call, settings);
+  if (auto known = schedules_.find(call, algorithm)) return known;
+  return schedules_.insert(call, algorithm, make_schedule(call, algorithm));
+}
+
+void HostBackend::begin(engine::Task& task, const control::PastCall& call,
+                        const CallSettings& settings) const {
+  task.begin(call, settings.timeout, plane_.deadline(settings.timeout));
 }
 
 /// Takes all the memory that it needs before it counts the call as made.
 void HostBackend::prepare(engine::Task& task, const CheckedCollective& call,
-                          const CallSettings& settings, std::vector<std::byte>& scratch) {
+                          const CallSettings& settings) {
   const auto& shape = shape_of(call.operation);
   require_reducible(call);
-  task.schedule = choose_schedule(call, settings);
-  latest_algorithm_ = task.schedule.algorithm;
+  const auto& schedule = task.work.schedule = schedule_of(call, settings);
+  auto& memory = task.work.memory;
+  latest_algorithm_ = schedule->algorithm;
   auto* output = static_cast<std::byte*>(call.recv);
   if (call.in_place && shape.send == Extent::all && shape.recv == Extent::one) {
     // Schedules work in the larger buffer, which the caller let us write to.
@@ -124,40 +140,29 @@ void HostBackend::prepare(engine::Task& task, const CheckedCollective& call,
   }
   const bool one_buffer = call.in_place || shape.send == Extent::none;
   const bool is_barrier = shape.recv == Extent::none;
-  task.memory = {.input = one_buffer ? output : static_cast<const std::byte*>(call.send),
-                 .output = output,
-                 .element_bytes = size_of(call.type),
-                 .reduce = engine::reduce_function(call.type, is_barrier ? Operator::max : call.op),
-                 .combine = engine::combine_function(call.type, call.op)};
+  memory = {.input = one_buffer ? output : static_cast<const std::byte*>(call.send),
+            .output = output,
+            .element_bytes = size_of(call.type),
+            .reduce = engine::reduce_function(call.type, is_barrier ? Operator::max : call.op),
+            .combine = engine::combine_function(call.type, call.op)};
   prepare_division(task, call);
   prepare_weighing(task, call);
-  const auto bytes =
-      static_cast<std::size_t>(task.schedule.scratch_elements) * task.memory.element_bytes;
-  if (scratch.size() < bytes) scratch.resize(bytes);
-  task.memory.scratch = scratch.data();
-
-  auto signature = signature_of(call);
-  signature.algorithm = algorithm_id(task.schedule.algorithm);
-  const auto past = history_->begin_collective(signature);
-  task.ticket = past.ticket;
-  task.call = {.key = {.communicator = group().id, .sequence = past.sequence},
-               .signature = signature,
-               .fingerprint = past.before};
-  task.pending.call = signature;
-  task.pending.sequence = past.sequence;
-  task.pending.timeout = settings.timeout;
-  task.deadline = plane_.deadline(settings.timeout);
+  const auto bytes = static_cast<std::size_t>(schedule->scratch_elements) * memory.element_bytes;
+  if (task.scratch.size() < bytes) task.scratch.resize(bytes);
+  memory.scratch = task.scratch.data();
+  const auto signature = signature_of(call, algorithm_id(schedule->algorithm));
+  begin(task, history_->begin_collective(signature), settings);
 }
 
 void HostBackend::prepare_division(engine::Task& task, const CheckedCollective& call) const {
   if (call.op != Operator::average || call.recv == nullptr || engine::divides_itself(call.type)) {
     return;
   }
-  task.division = {.buffer = static_cast<std::byte*>(call.recv),
-                   .count = call.count,
-                   .type = call.type,
-                   .ranks = group().size(),
-                   .weighs = engine::is_weighed(call.type) && call.in_place};
+  task.work.division = {.buffer = static_cast<std::byte*>(call.recv),
+                        .count = call.count,
+                        .type = call.type,
+                        .ranks = group().size(),
+                        .weighs = engine::is_weighed(call.type) && call.in_place};
 }
 
 /// Of an average that does not divide itself.
@@ -170,11 +175,11 @@ void HostBackend::prepare_weighing(engine::Task& task, const CheckedCollective& 
     // All of it may be overwritten, and has been weighed there.
     if (shape.send == shape.recv) return;
     contribution.is_output = true;
-    const auto begin = (static_cast<const std::byte*>(call.recv) - task.memory.output) /
-                       static_cast<std::ptrdiff_t>(task.memory.element_bytes);
+    const auto begin = (static_cast<const std::byte*>(call.recv) - task.work.memory.output) /
+                       static_cast<std::ptrdiff_t>(task.work.memory.element_bytes);
     contribution.weighed = {begin, begin + signed_count(call.count)};
   }
-  task.memory.contribution = contribution;
+  task.work.memory.contribution = contribution;
 }
 
 void HostBackend::require_no_failure(const CallSignature& call) const {
@@ -192,55 +197,39 @@ transport::StreamKey HostBackend::next_message(std::map<Peer, std::uint64_t>& se
           .sequence = ++sequences[{peer, tag}]};
 }
 
-HostBackend::BegunMessages HostBackend::begin_messages(const Message& message,
-                                                       const CallSettings& settings) {
+engine::Messages HostBackend::messages_of(const Message& message, const CallSettings& settings) {
   const bool sends = message.operation != Operation::recv;
   const bool receives = message.operation != Operation::send;
-  BegunMessages begun{.call = {.operation = message.operation,
-                               .type = message.type,
-                               .root = sends ? message.to : message.from,
-                               .count = sends ? message.send_count : message.recv_count}};
-  if (sends && plane_.failed()) require_no_failure(begun.call);
   const auto element = size_of(message.type);
   const auto* const out = static_cast<const std::byte*>(message.send);
   auto* const in = static_cast<std::byte*>(message.recv);
   const auto sent = [&](int to, std::size_t count) -> CallSignature {
     return {.operation = Operation::send, .type = message.type, .root = to, .count = count};
   };
+  engine::Messages messages;
   if (sends && receives && message.to == group().rank) {
-    begun.messages.own = {.from = {out, message.send_count * element}, .to = in};
-  } else {
-    if (sends) {
-      begun.messages.out = {.to = group().world_of(message.to),
-                            .call = {.key = next_message(sent_, message.to, settings.tag),
-                                     .signature = sent(message.to, message.send_count)},
-                            .bytes = {out, message.send_count * element}};
-    }
-    if (receives) {
-      const auto key = next_message(received_, message.from, settings.tag);
-      begun.messages.in = {
-          .from = group().world_of(message.from),
-          .call = {.key = key,
-                   .signature = {.operation = Operation::recv,
-                                 .type = message.type,
-                                 .root = message.from,
-                                 .count = message.recv_count}},
-          .senders_call = {.key = key, .signature = sent(group().rank, message.recv_count)},
-          .bytes = {in, message.recv_count * element}};
-    }
+    messages.own = {.from = {out, message.send_count * element}, .to = in};
+    return messages;
   }
-  begun.past = history_->begin_other(begun.call);
-  return begun;
-}
-
-void HostBackend::prepare(engine::Task& task, const BegunMessages& begun,
-                          const CallSettings& settings) const {
-  task.messages = begun.messages;
-  task.ticket = begun.past.ticket;
-  task.pending.call = begun.call;
-  task.pending.sequence = begun.past.sequence;
-  task.pending.timeout = settings.timeout;
-  task.deadline = plane_.deadline(settings.timeout);
+  if (sends) {
+    messages.out = {.to = group().world_of(message.to),
+                    .call = {.key = next_message(sent_, message.to, settings.tag),
+                             .signature = sent(message.to, message.send_count)},
+                    .bytes = {out, message.send_count * element}};
+  }
+  if (receives) {
+    const auto key = next_message(received_, message.from, settings.tag);
+    messages.in = {
+        .from = group().world_of(message.from),
+        .call = {.key = key,
+                 .signature = {.operation = Operation::recv,
+                               .type = message.type,
+                               .root = message.from,
+                               .count = message.recv_count}},
+        .senders_call = {.key = key, .signature = sent(group().rank, message.recv_count)},
+        .bytes = {in, message.recv_count * element}};
+  }
+  return messages;
 }
 
 /// As all ranks know it alike; the names of algorithms over links keep their meaning.
@@ -255,35 +244,21 @@ bool HostBackend::goes_shared(const CheckedCollective& call, const CallSettings&
 HostBackend::BegunShared HostBackend::begin_shared(const CheckedCollective& call) {
   auto& prepared = shared_->prepare(call);
   if (latest_algorithm_ != SharedPath::name) latest_algorithm_ = SharedPath::name;
-  if (plane_.failed()) require_no_failure(prepared.signature);
+  require_no_failure(prepared.signature);
   const auto past = history_->begin_collective(prepared.signature);
   return {past, shared_->begin(prepared, past.fingerprint)};
 }
 
-/// For the progress engine.
-void HostBackend::prepare_shared(engine::Task& task, const control::PastCall& past,
-                                 const CallSettings& settings) const {
-  task.ticket = past.ticket;
-  task.pending.call = past.call;
-  task.pending.sequence = past.sequence;
-  task.pending.timeout = settings.timeout;
-  task.call = {.key = {.communicator = group().id, .sequence = past.sequence},
-               .signature = past.call,
-               .fingerprint = past.before};
-  task.deadline = plane_.deadline(settings.timeout);
-}
-
 /// The others wait for this rank.
-void HostBackend::end_failed(const CallSignature& call, std::uint64_t ticket,
-                             const std::exception& error) {
+void HostBackend::end_failed(const control::PastCall& call, const std::exception& error) {
   const auto& peers = plane_.peers();
   static_cast<void>(plane_.report_and_wait(
       {.code = ErrorCode::aborted,
        .failed_ranks = {peers.rank()},
        .sentence = fmt::format("{}: {} failed: {}", peers.describe(peers.rank()),
-                               control::describe(call, group()), error.what()),
+                               control::describe(call.call, group()), error.what()),
        .origin = peers.rank()}));
-  history_->end(ticket);
+  history_->end(call.ticket);
 }
 
 void HostBackend::run_shared(const CheckedCollective& call, const CallSettings& settings) {
@@ -291,28 +266,31 @@ void HostBackend::run_shared(const CheckedCollective& call, const CallSettings& 
   try {
     if (shared_->run(shared)) return history_->end_latest(past.ticket);
   } catch (const std::exception& error) {
-    end_failed(past.call, past.ticket, error);
+    end_failed(past, error);
     throw;
   }
-  engine::Task task(history_);
-  prepare_shared(task, past, settings);
-  task.shared = &shared;
-  progress_.run(task);
+  blocking_.reset();
+  blocking_.work.shared = shared;
+  begin(blocking_, past, settings);
+  progress_.run(blocking_);
+}
+
+void HostBackend::run_scheduled(const CheckedCollective& call, const CallSettings& settings) {
+  blocking_.reset();
+  prepare(blocking_, call, settings);
+  progress_.run(blocking_);
+  // Of size × chunk: what a large call has needed is not kept for ever.
+  if (blocking_.scratch.size() > max_kept_scratch) std::vector<std::byte>().swap(blocking_.scratch);
 }
 
 void HostBackend::run(const CheckedCollective& call, const CallSettings& settings) {
   if (goes_shared(call, settings)) return run_shared(call, settings);
+  run_scheduled(call, settings);
+  if (call.operation != Operation::finalize) return;
   // A rank that finds different calls in the first round of the end never comes to the second, so
   // nobody ends without the error.
-  const bool ends = call.operation == Operation::finalize;
-  for (int round = 0; round < (ends ? 2 : 1); ++round) {
-    if (round > 0) require_all_received(settings);
-    engine::Task task(history_);
-    prepare(task, call, settings, scratch_);
-    progress_.run(task);
-  }
-  // Of size × chunk: what a large call has needed is not kept for ever.
-  if (scratch_.size() > max_kept_scratch) std::vector<std::byte>().swap(scratch_);
+  require_all_received(settings);
+  run_scheduled(call, settings);
 }
 
 /// Each rank hears how many messages every other has sent it, and counts what it has received.
@@ -334,9 +312,7 @@ void HostBackend::require_all_received(const CallSettings& settings) {
                                    .count = 1,
                                    .send = sent.data(),
                                    .recv = due.data()};
-  engine::Task task(history_);
-  prepare(task, exchange, {.timeout = settings.timeout}, scratch_);
-  progress_.run(task);
+  run_scheduled(exchange, {.timeout = settings.timeout});
   for (std::size_t peer = 0; peer < size; ++peer) {
     if (due[peer] == received[peer]) continue;
     const auto& peers = plane_.peers();
@@ -357,16 +333,20 @@ void HostBackend::require_all_received(const CallSettings& settings) {
 }
 
 void HostBackend::run(const Message& message, const CallSettings& settings) {
-  auto begun = begin_messages(message, settings);
+  const auto signature = signature_of(message);
+  if (message.operation != Operation::recv) require_no_failure(signature);
+  auto messages = messages_of(message, settings);
+  const auto past = history_->begin_other(signature);
   try {
-    if (progress_.try_inline(begun.messages)) return history_->end_latest(begun.past.ticket);
+    if (progress_.try_inline(messages)) return history_->end_latest(past.ticket);
   } catch (const std::exception& error) {
-    end_failed(begun.call, begun.past.ticket, error);
+    end_failed(past, error);
     throw;
   }
-  engine::Task task(history_);
-  prepare(task, begun, settings);
-  progress_.run(task);
+  blocking_.reset();
+  blocking_.work.messages = messages;
+  begin(blocking_, past, settings);
+  progress_.run(blocking_);
 }
 
 std::unique_ptr<Pending> HostBackend::start(const CheckedCollective& call,
@@ -374,19 +354,22 @@ std::unique_ptr<Pending> HostBackend::start(const CheckedCollective& call,
   progress_.make_progress_thread();
   auto task = std::make_shared<engine::Task>(history_);
   if (goes_shared(call, settings)) {
-    auto [past, shared] = begin_shared(call);
-    task->shared = &task->own_shared.emplace(shared);
-    prepare_shared(*task, past, settings);
+    const auto [past, shared] = begin_shared(call);
+    task->work.shared = shared;
+    begin(*task, past, settings);
   } else {
-    prepare(*task, call, settings, task->scratch);
+    prepare(*task, call, settings);
   }
   return start(task);
 }
 
 std::unique_ptr<Pending> HostBackend::start(const Message& message, const CallSettings& settings) {
   progress_.make_progress_thread();
+  const auto signature = signature_of(message);
+  if (message.operation != Operation::recv) require_no_failure(signature);
   auto task = std::make_shared<engine::Task>(history_);
-  prepare(*task, begin_messages(message, settings), settings);
+  task->work.messages = messages_of(message, settings);
+  begin(*task, history_->begin_other(signature), settings);
   return start(task);
 }
 

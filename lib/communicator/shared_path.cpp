@@ -5,8 +5,7 @@
 #include <chrono>
 
 #include "base/pause.hpp"
-#include "base/shape.hpp"
-#include "signature.hpp"
+#include "communicator/arguments.hpp"
 
 namespace tutti {
 namespace {
@@ -44,8 +43,7 @@ bool SharedPath::Prepared::fits(const CheckedCollective& other) const {
 
 SharedPath::Prepared SharedPath::prepare_anew(const CheckedCollective& call) const {
   require_reducible(call);
-  auto signature = signature_of(call);
-  signature.algorithm = algorithm_id(name);
+  const auto signature = signature_of(call, algorithm_id(name));
   engine::SharedArguments problem{.operation = call.operation,
                                   .root = call.root,
                                   .input = static_cast<const std::byte*>(call.send),

@@ -56,9 +56,9 @@ PastCall CallHistory::begin_collective(const CallSignature& call) {
   return past;
 }
 
-OtherCall CallHistory::begin_other(const CallSignature& call) {
+PastCall CallHistory::begin_other(const CallSignature& call) {
   const std::lock_guard lock(mutex_);
-  return {begin(call), sequence_};
+  return {sequence_, call, fingerprint_, fingerprint_, begin(call)};
 }
 
 void CallHistory::end(std::uint64_t ticket) {
@@ -97,10 +97,10 @@ void CallHistory::take_ended() {
   ended_.store(0, std::memory_order_relaxed);
 }
 
-void CallHistory::note_awaited(std::uint64_t ticket, std::vector<int> ranks) {
+void CallHistory::note_awaited(std::uint64_t ticket, std::vector<int>& ranks) {
   const std::lock_guard lock(mutex_);
   awaiting_ticket_ = ticket;
-  awaited_ = std::move(ranks);
+  awaited_.swap(ranks);
 }
 
 std::vector<RecordedCall> CallHistory::record() const {

@@ -7,7 +7,6 @@
 #include "device/inventory.hpp"
 #include "device/nccl_numbers.hpp"
 #include "engine/timeout_report.hpp"
-#include "signature.hpp"
 #include "started_call.hpp"
 
 namespace tutti::device {
@@ -117,7 +116,7 @@ void DeviceBackend::run(const CheckedCollective& call, const CallSettings& setti
   if (call.in_place && call.operation == Operation::all_to_all) {
     return all_to_all_in_place(call, settings);
   }
-  queue(signature_of(call, shape, algorithm_id_), true, settings,
+  queue(signature_of(call, algorithm_id_), true, settings,
         [&] { return nccl_.collective(call, settings.stream); });
 }
 
@@ -146,7 +145,7 @@ void DeviceBackend::all_to_all_in_place(const CheckedCollective& call,
     // NOLINTNEXTLINE(performance-no-int-to-ptr): CUDA returns a number
     apart.send = reinterpret_cast<const void*>(copy);
   }
-  queue(signature_of(call, shape_of(call.operation), algorithm_id_), true, settings, [&] {
+  queue(signature_of(call, algorithm_id_), true, settings, [&] {
     const auto result = nccl_.collective(apart, settings.stream);
     if (copy != 0) cuda.free_async(copy, settings.stream);
     return result;
@@ -266,7 +265,9 @@ control::FailureReport DeviceBackend::make_timeout_report(std::chrono::nanosecon
   }
   return engine::make_timeout_report(
       plane_,
-      {.group = &group, .call = activity.call, .sequence = activity.sequence, .timeout = timeout},
+      {.group = &group,
+       .begun = {.sequence = activity.sequence, .call = activity.call},
+       .timeout = timeout},
       awaited);
 }
 

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "device/inventory.hpp"
-#include "signature.hpp"
 #include "staged_call.hpp"
 
 namespace tutti::device {
@@ -162,7 +161,7 @@ void StagedBackend::run(const CheckedCollective& call, const CallSettings& setti
     reserve(slots_[i], plan.send_area_bytes(), plan.recv_area_bytes());
   }
   // Records the whole call, so that a mismatch is reported as the user's call.
-  parts_.history->begin_collective(signature_of(call, shape_of(call.operation), algorithm_id_));
+  parts_.history->begin_collective(signature_of(call, algorithm_id_));
   try {
     run_rounds(plan, call.recv, on_host, deadline);
   } catch (...) {

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "signature.hpp"
-
 namespace tutti::device {
 
 std::shared_ptr<StagedBackend::Call> StagedBackend::new_call(const CallSettings& settings,
@@ -76,7 +74,7 @@ std::unique_ptr<Pending> StagedBackend::start(const CheckedCollective& call,
     }
   }
   await_input(*started);
-  parts_.history->begin_collective(signature_of(call, shape_of(call.operation), algorithm_id_));
+  parts_.history->begin_collective(signature_of(call, algorithm_id_));
   parts_.history->end();
   return start_rounds(std::move(started), plan.rounds(), [&](const Call& whole, auto round) {
     return parts_.host.start(plan.call(round, whole.send_area(round), whole.recv_area(round)),

@@ -12,6 +12,9 @@ using algorithm::Region;
 using algorithm::Step;
 using algorithm::StepKind;
 
+// A call with large chunks may have needed one for each slot.
+constexpr std::size_t max_kept_weighed = std::size_t{4} << 20;
+
 struct Access {
   Buffer buffer = Buffer::output;
   Region region;
@@ -48,13 +51,31 @@ bool is_recv(const Step& step) {
 Execution::Execution(const algorithm::Schedule& schedule, const Memory& memory, const Names& names,
                      transport::Links& links)
     : cursor_(schedule),
-      max_in_flight_(schedule.window == 0
-                         ? window
-                         : std::min(window, static_cast<std::size_t>(schedule.window))),
+      max_in_flight_(window_of(schedule)),
       memory_(memory),
       call_(&names.call),
       world_(names.world),
       links_(links) {}
+
+std::size_t Execution::window_of(const algorithm::Schedule& schedule) {
+  if (schedule.window == 0) return window;
+  return std::min(window, static_cast<std::size_t>(schedule.window));
+}
+
+void Execution::restart(const algorithm::Schedule& schedule, const Memory& memory) {
+  cursor_ = algorithm::Cursor(schedule);
+  max_in_flight_ = window_of(schedule);
+  memory_ = memory;
+  first_ = 0;
+  count_ = 0;
+  cursor_at_end_ = false;
+  if (weighed_bytes_ <= max_kept_weighed) return;
+  for (auto& slot : slots_) {
+    slot.weighed.reset();
+    slot.weighed_bytes = 0;
+  }
+  weighed_bytes_ = 0;
+}
 
 bool Execution::advance() {
   bool changed = true;
@@ -172,7 +193,7 @@ void Execution::weigh_into(std::byte* to, const Step& step) const {
 }
 
 /// Returns the elements that a step reads; those of a contribution are scaled first.
-const std::byte* Execution::source(Slot& slot) const {
+const std::byte* Execution::source(Slot& slot) {
   const auto& step = slot.step;
   const auto bytes = memory_.element_bytes;
   if (!is_contribution(step.from)) {
@@ -181,6 +202,7 @@ const std::byte* Execution::source(Slot& slot) const {
   const auto needed = static_cast<std::size_t>(step.from_region.length()) * bytes;
   if (slot.weighed_bytes < needed) {
     slot.weighed.reset(new std::byte[needed]);
+    weighed_bytes_ += needed - slot.weighed_bytes;
     slot.weighed_bytes = needed;
   }
   weigh_into(slot.weighed.get(), step);
@@ -212,7 +234,7 @@ void Execution::start(Slot& slot) {
   }
 }
 
-void Execution::run_local(Slot& slot) const {
+void Execution::run_local(Slot& slot) {
   const auto& step = slot.step;
   auto* const to =
       writable(step.to) + static_cast<std::size_t>(step.region.begin) * memory_.element_bytes;
@@ -229,15 +251,13 @@ void Execution::run_local(Slot& slot) const {
   }
 }
 
-std::vector<Awaited> Execution::awaited() const {
-  std::vector<Awaited> result;
+void Execution::add_awaited(std::vector<Awaited>& all) const {
   for (std::size_t i = 0; i < count_; ++i) {
     const auto& slot = at(i);
     if (slot.state == State::started) {
-      result.push_back({world_of(slot.step.peer), is_recv(slot.step)});
+      all.push_back({world_of(slot.step.peer), is_recv(slot.step)});
     }
   }
-  return result;
 }
 
 }  // namespace tutti::engine

@@ -18,11 +18,9 @@ void MessageTransfer::receive(transport::Links& links, const IncomingMessage& me
   links.post(recv_);
 }
 
-std::vector<Awaited> MessageTransfer::awaited() const {
-  std::vector<Awaited> result;
-  if (!recv_.done()) result.push_back({recv_.peer, true});
-  if (!send_.done()) result.push_back({send_.peer, false});
-  return result;
+void MessageTransfer::add_awaited(std::vector<Awaited>& all) const {
+  if (!recv_.done()) all.push_back({recv_.peer, true});
+  if (!send_.done()) all.push_back({send_.peer, false});
 }
 
 }  // namespace tutti::engine

@@ -21,11 +21,13 @@ constexpr std::chrono::microseconds callback_interval{100};
 constexpr std::chrono::seconds agreement_limit{2};
 
 std::string describe_call(const Task& task) {
-  return control::describe(task.pending.call, *task.pending.group);
+  return control::describe(task.pending.begun.call, *task.pending.group);
 }
 
 Error with_call(Error error, const Task& task) {
-  return ErrorBuilder(std::move(error)).in(describe_call(task), task.pending.sequence).error();
+  return ErrorBuilder(std::move(error))
+      .in(describe_call(task), task.pending.begun.sequence)
+      .error();
 }
 
 }  // namespace
@@ -131,7 +133,7 @@ void ProgressEngine::leave(const control::Group& group, std::chrono::nanoseconds
          .failed_ranks = {peers.rank()},
          .sentence = fmt::format("{} destroyed a communicator while its {} (call {}) was in flight",
                                  peers.describe(peers.rank()), describe_call(*task),
-                                 task->pending.sequence),
+                                 task->pending.begun.sequence),
          .origin = peers.rank()}));
   }
 }
@@ -223,65 +225,78 @@ bool ProgressEngine::advance_all() {
 }
 
 void ProgressEngine::activate(Task& task) {
-  if (const auto& division = task.division; division && division->weighs) {
-    weigh(division->buffer, division->buffer, division->count, division->type, division->ranks);
+  task.progress.emplace();
+  if (task.work.messages) {
+    start_messages(task);
+  } else if (!task.work.shared) {
+    start_schedule(task);
   }
-  task.execution.emplace(task.schedule, task.memory,
-                         Execution::Names{task.call, task.pending.group->world}, links_);
 }
 
-void ProgressEngine::activate_messages(Task& task) {
-  auto& exchange = task.exchange.emplace();
-  if (const auto& in = task.messages->in) {
+void ProgressEngine::start_schedule(Task& task) {
+  if (const auto& division = task.work.division; division && division->weighs) {
+    weigh(division->buffer, division->buffer, division->count, division->type, division->ranks);
+  }
+  const auto& schedule = *task.work.schedule;
+  if (task.execution) {
+    task.execution->restart(schedule, task.work.memory);
+  } else {
+    task.execution = std::make_unique<Execution>(
+        schedule, task.work.memory, Execution::Names{task.context, task.pending.group->world},
+        links_);
+  }
+}
+
+void ProgressEngine::start_messages(Task& task) {
+  const auto& messages = *task.work.messages;
+  auto& transfer = task.progress->transfer;
+  if (const auto& in = messages.in) {
     checker_.add_message(in->from, in->call);
-    exchange.receive(links_, *in);
+    transfer.receive(links_, *in);
   }
-  if (const auto& out = task.messages->out) {
+  if (const auto& out = messages.out) {
     checker_.add_message(out->to, out->call);
-    exchange.send(links_, *out);
+    transfer.send(links_, *out);
   }
-  if (const auto& own = task.messages->own) {
+  if (const auto& own = messages.own) {
     copy_bytes(own->to, own->from.data(), own->from.size());
   }
 }
 
 bool ProgressEngine::advance(Task& task) {
-  if (task.shared != nullptr) {
-    if (!task.shared->may_run()) return false;
-    const auto progress = task.shared->advance();
+  if (!task.progress) activate(task);
+  if (auto& shared = task.work.shared) {
+    if (!shared->may_run()) return false;
+    const auto progress = shared->advance();
     if (progress != SharedCall::Progress::blocked) {
       idle_since_.reset();
       shared_has_moved_ = true;
     }
     return progress == SharedCall::Progress::done &&
-           !(task.shared->has_read_exported() && plane_.failed());
+           !(shared->has_read_exported() && plane_.failed());
   }
-  if (task.messages) {
-    if (!task.exchange) activate_messages(task);
-    return task.exchange->done();
-  }
-  if (!task.execution) activate(task);
-  return task.execution->advance();
+  return task.work.messages ? task.progress->transfer.done() : task.execution->advance();
 }
 
 void ProgressEngine::complete(Task& task) {
-  if (!task.messages && task.shared == nullptr) links_.finish_collective(task.call.key);
-  if (task.messages) {
-    if (const auto& out = task.messages->out) links_.finish_sent(out->call.key, out->to);
-    if (const auto& in = task.messages->in) links_.finish_received(in->call.key, in->from);
+  if (const auto& messages = task.work.messages) {
+    if (const auto& out = messages->out) links_.finish_sent(out->call.key, out->to);
+    if (const auto& in = messages->in) links_.finish_received(in->call.key, in->from);
+  } else if (!task.work.shared) {
+    links_.finish_collective(task.context.key);
   }
-  if (const auto& division = task.division) {
+  if (const auto& division = task.work.division) {
     divide(division->buffer, division->count, division->type, division->ranks);
   }
   retire(task);
 }
 
 void ProgressEngine::retire(Task& task) {
-  if (task.messages) {
-    if (const auto& out = task.messages->out) checker_.remove_message(out->call);
-    if (const auto& in = task.messages->in) checker_.remove_message(in->call);
+  if (const auto& messages = task.work.messages) {
+    if (const auto& out = messages->out) checker_.remove_message(out->call);
+    if (const auto& in = messages->in) checker_.remove_message(in->call);
   }
-  task.history->end(task.ticket);
+  task.history->end(task.pending.begun.ticket);
   finished_.push_back(&task);
 }
 
@@ -349,28 +364,27 @@ void ProgressEngine::fail(const control::FailureReport& report, const Task& task
 }
 
 void ProgressEngine::check_peers(Task& task) {
-  if (task.shared != nullptr) return check_members(task);
-  const auto seen_before = task.seen_departed;
-  const auto all = awaited(task);
-  for (const auto& awaited : all) {
-    check_peer(task, awaited, seen_before.contains(awaited.peer));
-  }
-  note_awaited(task, all);
+  if (task.work.shared) return check_members(task);
+  const auto seen_before = task.progress->seen_departed;
+  for (const auto& one : awaited(task)) check_peer(task, one, seen_before.contains(one.peer));
+  note_awaited(task);
 }
 
-/// Records the awaited peers in the call history. Skips the first 100 ms: most calls are done by
-/// then.
-void ProgressEngine::note_awaited(Task& task, const std::vector<Awaited>& all) {
+/// Records the peers of the latest awaited() in the call history. Skips the first 100 ms: most
+/// calls are done by then.
+void ProgressEngine::note_awaited(Task& task) {
   const auto now = std::chrono::steady_clock::now();
-  const bool is_first = task.next_record == std::chrono::steady_clock::time_point{};
-  if (!is_first && now < task.next_record) return;
-  task.next_record = now + max_sleep;
+  auto& next_record = task.progress->next_record;
+  const bool is_first = next_record == std::chrono::steady_clock::time_point{};
+  if (!is_first && now < next_record) return;
+  next_record = now + max_sleep;
   if (is_first) return;
-  std::vector<int> peers;
-  for (const auto& [peer, receiving] : all) {
+  auto& peers = awaited_peers_;
+  peers.clear();
+  for (const auto& [peer, receiving] : awaited_) {
     if (std::find(peers.begin(), peers.end(), peer) == peers.end()) peers.push_back(peer);
   }
-  task.history->note_awaited(task.ticket, std::move(peers));
+  task.history->note_awaited(task.pending.begun.ticket, peers);
 }
 
 void ProgressEngine::fail_departed(int peer, const Task& task) {
@@ -393,14 +407,15 @@ void ProgressEngine::check_peer(Task& task, const Awaited& awaited, bool departe
   if (plane_.has_departed(peer) && (over || !state.connected)) {
     // The peer's last connection may have been accepted between links_.state() and has_departed().
     // Its data is processed first; the next check decides.
-    task.seen_departed.insert(peer);
+    task.progress->seen_departed.insert(peer);
     if (!departed_before) return;
     fail_departed(peer, task);
   }
   if (!over) return;
   const auto now = plane_.clock()->now();
-  if (!task.broken_since) task.broken_since = now;
-  if (now - *task.broken_since < agreement_limit) return;
+  auto& broken_since = task.progress->broken_since;
+  if (!broken_since) broken_since = now;
+  if (now - *broken_since < agreement_limit) return;
   fail({.code = ErrorCode::system,
         .failed_ranks = {peer},
         .sentence = fmt::format("{} can't {} {}: {}", peers.describe(peers.rank()),

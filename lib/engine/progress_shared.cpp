@@ -19,7 +19,7 @@ constexpr std::chrono::microseconds max_mixed_sleep{100};
 
 /// Advances the links, or waits for an event. Returns true if anything moved.
 bool ProgressEngine::progress(std::chrono::nanoseconds max_wait) {
-  const auto is_shared = [](const Task* task) { return task->shared != nullptr; };
+  const auto is_shared = [](const Task* task) { return task->work.shared.has_value(); };
   const auto shared = std::count_if(active_.begin(), active_.end(), is_shared);
   if (shared == 0) return links_.progress(max_wait);
   const bool only_shared = shared == static_cast<std::ptrdiff_t>(active_.size());
@@ -47,34 +47,38 @@ bool ProgressEngine::sleep_in_segment(std::chrono::nanoseconds limit) {
   return false;
 }
 
-std::vector<Awaited> ProgressEngine::awaited(const Task& task) const {
-  if (task.messages) return task.exchange->awaited();
-  if (task.shared == nullptr) return task.execution->awaited();
-  std::vector<Awaited> result;
-  if (!task.shared->may_run()) return result;
-  for (const int member : task.shared->awaited()) {
-    result.push_back({task.pending.group->world_of(member), true});
+/// Valid until the next call.
+const std::vector<Awaited>& ProgressEngine::awaited(Task& task) {
+  awaited_.clear();
+  if (task.work.messages) {
+    task.progress->transfer.add_awaited(awaited_);
+  } else if (auto& shared = task.work.shared) {
+    const auto& group = *task.pending.group;
+    for (int member = 0; shared->may_run() && member < group.size(); ++member) {
+      if (shared->awaits(member)) awaited_.push_back({group.world_of(member), true});
+    }
+  } else {
+    task.execution->add_awaited(awaited_);
   }
-  return result;
+  return awaited_;
 }
 
 /// check_peers() for a shared-memory call.
 void ProgressEngine::check_members(Task& task) {
-  const int mismatched_member = task.shared->mismatched_member();
-  if (mismatched_member >= 0 && !task.has_seen_mismatch) {
+  const int mismatched_member = task.work.shared->mismatched_member();
+  if (mismatched_member >= 0 && !task.progress->has_seen_mismatch) {
     // The control plane compares the calls and reports; this call must not end before.
-    task.has_seen_mismatch = true;
+    task.progress->has_seen_mismatch = true;
     plane_.compare_calls_with(task.pending.group->world_of(mismatched_member),
                               task.pending.group->id);
   }
   if (!idle_since_ || std::chrono::steady_clock::now() - *idle_since_ < max_yield_time) return;
-  const auto all = awaited(task);
-  for (const auto& [peer, receiving] : all) {
+  for (const auto& [peer, receiving] : awaited(task)) {
     if (!plane_.has_departed(peer)) continue;
     // The data that it wrote last is checked once more before that.
-    if (!task.seen_departed.insert(peer).second) fail_departed(peer, task);
+    if (!task.progress->seen_departed.insert(peer).second) fail_departed(peer, task);
   }
-  note_awaited(task, all);
+  note_awaited(task);
 }
 
 }  // namespace tutti::engine

@@ -246,30 +246,24 @@ std::uint64_t SharedCall::reads_before_put() const {
   return channel_->next_span(number, bytes.data + bytes.result).reads_before;
 }
 
-std::vector<int> SharedCall::awaited() {
-  std::vector<int> result;
-  if (!begun_) return result;  // its buffer needs are unknown before
-  const auto puts_wait = put_rounds_ < plan_.rounds;
-  const auto reads_before = puts_wait ? reads_before_put() : 0;
-  for (int m = 0; m < channel_->size(); ++m) {
-    if (m == channel_->rank()) continue;
-    const auto& part = *channel_->member(m).region;
-    const auto read = part.read.value.load(std::memory_order_acquire);
-    bool waits = read < reads_before;
-    if (combined_rounds_ < put_rounds_) waits |= !has_put(m, combined_rounds_);
-    if (got_rounds_ < std::min(put_rounds_, combined_rounds_)) {
-      const bool from_root = plan_.get == Get::root_whole || plan_.get == Get::root_block;
-      if (plan_.get == Get::slices) {
-        waits |= part.reduced.value.load(std::memory_order_acquire) < first_ + got_rounds_ + 1;
-      } else if (!from_root || m == arguments_.root) {
-        waits |= !has_put(m, got_rounds_);
-      }
-    } else if (combined_rounds_ == plan_.rounds && got_rounds_ == plan_.rounds && exports()) {
-      waits |= reads_exported(m) && !has_finished_reading(channel_->member(m));
+bool SharedCall::awaits(int member) {
+  // Before it has begun, its buffer needs are unknown.
+  if (!begun_ || member == channel_->rank()) return false;
+  const auto& part = *channel_->member(member).region;
+  bool waits = put_rounds_ < plan_.rounds &&
+               part.read.value.load(std::memory_order_acquire) < reads_before_put();
+  if (combined_rounds_ < put_rounds_) waits |= !has_put(member, combined_rounds_);
+  if (got_rounds_ < std::min(put_rounds_, combined_rounds_)) {
+    const bool from_root = plan_.get == Get::root_whole || plan_.get == Get::root_block;
+    if (plan_.get == Get::slices) {
+      waits |= part.reduced.value.load(std::memory_order_acquire) < first_ + got_rounds_ + 1;
+    } else if (!from_root || member == arguments_.root) {
+      waits |= !has_put(member, got_rounds_);
     }
-    if (waits) result.push_back(m);
+  } else if (combined_rounds_ == plan_.rounds && got_rounds_ == plan_.rounds && exports()) {
+    waits |= reads_exported(member) && !has_finished_reading(channel_->member(member));
   }
-  return result;
+  return waits;
 }
 
 }  // namespace tutti::engine

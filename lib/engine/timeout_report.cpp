@@ -108,7 +108,7 @@ std::string TimeoutDiagnosis::describe_silence(int peer) const {
 Lag TimeoutDiagnosis::lag_of(int peer) const {
   const auto* const theirs = activity(peer);
   if (theirs == nullptr) return {Blame::does_not_answer, 0, describe_silence(peer)};
-  if (theirs->sequence >= pending_.sequence) return {};
+  if (theirs->sequence >= pending_.begun.sequence) return {};
   const auto age = seconds(std::chrono::steady_clock::now() - theirs->since);
   if (theirs->in_call && theirs->elsewhere) {
     return {Blame::in_earlier_call, theirs->sequence,
@@ -129,7 +129,8 @@ bool is_one_way(Operation operation) {
 }
 
 bool TimeoutDiagnosis::is_message() const {
-  return is_one_way(pending_.call.operation) || pending_.call.operation == Operation::send_recv;
+  return is_one_way(pending_.begun.call.operation) ||
+         pending_.begun.call.operation == Operation::send_recv;
 }
 
 bool TimeoutDiagnosis::is_awaited(int peer) const {
@@ -148,12 +149,12 @@ std::vector<int> TimeoutDiagnosis::cycle() const {
   const auto& group = *pending_.group;
   const int self = group.world_of(group.rank);
   std::vector<int> cycle{self};
-  auto call = pending_.call;
+  auto call = pending_.begun.call;
   while (is_one_way(call.operation)) {
     const int next = group.world_of(call.root);
     if (next == self) {
       // A send and its matching recv are no deadlock.
-      const bool fits = cycle.size() == 2 && call.operation != pending_.call.operation;
+      const bool fits = cycle.size() == 2 && call.operation != pending_.begun.call.operation;
       return fits || cycle.size() == 1 ? std::vector<int>() : cycle;
     }
     if (std::find(cycle.begin(), cycle.end(), next) != cycle.end()) break;
@@ -168,12 +169,13 @@ std::vector<int> TimeoutDiagnosis::cycle() const {
 
 control::FailureReport TimeoutDiagnosis::make(const std::set<int>& failed_ranks,
                                               std::string why) const {
-  return {.code = ErrorCode::timeout,
-          .failed_ranks = failed_ranks,
-          .sentence = fmt::format("{} (call {}) timed out after {:g} s: {}",
-                                  control::describe(pending_.call, *pending_.group),
-                                  pending_.sequence, seconds(pending_.timeout), std::move(why)),
-          .origin = peers_.rank()};
+  return {
+      .code = ErrorCode::timeout,
+      .failed_ranks = failed_ranks,
+      .sentence = fmt::format("{} (call {}) timed out after {:g} s: {}",
+                              control::describe(pending_.begun.call, *pending_.group),
+                              pending_.begun.sequence, seconds(pending_.timeout), std::move(why)),
+      .origin = peers_.rank()};
 }
 
 std::optional<control::FailureReport> TimeoutDiagnosis::find_deadlock() const {
@@ -182,7 +184,7 @@ std::optional<control::FailureReport> TimeoutDiagnosis::find_deadlock() const {
   std::vector<std::string> reasons;
   for (const int rank : ranks) {
     const auto& theirs =
-        rank == peers_.rank() ? pending_.call : answers_.statuses.at(rank).activity.call;
+        rank == peers_.rank() ? pending_.begun.call : answers_.statuses.at(rank).activity.call;
     reasons.push_back(
         fmt::format("{} in {}", peers_.describe(rank), control::describe(theirs, *pending_.group)));
   }
@@ -192,7 +194,7 @@ std::optional<control::FailureReport> TimeoutDiagnosis::find_deadlock() const {
       .sentence = fmt::format(
           "{} timed out after {:g} s: deadlock: ranks wait for each other: {}; reorder the "
           "messages of one of them, or use send_recv",
-          control::describe(pending_.call, *pending_.group), seconds(pending_.timeout),
+          control::describe(pending_.begun.call, *pending_.group), seconds(pending_.timeout),
           fmt::join(reasons, ", ")),
       .origin = peers_.rank()};
 }

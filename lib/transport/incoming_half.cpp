@@ -16,14 +16,25 @@ constexpr std::size_t staging_bytes = std::size_t{64} << 10;
 constexpr std::size_t ring_piece_bytes = std::size_t{16} << 10;
 // Bytes read from one peer before the others are served.
 constexpr std::size_t fair_share = std::size_t{2} << 20;
+// Frames that wait for space in the socket.
+constexpr std::size_t usual_replies = 8;
+// Memory for unexpected bytes that is kept for reuse: of as many streams as ranks that repeat a few
+// blocking calls have open at once.
+constexpr std::size_t max_spare_buffers = 4;
+constexpr std::size_t max_kept_buffer = std::size_t{64} << 10;
 
 }  // namespace
 
 IncomingHalf::IncomingHalf(int peer, std::size_t eager_bytes, CallInspector& inspector)
-    : peer_(peer), eager_bytes_(eager_bytes), inspector_(inspector) {}
+    : peer_(peer), eager_bytes_(eager_bytes), inspector_(inspector) {
+  outgoing_.reserve(usual_replies * frame_header_bytes);
+  spare_buffers_.resize(max_spare_buffers);
+}
 
 void IncomingHalf::connect(LinkEndpoint endpoint) {
   endpoint_ = std::move(endpoint);
+  // Address space only, until a peer is first.
+  for (auto& buffer : spare_buffers_) buffer.reserve(std::min(eager_bytes_, max_kept_buffer));
   for (auto& [key, stream] : streams_) clear_if_due(stream);
 }
 
@@ -43,9 +54,27 @@ void IncomingHalf::post(RecvRequest& request) {
   stream.bytes.post(request);
   if (const auto taken = stream.bytes.take_buffered(); taken > 0) {
     buffered_ -= taken;
+    take_memory_back(stream.bytes);
     return_credit(taken);
   }
   clear_if_due(stream);
+}
+
+/// Most streams need no memory for unexpected bytes.
+void IncomingHalf::lend_memory(IncomingStream& stream) {
+  if (stream.memory().capacity() != 0 || spare_buffers_.empty()) return;
+  stream.memory().swap(spare_buffers_.back());
+  spare_buffers_.pop_back();
+}
+
+void IncomingHalf::take_memory_back(IncomingStream& stream) {
+  auto& memory = stream.memory();
+  if (stream.buffered() > 0 || memory.capacity() == 0) return;
+  memory.clear();
+  if (spare_buffers_.size() < max_spare_buffers && memory.capacity() <= max_kept_buffer) {
+    spare_buffers_.push_back(std::move(memory));
+  }
+  memory = {};
 }
 
 Receipt IncomingHalf::try_receive(const CallContext& call, std::span<std::byte> bytes) {
@@ -76,6 +105,7 @@ Receipt IncomingHalf::try_receive(const CallContext& call, std::span<std::byte> 
 void IncomingHalf::finish(const StreamKey& key) {
   const auto found = streams_.find(key);
   if (found == streams_.end()) return;
+  take_memory_back(found->second.bytes);
   buffered_ -= found->second.bytes.buffered();
   return_credit(found->second.bytes.buffered());
   streams_.close(found);
@@ -284,7 +314,9 @@ bool IncomingHalf::take_payload() {
 void IncomingHalf::deliver(std::span<const std::byte> payload) {
   auto& stream = streams_.open(frame_->call.key).first;
   const bool is_eager = frame_->kind == FrameKind::eager;
+  if (is_eager) lend_memory(stream.bytes);
   const auto taken = stream.bytes.put(payload, is_eager);
+  if (is_eager) take_memory_back(stream.bytes);
   payload_left_ -= payload.size();
   if (payload_left_ == 0) frame_.reset();
   if (is_eager) {

@@ -109,7 +109,8 @@ TEST_CASE("the recorder has the latest calls, those in progress with the awaited
   const auto second = history.begin_other({Operation::send, Type::u8, Operator::sum, 2, 9}).ticket;
   const auto third = history.begin_collective(all_reduce(3));
   history.end(second);
-  history.note_awaited(third.ticket, {2});
+  std::vector<int> awaited{2};
+  history.note_awaited(third.ticket, awaited);
   auto record = history.record();
   REQUIRE(record.size() == 3);
   CHECK(record[0].end == 0);

@@ -52,10 +52,11 @@ struct Scene {
 
   [[nodiscard]] control::FailureReport judge() const {
     const auto group = Group::whole_job(rank, size);
-    return diagnose_timeout(
-        peers(rank, size),
-        {.group = &group, .call = call, .sequence = 3, .timeout = std::chrono::seconds(5)}, awaited,
-        answers);
+    return diagnose_timeout(peers(rank, size),
+                            {.group = &group,
+                             .begun = {.sequence = 3, .call = call},
+                             .timeout = std::chrono::seconds(5)},
+                            awaited, answers);
   }
 };
 

@@ -151,7 +151,8 @@ TEST_CASE("at most a window of steps is in flight") {
 TEST_CASE("a schedule reports the peers that it waits for") {
   OneRank rank({step(StepKind::recv, 1, {0, 10}), step(StepKind::send, 2, {5, 20}),
                 step(StepKind::send, 3, {30, 40})});
-  const auto awaited = rank.execution.awaited();
+  std::vector<Awaited> awaited;
+  rank.execution.add_awaited(awaited);
   REQUIRE(awaited.size() == 2);  // rank 2 is not awaited: its step has not started
   CHECK(awaited[0].peer == 1);
   CHECK(awaited[0].receiving);
@@ -162,7 +163,9 @@ TEST_CASE("a schedule reports the peers that it waits for") {
 TEST_CASE("an empty schedule is done at once") {
   OneRank rank({});
   CHECK(rank.execution.advance());
-  CHECK(rank.execution.awaited().empty());
+  std::vector<Awaited> awaited;
+  rank.execution.add_awaited(awaited);
+  CHECK(awaited.empty());
 }
 
 }  // namespace tutti::engine::test

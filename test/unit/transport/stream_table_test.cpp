@@ -1,6 +1,7 @@
 // The streams of one half of a link.
 #include "transport/stream_table.hpp"
 
+#include <algorithm>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -47,6 +48,15 @@ TEST_CASE("streams are ordered by key, also in reused memory") {
   CHECK(order == std::vector<std::uint64_t>{1, 4, 5, 9});
   CHECK(table.after(key(4))->first == key(5));
   CHECK(table.after(key(9)) == table.end());
+}
+
+TEST_CASE("memory of a few closed streams is reused") {
+  StreamTable<Stream> table;
+  const std::vector<const Stream*> first{&table.open(key(1)).first, &table.open(key(2)).first};
+  for (std::uint64_t i = 3; i < 10; ++i) {
+    table.close(table.find(key(i - 2)));
+    CHECK(std::count(first.begin(), first.end(), &table.open(key(i)).first) == 1);
+  }
 }
 
 }  // namespace tutti::transport::test

@@ -14,6 +14,9 @@ namespace tutti {
                                                 const control::Group& group);
 void check_arguments(const Message& message, const control::Group& group);
 
+/// Throws Error{usage} where the operator does not exist for the type in host memory.
+void require_reducible(const CheckedCollective& call);
+
 /// Throws Error{usage} where `rank` is none of the group's, with the group's ranks in its own
 /// numbers and in the job's. `what`: "root".
 void require_rank(const char* what, int rank, const control::Group& group);

@@ -1,14 +1,12 @@
 #pragma once
 
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 
-#include "base/shape.hpp"
+#include "base/checked_collective.hpp"
 #include "communicator/pending.hpp"
 #include "tutti/collective.hpp"
 
@@ -27,24 +25,6 @@ struct CallSettings {
 
 /// Of messages that make groups; users' tags are below.
 inline constexpr std::uint32_t internal_tag = UINT32_MAX;
-
-/// A collective call whose arguments fit the operation and this rank.
-struct CheckedCollective {
-  Operation operation = Operation::none;
-  Type type = Type::u8;
-  Operator op = Operator::sum;
-  int root = -1;
-  /// Elements of the whole buffer, or of one block where a buffer has a block a rank. v-forms: of
-  /// the own block.
-  std::size_t count = 0;
-  /// In an in-place call `send` and `recv` are equal, or the smaller is the own block within the
-  /// larger. A buffer that this rank does not have is null.
-  const void* send = nullptr;
-  void* recv = nullptr;
-  bool in_place = false;
-  std::span<const std::size_t> counts = {};
-  std::span<const std::size_t> recv_counts = {};
-};
 
 /// The seam between what a user calls and who moves the data: the host path here, the device path
 /// in lib/device. Arguments have been checked.

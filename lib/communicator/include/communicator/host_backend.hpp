@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "algorithm/cost_model.hpp"
-#include "algorithm/schedule.hpp"
+#include "algorithm/schedule_cache.hpp"
 #include "communicator/backend.hpp"
 #include "communicator/shared_path.hpp"
 #include "control/plane.hpp"
@@ -50,18 +50,18 @@ class HostBackend final : public Backend {
  private:
   using Peer = std::pair<int, std::uint32_t>;  ///< rank, tag
 
-  [[nodiscard]] algorithm::ScheduleArguments problem_of(const CheckedCollective& call) const;
-  [[nodiscard]] algorithm::Schedule choose_schedule(const CheckedCollective& call,
-                                                    const CallSettings& settings) const;
-  void prepare(engine::Task& task, const CheckedCollective& call, const CallSettings& settings,
-               std::vector<std::byte>& scratch);
-  struct BegunMessages {
-    CallSignature call;
-    engine::Messages messages;
-    control::OtherCall past;
-  };
-  BegunMessages begin_messages(const Message& message, const CallSettings& settings);
-  void prepare(engine::Task& task, const BegunMessages& begun, const CallSettings& settings) const;
+  [[nodiscard]] algorithm::ScheduleArguments schedule_arguments(
+      const CheckedCollective& call) const;
+  [[nodiscard]] std::string_view named_algorithm(const CheckedCollective& call,
+                                                 const CallSettings& settings) const;
+  [[nodiscard]] algorithm::Schedule make_schedule(const CheckedCollective& call,
+                                                  std::string_view algorithm) const;
+  [[nodiscard]] std::shared_ptr<const algorithm::Schedule> schedule_of(
+      const CheckedCollective& call, const CallSettings& settings);
+  void run_scheduled(const CheckedCollective& call, const CallSettings& settings);
+  void begin(engine::Task& task, const control::PastCall& call, const CallSettings& settings) const;
+  void prepare(engine::Task& task, const CheckedCollective& call, const CallSettings& settings);
+  [[nodiscard]] engine::Messages messages_of(const Message& message, const CallSettings& settings);
   void prepare_division(engine::Task& task, const CheckedCollective& call) const;
   void prepare_weighing(engine::Task& task, const CheckedCollective& call) const;
   void require_all_received(const CallSettings& settings);
@@ -72,9 +72,7 @@ class HostBackend final : public Backend {
     engine::SharedCall call;
   };
   BegunShared begin_shared(const CheckedCollective& call);
-  void prepare_shared(engine::Task& task, const control::PastCall& past,
-                      const CallSettings& settings) const;
-  void end_failed(const CallSignature& call, std::uint64_t ticket, const std::exception& error);
+  void end_failed(const control::PastCall& call, const std::exception& error);
   void run_shared(const CheckedCollective& call, const CallSettings& settings);
   void require_no_failure(const CallSignature& call) const;
   [[nodiscard]] transport::StreamKey next_message(std::map<Peer, std::uint64_t>& sequences,
@@ -85,11 +83,12 @@ class HostBackend final : public Backend {
   engine::ProgressEngine& progress_;
   Settings settings_;
   std::shared_ptr<control::CallHistory> history_;
+  engine::Task blocking_;  ///< of calls that block, one at a time: a repeated one allocates nothing
   std::unique_ptr<SharedPath> shared_;
   std::vector<int> host_of_rank_;
   std::map<Peer, std::uint64_t> sent_;
   std::map<Peer, std::uint64_t> received_;
-  std::vector<std::byte> scratch_;  ///< of calls that block: one at a time
+  algorithm::ScheduleCache schedules_;
   std::string latest_algorithm_;
 };
 

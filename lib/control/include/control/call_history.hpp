@@ -14,19 +14,13 @@
 
 namespace tutti::control {
 
-/// An entry of a rank's history of collective calls.
+/// An entry of a rank's history of collective calls, or another call of its own.
 struct PastCall {
-  std::uint64_t sequence = 0;  ///< 1 for the first
+  std::uint64_t sequence = 0;  ///< 1 for the first; of another call: of the latest collective one
   CallSignature call;
   std::uint64_t fingerprint = 0;  ///< over all calls up to and including this one
   std::uint64_t before = 0;       ///< over all calls before it; own calls only
   std::uint64_t ticket = 0;       ///< for end(); own calls only
-};
-
-/// A call that is not collective.
-struct OtherCall {
-  std::uint64_t ticket = 0;    ///< for CallHistory::end()
-  std::uint64_t sequence = 0;  ///< of the latest collective call
 };
 
 /// A call in the recorder, collective or not. Times are nanoseconds of the steady clock.
@@ -56,20 +50,23 @@ class CallHistory {
 
   /// `exact`: read the precise clock; otherwise times are up to some milliseconds old.
   explicit CallHistory(Group group = {}, bool exact = false)
-      : group_(std::move(group)), exact_(exact) {}
+      : group_(std::move(group)), exact_(exact) {
+    awaited_.reserve(static_cast<std::size_t>(group_.size()));
+  }
   [[nodiscard]] const Group& group() const { return group_; }
 
   /// Records the start of the next collective call and returns its entry.
   PastCall begin_collective(const CallSignature& call);
   /// Records the start of a send or receive: part of activity(), but not compared between ranks.
-  OtherCall begin_other(const CallSignature& call);
+  PastCall begin_other(const CallSignature& call);
   /// Records the end of the call with this ticket; 0: of the oldest call in progress.
   void end(std::uint64_t ticket = 0);
   /// Records the end of the latest call from the thread that began it. Takes no lock: releasing the
   /// lock would wait until the call's stores are visible to other cores.
   void end_latest(std::uint64_t ticket);
-  /// Sets the ranks of the job that the call with this ticket waits for.
-  void note_awaited(std::uint64_t ticket, std::vector<int> ranks);
+  /// Sets the ranks of the job that the call with this ticket waits for. Leaves memory for the next
+  /// ones in `ranks`.
+  void note_awaited(std::uint64_t ticket, std::vector<int>& ranks);
   /// The recorder's calls, oldest first.
   [[nodiscard]] std::vector<RecordedCall> record() const;
 

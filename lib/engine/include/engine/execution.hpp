@@ -55,9 +55,13 @@ class Execution {
   Execution(const Execution&) = delete;
   Execution& operator=(const Execution&) = delete;
 
+  /// Runs another schedule, of the call that the same names now stand for. The earlier one must be
+  /// over; its memory is reused.
+  void restart(const algorithm::Schedule& schedule, const Memory& memory);
   /// Starts and finishes all steps that can proceed. Returns true when the schedule is done.
   bool advance();
-  [[nodiscard]] std::vector<Awaited> awaited() const;
+  /// Appends the peers that it waits for.
+  void add_awaited(std::vector<Awaited>& all) const;
 
  private:
   enum class State : std::uint8_t { waiting, started, done };
@@ -66,25 +70,26 @@ class Execution {
     State state = State::waiting;
     transport::SendRequest send;
     transport::RecvRequest recv;
-    /// Scaled copy of the contribution that the step reads.
+    /// Scaled copy of the contribution that the step reads; kept for later steps.
     std::unique_ptr<std::byte[]> weighed;
     std::size_t weighed_bytes = 0;
   };
 
   [[nodiscard]] Slot& at(std::size_t i) { return slots_[(first_ + i) % window]; }
   [[nodiscard]] const Slot& at(std::size_t i) const { return slots_[(first_ + i) % window]; }
+  static std::size_t window_of(const algorithm::Schedule& schedule);
   bool refill();
   bool reap();
   bool start_ready();
   [[nodiscard]] bool may_start(std::size_t i) const;
   void start(Slot& slot);
-  void run_local(Slot& slot) const;
+  void run_local(Slot& slot);
   [[nodiscard]] int world_of(int peer) const { return world_[static_cast<std::size_t>(peer)]; }
   [[nodiscard]] std::byte* writable(algorithm::Buffer buffer) const;
   [[nodiscard]] const std::byte* readable(algorithm::Buffer buffer) const;
   [[nodiscard]] bool is_contribution(algorithm::Buffer buffer) const;
   void weigh_into(std::byte* to, const algorithm::Step& step) const;
-  [[nodiscard]] const std::byte* source(Slot& slot) const;
+  [[nodiscard]] const std::byte* source(Slot& slot);
 
   algorithm::Cursor cursor_;
   std::size_t max_in_flight_;
@@ -93,6 +98,7 @@ class Execution {
   std::span<const int> world_;
   transport::Links& links_;
   std::array<Slot, window> slots_;
+  std::size_t weighed_bytes_ = 0;  ///< of all slots
   std::size_t first_ = 0;
   std::size_t count_ = 0;
   bool cursor_at_end_ = false;

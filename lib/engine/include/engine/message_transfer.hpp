@@ -50,7 +50,8 @@ class MessageTransfer {
   void receive(transport::Links& links, const IncomingMessage& message);
 
   [[nodiscard]] bool done() const { return send_.done() && recv_.done(); }
-  [[nodiscard]] std::vector<Awaited> awaited() const;
+  /// Appends the peers that it waits for.
+  void add_awaited(std::vector<Awaited>& all) const;
 
  private:
   transport::SendRequest send_;

@@ -31,7 +31,10 @@ class ProgressEngine {
         checker_(checker),
         segment_(std::move(segment)),
         while_waiting_(std::move(while_waiting)),
-        shares_cores_(plane.peers().shares_cores()) {}
+        shares_cores_(plane.peers().shares_cores()) {
+    awaited_.reserve(Execution::window);
+    awaited_peers_.reserve(Execution::window);
+  }
   ProgressEngine(const ProgressEngine&) = delete;
   ProgressEngine& operator=(const ProgressEngine&) = delete;
   ~ProgressEngine();
@@ -72,14 +75,15 @@ class ProgressEngine {
   void advance_and_wait(Deadline limit);
   bool advance_all();
   void activate(Task& task);
-  void activate_messages(Task& task);
+  void start_schedule(Task& task);
+  void start_messages(Task& task);
   bool advance(Task& task);
   bool progress(std::chrono::nanoseconds max_wait);
   bool sleep_in_segment(std::chrono::nanoseconds limit);
-  [[nodiscard]] std::vector<Awaited> awaited(const Task& task) const;
+  [[nodiscard]] const std::vector<Awaited>& awaited(Task& task);
   void check_tasks(bool moved);
   void check_peers(Task& task);
-  static void note_awaited(Task& task, const std::vector<Awaited>& all);
+  void note_awaited(Task& task);
   void check_members(Task& task);
   [[noreturn]] void fail_departed(int peer, const Task& task);
   void check_peer(Task& task, const Awaited& awaited, bool departed_before);
@@ -111,6 +115,9 @@ class ProgressEngine {
   std::vector<Task*> active_;
   std::vector<Task*> finished_;  ///< finished, not yet published
   Task* current_ = nullptr;
+  // Of the latest check: checks of a short call must not allocate.
+  std::vector<Awaited> awaited_;
+  std::vector<int> awaited_peers_;
   // For shared-memory calls.
   std::optional<std::chrono::steady_clock::time_point> idle_since_;
   bool shared_has_moved_ = false;

@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "base/copy_choice.hpp"
 #include "engine/reduce.hpp"
@@ -90,8 +89,8 @@ class SharedCall {
   [[nodiscard]] Progress advance();
   /// A member whose slot names another call, or -1.
   [[nodiscard]] int mismatched_member() const { return mismatched_; }
-  /// The members that the call waits for now.
-  [[nodiscard]] std::vector<int> awaited();
+  /// True if the call waits for this member now.
+  [[nodiscard]] bool awaits(int member);
   /// True if the call has read exported memory of other ranks. They reuse that memory once the job
   /// has failed, so the data read may be invalid then.
   [[nodiscard]] bool has_read_exported() const { return has_read_exported_; }

@@ -20,11 +20,10 @@
 namespace tutti::engine {
 
 /// One call in flight: its work and its progress. Not movable, because links and checker point into
-/// it.
+/// it. A task can serve one call after another: it keeps its memory.
 struct Task {
   /// The history owns the group and lives as long as the task.
-  explicit Task(std::shared_ptr<control::CallHistory> calls)
-      : pending{.group = &calls->group()}, history(std::move(calls)) {}
+  explicit Task(std::shared_ptr<control::CallHistory> calls) : history(std::move(calls)) {}
   Task(const Task&) = delete;
   Task& operator=(const Task&) = delete;
 
@@ -38,32 +37,57 @@ struct Task {
     bool weighs = false;
   };
 
+  /// What the call does: a schedule, messages, or a shared-memory call.
+  struct Work {
+    std::shared_ptr<const algorithm::Schedule> schedule;
+    Memory memory;  ///< of the schedule
+    std::optional<Division> division;
+    std::optional<Messages> messages;
+    std::optional<SharedCall> shared;
+  };
+
+  /// Of the progress engine, from when it takes up the call.
+  struct Progress {
+    MessageTransfer transfer;
+    std::optional<std::chrono::steady_clock::time_point> broken_since;
+    std::chrono::steady_clock::time_point next_record{};  ///< when to record the awaited peers next
+    std::set<int> seen_departed;
+    bool has_seen_mismatch = false;
+  };
+
+  /// Drops the earlier call. Fill `work` then, and begin().
+  void reset() {
+    work = {};
+    progress.reset();
+    finished.store(false, std::memory_order_relaxed);
+    error = nullptr;
+  }
+  /// The history has begun `call`; nothing may fail until the engine has the task.
+  void begin(const control::PastCall& call, std::chrono::nanoseconds timeout, Deadline until) {
+    const auto& group = history->group();
+    pending = {.group = &group, .begun = call, .timeout = timeout};
+    deadline = std::move(until);
+    context = {.key = {.communicator = group.id, .sequence = call.sequence},
+               .signature = call.call,
+               .fingerprint = call.before};
+  }
+
+  std::shared_ptr<control::CallHistory> history;
+  Work work;
   PendingCall pending;
   Deadline deadline = Deadline::never();
-  std::shared_ptr<control::CallHistory> history;
-  algorithm::Schedule schedule;
-  Memory memory;
-  std::vector<std::byte> scratch;    ///< empty if `memory` uses other scratch memory
-  transport::CallContext call;       ///< of a collective
-  std::optional<Messages> messages;  ///< if set, `call`, `schedule` and `execution` are unused
-  std::uint64_t ticket = 0;          ///< of the call in `history`
-  std::optional<Division> division;
-  /// A shared-memory call has no schedule and no streams.
-  SharedCall* shared = nullptr;
-  std::optional<SharedCall> own_shared;  ///< of a non-blocking call; `shared` points to it
+  transport::CallContext context;  ///< of a collective
 
   /// Set last, by the running thread; from then on only `error` is read.
   std::atomic<bool> finished{false};
   std::exception_ptr error;
 
-  // Used by the progress engine only.
-  std::optional<Execution> execution;
-  std::optional<MessageTransfer> exchange;  ///< of a message, which has no execution
-  std::optional<std::chrono::steady_clock::time_point> broken_since;
-  std::chrono::steady_clock::time_point next_record{};  ///< when to record the awaited peers next
-  std::set<int> seen_departed;
-  bool has_seen_mismatch = false;
+  std::optional<Progress> progress;
   std::shared_ptr<Task> self;  ///< of a non-blocking call whose handle may be dropped
+
+  // Memory that is kept for the next call.
+  std::vector<std::byte> scratch;
+  std::unique_ptr<Execution> execution;
 };
 
 }  // namespace tutti::engine

@@ -10,11 +10,10 @@
 
 namespace tutti::engine {
 
-/// A call with what its timeout report needs.
+/// A call in progress, as its history has begun it.
 struct PendingCall {
   const control::Group* group = nullptr;
-  CallSignature call;
-  std::uint64_t sequence = 0;  ///< of the communicator's latest collective call when this one began
+  control::PastCall begun;
   std::chrono::nanoseconds timeout{};
 };
 

@@ -68,6 +68,8 @@ class IncomingHalf {
   bool accept(std::span<const std::byte, frame_header_bytes> header);
   void deliver(std::span<const std::byte> payload);
   bool on_frame(const Frame& frame);
+  void lend_memory(IncomingStream& stream);
+  void take_memory_back(IncomingStream& stream);
   void clear_if_due(Stream& stream);
   void return_credit(std::size_t bytes);
   void fail(std::string reason);
@@ -84,7 +86,8 @@ class IncomingHalf {
   std::size_t staged_end_ = 0;
   std::optional<Frame> frame_;  ///< whose payload is being received
   std::size_t payload_left_ = 0;
-  std::size_t buffered_ = 0;  ///< bytes of eager frames without a request
+  std::size_t buffered_ = 0;                           ///< bytes of eager frames without a request
+  std::vector<std::vector<std::byte>> spare_buffers_;  ///< memory for them
   std::size_t credit_to_return_ = 0;
   std::vector<std::byte> outgoing_;
   bool blocked_ = false;

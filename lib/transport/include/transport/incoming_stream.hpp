@@ -29,6 +29,8 @@ class IncomingStream {
   [[nodiscard]] std::size_t buffered() const { return buffered_.size() - buffered_consumed_; }
   /// Moves buffered bytes into requests; returns how many.
   std::size_t take_buffered();
+  /// The memory of buffered bytes, to be exchanged for other memory while there are none.
+  [[nodiscard]] std::vector<std::byte>& memory() { return buffered_; }
 
  private:
   /// Fills the front request from `bytes` and removes it once done: its owner may reuse its memory.

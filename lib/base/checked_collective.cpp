@@ -1,6 +1,6 @@
-#include "signature.hpp"
+#include "base/checked_collective.hpp"
 
-namespace tutti::device {
+namespace tutti {
 
 void add_counts(CallSignature& signature, const CheckedCollective& call, const Shape& shape) {
   signature.count = 0;
@@ -21,4 +21,4 @@ CallSignature signature_of(const Message& message) {
           .count = sends ? message.send_count : message.recv_count};
 }
 
-}  // namespace tutti::device
+}  // namespace tutti
