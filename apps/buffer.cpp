@@ -23,7 +23,7 @@ Buffer::Buffer(JobSession& job, std::size_t bytes, bool allocated) : memory_(job
                 fmt::format("rank {} can't allocate {} of memory: give a smaller --size",
                             job.communicator().rank(), size_text(bytes)));
   }
-  // NCCL wants an address for zero elements too.
+  // // NCCL rejects a null pointer for zero elements too.
   if (memory_) device_ = memory_->allocate(bytes == 0 ? 1 : bytes);
 }
 

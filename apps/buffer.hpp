@@ -9,30 +9,31 @@
 
 namespace tutti::app {
 
-/// Memory that an operation works on: host memory, and on the device path its image on the rank's
-/// device.
+/// A buffer of an operation: host memory and, on the device path, a device allocation of the same
+/// size.
 class Buffer {
  public:
-  /// Host memory is from Communicator::allocate() if `allocated`. Throws Error{system} where memory
-  /// is too small.
+  /// If `allocated`, the host memory is from Communicator::allocate(). Throws Error{system} if the
+  /// allocation fails.
   Buffer(JobSession& job, std::size_t bytes, bool allocated);
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
   ~Buffer();
 
-  /// To fill or to check, between upload() and download().
+  /// Fill before upload(); check after download().
   [[nodiscard]] std::span<std::byte> host() { return host_; }
-  /// What the operation gets: the device's address on the device path, else the host's.
+  /// The pointer that the operation gets: device memory on the device path, else host memory.
   [[nodiscard]] void* data() { return device_ != nullptr ? device_ : host_.data(); }
-  /// Copies to the device and back; nothing on the host path.
+  /// Copies host to device, and device to host. Does nothing on the host path.
   void upload();
   void download();
 
  private:
-  std::shared_ptr<device::DeviceMemory> memory_;  ///< outlives the job's end; null on the host path
+  /// Must outlive the end of the job. Null on the host path.
+  std::shared_ptr<device::DeviceMemory> memory_;
   std::vector<std::byte> own_;
   Allocation<std::byte> allocated_;
-  std::span<std::byte> host_;  ///< one of the two
+  std::span<std::byte> host_;  ///< points into one of the two
   void* device_ = nullptr;
 };
 

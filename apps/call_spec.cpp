@@ -16,24 +16,24 @@ std::size_t elements_of(const CallSpec& spec, Extent extent) {
   return extent == Extent::one ? spec.count : spec.count * ranks_of(spec);
 }
 
-/// Whether the size that people give counts all blocks.
+/// Whether the size that the user gives covers the blocks of all ranks.
 bool size_has_all_blocks(const Shape& shape) {
   return shape.send == Extent::all && shape.recv == Extent::all;
 }
 
-/// Where a part of `extent` begins in a buffer of the larger one.
-std::size_t place_in(const CallSpec& spec, Extent extent, Extent larger) {
+/// Offset of this rank's part, of size `extent`, in a buffer of size `larger`; in elements.
+std::size_t offset_in(const CallSpec& spec, Extent extent, Extent larger) {
   if (extent == larger) return 0;
   return spec.count * static_cast<std::size_t>(spec.rank);
 }
 
-/// Input and result in one buffer, as far as this rank has them.
-void share(BufferLayout& layout, const CallSpec& spec, const Shape& shape) {
+/// Puts input and result into one buffer, where this rank has both.
+void use_one_buffer(BufferLayout& layout, const CallSpec& spec, const Shape& shape) {
   const auto larger = std::max(shape.send, shape.recv);
   layout.shared = true;
   layout.recv_elements = elements_of(spec, larger);
-  layout.input_at = place_in(spec, shape.send, larger);
-  layout.result_at = place_in(spec, shape.recv, larger);
+  layout.input_at = offset_in(spec, shape.send, larger);
+  layout.result_at = offset_in(spec, shape.recv, larger);
 }
 
 }  // namespace
@@ -71,7 +71,7 @@ BufferLayout buffer_layout_of(const CallSpec& spec) {
   const bool is_root = spec.rank == spec.root;
   BufferLayout layout;
   if (shape.send == Extent::none) {
-    // The root's input becomes everybody's result, in one buffer.
+    // Input of the root and result of every rank are one buffer.
     layout.has_input = shape.rooted && is_root;
     layout.has_result = shape.recv != Extent::none;
     layout.shared = layout.has_result;
@@ -82,10 +82,10 @@ BufferLayout buffer_layout_of(const CallSpec& spec) {
   }
   layout.input_elements = layout.has_input ? elements_of(spec, shape.send) : 0;
   layout.result_elements = layout.has_result ? elements_of(spec, shape.recv) : 0;
-  // Where the root's buffer is larger, the other ranks have nothing to share.
+  // If only the root has the larger buffer, the other ranks can't work in-place.
   const bool at_root_only = shape.rooted && shape.send != shape.recv;
   if (layout.shared || (spec.in_place && (is_root || !at_root_only))) {
-    share(layout, spec, shape);
+    use_one_buffer(layout, spec, shape);
   } else {
     layout.send_elements = layout.input_elements;
     layout.recv_elements = layout.result_elements;

@@ -7,7 +7,7 @@
 
 namespace tutti::app {
 
-/// One call of an operation as one rank sees it, apart from addresses.
+/// Arguments of one call on one rank, without addresses.
 struct CallSpec {
   Operation operation = Operation::none;
   Type type = Type::f32;
@@ -15,30 +15,32 @@ struct CallSpec {
   int root = 0;
   bool in_place = false;
   bool allocated = false;  ///< buffers are from Communicator::allocate()
-  bool on_nccl = false;    ///< who computes
-  /// Integer sums of its data may wrap around, as ours do; other libraries' may saturate.
+  bool on_nccl = false;    ///< NCCL runs the call
+  /// The test data of an integer sum may overflow and wrap around. False if a peer saturates
+  /// instead.
   bool wraps = true;
-  /// Elements of the whole buffer, or of one rank's block where a buffer has a block a rank.
+  /// Elements of the whole buffer, or of one block if the buffer has one block per rank.
   std::size_t count = 0;
   int rank = 0;
   int ranks = 1;
 };
 
-/// As shape_of() has it; a message that each rank sends and receives has one buffer of each kind.
+/// shape_of() of the operation, except that send_recv has a send and a receive buffer on every
+/// rank.
 [[nodiscard]] Shape shape_of(const CallSpec& spec);
 
-/// The least count whose bytes_of() is at least `bytes`. Throws Error{usage} where memory can't
-/// hold the larger buffer.
+/// The smallest count whose bytes_of() is at least `bytes`. Throws Error{usage} if the larger
+/// buffer exceeds the address space.
 [[nodiscard]] std::size_t count_for(const CallSpec& spec, std::size_t bytes);
-/// What people call the size: one rank's input, for all_gather and gather one rank's contribution,
-/// for reduce_scatter and scatter one rank's result.
+/// The `--size` of the call in bytes: one rank's input; for all_gather and gather one rank's
+/// contribution; for reduce_scatter and scatter one rank's result.
 [[nodiscard]] std::size_t bytes_of(const CallSpec& spec);
 
-/// Where this rank's input and result lie, in elements: in a send and a receive buffer, or both in
-/// the receive buffer.
+/// Sizes and offsets of this rank's input and result, in elements. They are in a send and a receive
+/// buffer, or both in the receive buffer.
 struct BufferLayout {
-  std::size_t send_elements = 0;  ///< of the separate send buffer
-  std::size_t recv_elements = 0;  ///< of the receive buffer, or of the one that both share
+  std::size_t send_elements = 0;  ///< length of the send buffer
+  std::size_t recv_elements = 0;  ///< length of the receive buffer, or of the shared buffer
   bool shared = false;
   bool has_input = false;
   bool has_result = false;
@@ -49,14 +51,14 @@ struct BufferLayout {
 };
 [[nodiscard]] BufferLayout buffer_layout_of(const CallSpec& spec);
 
-/// Whether input and result share a buffer, on the ranks where the operation can have it so.
+/// Whether input and result share a buffer, on the ranks where the operation allows it.
 [[nodiscard]] bool is_in_place(const CallSpec& spec);
 
-/// Ranks that send to this one and receive from it in the ring of send_recv.
+/// Ring neighbours in send_recv: this rank sends to next_of() and receives from previous_of().
 [[nodiscard]] int next_of(const CallSpec& spec);
 [[nodiscard]] int previous_of(const CallSpec& spec);
 
-/// The same as a public Collective, for all operations but send_recv and barrier.
+/// The same call as a public Collective. Not for send_recv and barrier.
 [[nodiscard]] Collective collective_of(const CallSpec& spec, const void* send, void* recv);
 
 }  // namespace tutti::app

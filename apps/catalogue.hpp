@@ -8,20 +8,20 @@
 
 namespace tutti::app {
 
-/// An operation as the command shows it.
+/// Name and help texts of an operation.
 struct CatalogueEntry {
   Operation operation;
   const char* name;         ///< "fan-out"
   const char* description;  ///< for --help
   const char* example;
-  const char* root;  ///< what --root means; null where there is none
-  const char* size;  ///< what --size means; null if no data is moved
+  const char* root;  ///< meaning of --root; null if the operation has no root
+  const char* size;  ///< meaning of --size; null if no data is moved
 };
 
 [[nodiscard]] std::span<const CatalogueEntry> catalogue();
-/// The entry of that name ("all-reduce"; "all_reduce" and "allreduce" too), or null.
+/// The entry with that name, or null. "all-reduce", "all_reduce" and "allreduce" are the same.
 [[nodiscard]] const CatalogueEntry* find_entry(std::string_view name);
-/// As people write it: "all-reduce".
+/// The name with hyphens: "all-reduce".
 [[nodiscard]] std::string shown_name(Operation operation);
 
 }  // namespace tutti::app

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int max_ranks = 1 << 24;
 
-/// The value. Throws a usage error that says what was expected if there is none.
+/// Returns the value. Throws a usage error that lists the valid values if there is none.
 template <class T>
 T usable(const std::optional<T>& value, const char* option, const std::string& text,
          const std::string& expected) {
@@ -184,7 +184,7 @@ void add_bench_reports(CLI::App& command, BenchOptions& options) {
 }  // namespace
 
 void add_local_rank(CLI::App& command, JobOptions& options) {
-  // Of torch.distributed.launch, which may add it to any command line.
+  // torch.distributed.launch may append this option to any command line.
   command.add_option("--local-rank,--local_rank", options.launch.local_rank)->group("");
 }
 

@@ -10,7 +10,7 @@ namespace tutti::app {
 std::vector<std::string> gather_texts(Communicator& communicator, const std::string& mine) {
   std::uint64_t longest = mine.size();
   communicator.all_reduce(in_place, std::span(&longest, 1), max);
-  // Blocks of one length, each with its text's length ahead of the text.
+  // All blocks have the same length. A block is the length of the text, then the text.
   const auto block = sizeof(std::uint64_t) + longest;
   const std::uint64_t length = mine.size();
   std::vector<char> out(block);

@@ -7,8 +7,8 @@
 
 namespace tutti::app {
 
-/// What each rank has to say, on rank 0 in the order of ranks; empty elsewhere. Collective. No rank
-/// has more links for it than the logarithm of the ranks, both ways.
+/// Gathers one text per rank. Returns them in the order of ranks on rank 0, nothing elsewhere.
+/// Collective. Opens at most log2(ranks) links per rank in each direction.
 [[nodiscard]] std::vector<std::string> gather_texts(Communicator& communicator,
                                                     const std::string& mine);
 

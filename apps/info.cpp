@@ -14,7 +14,8 @@ namespace tutti::app {
 
 namespace {
 
-/// Where this rank's device lies: "node 0", or "node 1, far" where no core of that node may run it.
+/// NUMA node of this rank's device: "node 0", or "node 1, far" if none of this rank's cores is on
+/// that node.
 std::string numa_of(const Communicator& communicator) {
   const auto& device = communicator.info(communicator.rank()).device;
   if (device.empty()) return "-";
@@ -23,7 +24,7 @@ std::string numa_of(const Communicator& communicator) {
   return fmt::format("node {}{}", locality.numa_node, locality.far_from_cpus ? ", far" : "");
 }
 
-/// "2", or "2 (quota 0.5)" where a control group has a quota.
+/// Number of cores: "2", or "2 (quota 0.5)" if a cgroup limits the CPU time.
 std::string cores_of(const RankInfo& entry) {
   if (entry.core_quota == 0) return std::to_string(entry.cores);
   return fmt::format("{} (quota {:g})", entry.cores, entry.core_quota);

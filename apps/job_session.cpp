@@ -35,7 +35,7 @@ double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-// NCCL may take long to end: exit without it then.
+// NCCL's destruction may take long. The process exits without it after this limit.
 constexpr std::chrono::seconds exit_limit{1};
 
 /// A launcher that sees one rank die sends SIGTERM to the others at once. This gives them a second
@@ -55,10 +55,10 @@ void delay_sigterm() {
       ::_exit(status);
     }).detach();
   } catch (const Error&) {
-    ::alarm(1);  // the status then says SIGALRM
+    ::alarm(1);  // the exit status is then SIGALRM's
   }
   job.leave();
-  // Without MPI_Finalize, which would wait for ranks that never come.
+  // Skips MPI_Finalize, which would wait for ranks that never enter it.
   ::_exit(status);
 }
 
@@ -71,11 +71,11 @@ void delay_sigterm() {
   ::_exit(1);
 }
 
-/// Whether this rank prints an error of set-up. Most errors are the same on all ranks; exceptions
+/// Whether this rank prints an error of set-up. Most errors are the same on all ranks. Exceptions
 /// are a missing rank, which may be rank 0, and errors of a single process.
 bool reports_setup_error(const JobOptions& options, const Error& error, bool started) {
   const auto& failed_ranks = error.failed_ranks();
-  // Ranks that a mismatch names are alive.
+  // A mismatch lists ranks that are alive.
   const bool rank_0_failed =
       error.code() == ErrorCode::peer_lost &&
       std::find(failed_ranks.begin(), failed_ranks.end(), 0) != failed_ranks.end();

@@ -46,23 +46,24 @@ std::string version_text() {
       nccl.usable() ? device::nccl_version_text(nccl_version) : found_text(nccl.missing));
 }
 
-/// Prints a usage error or the help that was asked for once for the job.
+/// Prints a usage error or the requested help once per job.
 int finish_parsing(const CLI::App& app, const CLI::ParseError& error) {
   const int status = error.get_exit_code() == 0 ? 0 : 2;
   if (launched_rank() == 0) {
     std::ostringstream out;
-    std::ostringstream complaint;
-    app.exit(error, out, complaint);
-    print_error_text(complaint.str());
+    std::ostringstream errors;
+    app.exit(error, out, errors);
+    print_error_text(errors.str());
     print(out.str());
   } else {
-    // The launcher ends all ranks when one fails: rank 0 is to be heard first.
+    // The launcher kills all ranks when one exits with an error. This leaves rank 0 the time to
+    // print it.
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
   }
   return status;
 }
 
-/// The body of the subcommand that was given; empty where there was none.
+/// Runs the selected subcommand; empty if there is none.
 using Chosen = std::function<int()>;
 
 CLI::App* add_subcommand(CLI::App& app, const char* name, const char* description,
@@ -124,10 +125,10 @@ void add_hostfile(CLI::App& app, HostfileOptions& options, Chosen& chosen) {
   command->callback([&] { chosen = [&options] { return hostfile(options); }; });
 }
 
-/// As mpirun's users write it: one dash and two letters, which CLI11 would take for -n p.
-std::vector<std::string> words_of(int argc, char** argv) {
+/// Converts "-np", as mpirun has it. CLI11 would parse it as "-n p".
+std::vector<std::string> arguments_of(int argc, char** argv) {
   std::vector<std::string> words;
-  for (int i = argc - 1; i > 0; --i) {  // CLI11 takes them from the last
+  for (int i = argc - 1; i > 0; --i) {  // CLI11 expects the arguments in reverse order
     words.emplace_back(std::string_view(argv[i]) == "-np" ? "--np" : argv[i]);
   }
   return words;
@@ -178,13 +179,13 @@ int run(int argc, char** argv) {
   add_trace(app, trace_options, chosen);
   try {
     app.name(argv[0]);
-    app.parse(words_of(argc, argv));
+    app.parse(arguments_of(argc, argv));
     for (JobOptions* const options :
          std::initializer_list<JobOptions*>{&operation_options, &info_options, &bench_options}) {
       auto& word = options->launch.local_rank;
       if (word.empty()) word = before_subcommand.launch.local_rank;
     }
-    // Asked for here, since CLI11 would ask for it before it names an unknown word.
+    // Not CLI11's own check of a required subcommand: it precedes the error about an unknown word.
     if (!chosen) {
       throw CLI::ValidationError(
           "missing subcommand: expected one such as fan-out; tutti --help lists them");

@@ -10,11 +10,11 @@
 namespace tutti::app {
 namespace {
 
-/// A float of at most 16 bits: sign, exponent, mantissa.
+/// A float of at most 16 bits: sizes of its exponent and mantissa.
 struct SmallFloat {
   int exponent_bits;
   int mantissa_bits;
-  bool has_infinity;  ///< the largest exponent holds infinities and NaN only
+  bool has_infinity;  ///< the largest exponent encodes infinities and NaN only
 
   [[nodiscard]] int bias() const { return (1 << (exponent_bits - 1)) - 1; }
 };
@@ -77,7 +77,7 @@ T read(const std::byte* from) {
 /// An integer element, zero- or sign-extended.
 std::int64_t integer_of(Type type, const std::byte* element) {
   std::uint64_t bits = 0;
-  std::memcpy(&bits, element, size_of(type));  // the lowest bytes come first
+  std::memcpy(&bits, element, size_of(type));  // little endian
   return wrapped(type, static_cast<std::int64_t>(bits));
 }
 

@@ -34,7 +34,7 @@ CallSpec spec_of(JobSession& job, Operation operation, const OperationOptions& o
   return spec;
 }
 
-/// `text` with the rank's prefix before each line.
+/// `text` with this rank's prefix on each line.
 std::string prefixed(JobSession& job, const std::string& text) {
   auto& communicator = job.communicator();
   const int rank = communicator.rank();
@@ -54,11 +54,11 @@ double slowest(Communicator& communicator, double seconds) {
   return value[0];
 }
 
-/// All runs of one rank.
+/// Results of all repetitions on one rank.
 struct Runs {
-  std::vector<double> seconds;  ///< the slowest rank's, ascending
+  std::vector<double> seconds;  ///< of the slowest rank, ascending
   std::string algorithm;
-  CheckResult wrong;  ///< of the first run that was wrong
+  CheckResult wrong;  ///< of the first repetition with wrong elements
 
   [[nodiscard]] std::chrono::duration<double> median() const {
     return std::chrono::duration<double>(seconds[seconds.size() / 2]);
@@ -81,7 +81,7 @@ Runs run_all(JobSession& job, Workload& workload, const OperationOptions& option
     workload.prepare();
     const auto seconds = timed_call(job, workload, call_options);
     runs.algorithm = job.communicator().latest_algorithm();
-    // The first wrong result stays: a later right one does not mend it.
+    // Keeps the first wrong result: a later correct one does not replace it.
     if (runs.wrong.elements == 0) runs.wrong = workload.check();
     runs.seconds.push_back(slowest(job.communicator(), seconds));
   }
@@ -162,7 +162,7 @@ int perform(JobSession& job, Operation operation, const OperationOptions& option
     }
     if (file.wanted()) json = json_of(job, spec, runs, options, wrong_ranks);
   }
-  // Before anything is written: a slow reader or a full disk is no matter of the other ranks.
+  // Ends the job before it writes: a slow reader or a full disk must not delay the other ranks.
   job.finish();
   print(text);
   if (!json.empty()) file.write(json);

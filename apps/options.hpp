@@ -14,25 +14,26 @@
 #include "tutti/options.hpp"
 #include "tutti/types.hpp"
 
-/// What the subcommands take; docs/guide.md and `--help` say what each means.
+/// Options of the subcommands. docs/guide.md and `--help` describe them.
 namespace tutti::app {
 
 struct JobOptions {
-  /// Called in place of making a communicator, where it is set: for who looks at what comes before.
+  /// If set, it is called instead of creating a communicator. `doctor` uses this to check what
+  /// comes before.
   std::function<void(Bootstrap&)> instead_of_communicator;
-  std::optional<BackendChoice> backend;  ///< empty: as TUTTI_BACKEND says
-  std::chrono::nanoseconds timeout{};    ///< 0: as TUTTI_TIMEOUT says
+  std::optional<BackendChoice> backend;  ///< empty: from TUTTI_BACKEND
+  std::chrono::nanoseconds timeout{};    ///< 0: from TUTTI_TIMEOUT
   bool verbose = false;
-  launch::Words launch;   ///< --init, --rank and their like, as they were typed
-  bool insecure = false;  ///< serve other hosts without a secret
+  launch::Words launch;   ///< --init, --rank etc. as text
+  bool insecure = false;  ///< accept connections from other hosts without a secret
 };
 
-/// Of those that move data.
+/// Options of the subcommands that move data.
 struct DataOptions : JobOptions {
   Type type = Type::f32;
   Operator op = Operator::sum;
   int root = 0;
-  std::string json;  ///< file, "-" for standard output
+  std::string json;  ///< path, "-" for standard output
 };
 
 struct OperationOptions : DataOptions {
@@ -54,7 +55,7 @@ struct BenchOptions : DataOptions {
   bool allocated = false;
   bool graph = false;
   int warmup = 5;
-  int iterations = 0;  ///< 0: as many as `min_time` gives
+  int iterations = 0;  ///< 0: as many as fit into `min_time`
   std::chrono::nanoseconds min_time = std::chrono::milliseconds(500);
   BenchFormat format = BenchFormat::table;
   std::string csv;
@@ -65,13 +66,13 @@ struct DoctorOptions : JobOptions {
   std::string json;
 };
 
-/// Of the dry run, which is no job.
+/// Options of `tutti hostfile`, which starts no job.
 struct HostfileOptions {
   std::string file;  ///< "-" for standard input
-  int ranks = 0;     ///< 0: as many as there are slots
+  int ranks = 0;     ///< 0: one per slot
   std::string map_by = "slot";
-  std::string mpi = "openmpi5";  ///< whose rules
-  int cores = 0;                 ///< of a host that is bare; 0: as on this machine
+  std::string mpi = "openmpi5";  ///< whose mapping rules
+  int cores = 0;  ///< slots of a host that is listed without slots; 0: this machine's cores
   std::string json;
 };
 

@@ -14,14 +14,14 @@
 namespace tutti::app {
 namespace {
 
-/// Returns 0, or the errno that ended it.
+/// Returns 0, or the errno of the write that failed.
 int write_fully(int descriptor, std::string_view text) noexcept {
   while (!text.empty()) {
     const auto written = ::write(descriptor, text.data(), text.size());
     if (written > 0) {
       text.remove_prefix(static_cast<std::size_t>(written));
     } else if (errno == EAGAIN) {
-      // Another process may have made the pipe non-blocking: a slow reader is waited for as ever.
+      // Another process may have set O_NONBLOCK on the pipe: wait until it is writable.
       pollfd waiting{.fd = descriptor, .events = POLLOUT, .revents = 0};
       if (::poll(&waiting, 1, -1) < 0 && errno != EINTR) return errno;
     } else if (errno != EINTR) {
@@ -34,13 +34,13 @@ int write_fully(int descriptor, std::string_view text) noexcept {
 void open_closed_descriptors() {
   for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; ++descriptor) {
     if (::fcntl(descriptor, F_GETFD) >= 0) continue;
-    // The kernel gives the lowest free number, and those below are open by now.
+    // open() returns the lowest free descriptor, and all lower ones are open here.
     ::open("/dev/null", descriptor == STDIN_FILENO ? O_RDONLY : O_WRONLY);
   }
 }
 
-/// A handler, since SIG_IGN would outlive an exec.
-void survive_readers() {
+/// Installs an empty handler for SIGPIPE: exec() would keep SIG_IGN, but resets a handler.
+void ignore_sigpipe() {
   struct sigaction current {};
   if (::sigaction(SIGPIPE, nullptr, &current) != 0 || current.sa_handler != SIG_DFL) return;
   struct sigaction action {};
@@ -58,7 +58,7 @@ const char* remedy_for(int number) {
 
 void prepare_standard_streams() {
   open_closed_descriptors();
-  survive_readers();
+  ignore_sigpipe();
 }
 
 void print(std::string_view text) {
@@ -73,7 +73,7 @@ void print_error_text(std::string_view text) noexcept {
 }
 
 void print_error(std::string_view sentence) noexcept {
-  // In one write, so that the lines of several ranks do not mix.
+  // A single write(), so that lines of several ranks do not interleave.
   print_error_text(fmt::format("tutti: {}\n", sentence));
 }
 

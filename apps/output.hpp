@@ -2,22 +2,23 @@
 
 #include <string_view>
 
-/// The command's standard streams: nothing else in apps/ writes to them.
+/// The command's standard streams. Nothing else in apps/ writes to them.
 namespace tutti::app {
 
-/// The first thing that main does. A standard descriptor that the caller has closed would go to the
-/// next socket, and text would then be sent to a peer: it is opened on /dev/null. A reader that has
-/// gone makes a write fail and no longer kills the process, whose peers would report it as lost.
+/// Must run first in main(). Opens standard descriptors that the caller has closed on /dev/null:
+/// else a socket could get the number, and output would go to a peer. Lets a write to a closed pipe
+/// fail with EPIPE: SIGPIPE would kill the process, and the other ranks would report a lost rank.
 void prepare_standard_streams();
 
-/// Writes all of `text` to standard output, and waits for a reader that is slow, on a non-blocking
-/// pipe too. Throws Error{system} where a part of it is lost.
+/// Writes all of `text` to standard output. Blocks while a reader is slow, even on a non-blocking
+/// pipe. Throws Error{system} if a write fails.
 void print(std::string_view text);
 
-/// Writes to standard error as much as it takes. Never throws: there is nowhere left to say so.
+/// Writes to standard error, as far as that succeeds. Never throws: there is no other stream for
+/// the error.
 void print_error_text(std::string_view text) noexcept;
 
-/// "tutti: SENTENCE" on standard error.
+/// Writes "tutti: SENTENCE" to standard error.
 void print_error(std::string_view sentence) noexcept;
 
 }  // namespace tutti::app

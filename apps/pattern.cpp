@@ -13,7 +13,7 @@
 namespace tutti::app {
 namespace {
 
-std::uint64_t scrambled(std::uint64_t value) {
+std::uint64_t splitmix64(std::uint64_t value) {
   // The finaliser of splitmix64 (Steele, Lea, Flood, OOPSLA 2014).
   value += 0x9E3779B97F4A7C15U;
   value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9U;
@@ -21,17 +21,17 @@ std::uint64_t scrambled(std::uint64_t value) {
   return value ^ (value >> 31);
 }
 
-/// `source` is a rank, or another number for values that ranks share.
+/// `source` is a rank, or -1 for values that are the same on all ranks.
 std::uint64_t random_bits(int source, std::size_t index) {
-  return scrambled(scrambled(static_cast<std::uint64_t>(source)) ^ index);
+  return splitmix64(splitmix64(static_cast<std::uint64_t>(source)) ^ index);
 }
 
-/// From -limit to limit.
+/// A value in [-limit, limit].
 std::int64_t between(std::uint64_t bits, std::uint64_t limit) {
   return static_cast<std::int64_t>(bits % (2 * limit + 1) - limit);
 }
 
-/// One rank's element of a reduction, as a whole number.
+/// The operand of one rank in a reduction, as an integer.
 class Contribution {
  public:
   Contribution(const CallSpec& spec, int rank) : spec_(spec), rank_(rank) {
@@ -47,7 +47,7 @@ class Contribution {
   [[nodiscard]] std::int64_t at(std::size_t index) const {
     return is_float(spec_.type) ? float_at(index) : wrapped(spec_.type, integer_at(index));
   }
-  /// The largest that each rank may add.
+  /// The largest absolute value of one rank's operand such that the sum stays exact.
   [[nodiscard]] std::uint64_t share() const { return share_; }
 
  private:
@@ -58,26 +58,27 @@ class Contribution {
       case Operator::max:
         return between(bits, max_);
       case Operator::product:
-        return factor(bits);
+        return product_operand(bits);
       case Operator::average:
-        return around_a_mean(index);
+        return average_operand(index);
       default:
-        // Where ranks are more than the numbers that add up exactly, only the first have any.
+        // With more ranks than exact integers, only the first max_ ranks contribute.
         if (share_ == 0 && static_cast<std::uint64_t>(rank_) >= max_) return 0;
         return between(bits, std::max<std::uint64_t>(share_, 1));
     }
   }
 
-  /// -2 to 2, without 0. At most six ranks have 2, so that the product stays within 8-bit floats.
-  [[nodiscard]] std::int64_t factor(std::uint64_t bits) const {
+  /// A value in [-2, 2] without 0. At most six ranks contribute 2, so that the product fits into
+  /// 8-bit floats.
+  [[nodiscard]] std::int64_t product_operand(std::uint64_t bits) const {
     constexpr int doubling_ranks = 6;
     const int every = (spec_.ranks + doubling_ranks - 1) / doubling_ranks;
     const int magnitude = rank_ % every == 0 && (bits & 2) != 0 ? 2 : 1;
     return (bits & 1) != 0 ? magnitude : -magnitude;
   }
 
-  /// Neighbours differ from a mean that all share by the same, one up and one down.
-  [[nodiscard]] std::int64_t around_a_mean(std::size_t index) const {
+  /// Two neighbouring ranks differ from a common mean by the same amount, one above and one below.
+  [[nodiscard]] std::int64_t average_operand(std::size_t index) const {
     if (share_ == 0) return 0;
     const auto mean_limit = std::max<std::uint64_t>(share_ / 2, 1);
     const auto mean = between(random_bits(-1, index), mean_limit);
@@ -89,25 +90,25 @@ class Contribution {
 
   [[nodiscard]] std::int64_t integer_at(std::size_t index) const {
     const auto bits = random_bits(rank_, index);
-    // Where many ranks meet, "and" would leave only zeros, and "or" only ones.
+    // Over many ranks, uniform bits would reduce to all zeros by "and", and to all ones by "or".
     switch (spec_.op) {
       case Operator::sum:
-        return spec_.wraps ? static_cast<std::int64_t>(bits) : summand(bits);
+        return spec_.wraps ? static_cast<std::int64_t>(bits) : sum_operand(bits);
       case Operator::average:
-        return summand(bits);
+        return sum_operand(bits);
       case Operator::product:
         return static_cast<std::int64_t>(bits | 1);
       case Operator::bit_and:
-        return static_cast<std::int64_t>(bits | scrambled(bits) | scrambled(bits + 1));
+        return static_cast<std::int64_t>(bits | splitmix64(bits) | splitmix64(bits + 1));
       case Operator::bit_or:
-        return static_cast<std::int64_t>(bits & scrambled(bits) & scrambled(bits + 1));
+        return static_cast<std::int64_t>(bits & splitmix64(bits) & splitmix64(bits + 1));
       default:
         return static_cast<std::int64_t>(bits);
     }
   }
 
-  /// Of a sum that does not wrap around.
-  [[nodiscard]] std::int64_t summand(std::uint64_t bits) const {
+  /// An operand of a sum that does not overflow.
+  [[nodiscard]] std::int64_t sum_operand(std::uint64_t bits) const {
     if (share_ == 0)
       return static_cast<std::uint64_t>(rank_) < max_ ? static_cast<int>(bits & 1) : 0;
     if (is_signed(spec_.type)) return between(bits, share_);
@@ -116,8 +117,8 @@ class Contribution {
 
   const CallSpec& spec_;
   int rank_;
-  std::uint64_t max_;    ///< the largest integer, or the largest float below which all are exact
-  std::uint64_t share_;  ///< of that, what each rank may have
+  std::uint64_t max_;    ///< the largest integer, or 2^precision for floats
+  std::uint64_t share_;  ///< max_ divided by the number of ranks
 };
 
 bool is_less(Type type, std::int64_t a, std::int64_t b) {
@@ -152,8 +153,8 @@ std::int64_t finished(const CallSpec& spec, std::int64_t total) {
                                    static_cast<std::uint64_t>(spec.ranks));
 }
 
-/// NCCL divides floats before it adds, which is exact for a power of two only: some rounding of
-/// each rank's share and of each sum.
+/// NCCL divides floats before it adds. That is exact only if the number of ranks is a power of two.
+/// Bounds the rounding error of each operand and each addition.
 double tolerance_of(const CallSpec& spec) {
   const bool rounds = spec.on_nccl && spec.op == Operator::average && is_float(spec.type) &&
                       !std::has_single_bit(static_cast<unsigned>(spec.ranks));

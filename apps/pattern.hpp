@@ -11,29 +11,30 @@ namespace tutti::app {
 /// Result of a check.
 struct CheckResult {
   std::size_t elements = 0;
-  std::string first;  ///< "element 17 is 3 where 5 is due"
+  std::string first;  ///< "element 17 is 3, expected 5"
 };
 
-/// Data that says where it came from: an endless sequence of elements for each rank, or the
-/// reduction of all ranks' sequences. It repeats after a prime number of elements, so that a piece
-/// that lies a block or a chunk off does not look right.
+/// Test data that identifies its origin: an infinite sequence of elements for each rank, or the
+/// reduction of all ranks' sequences. The period is a prime number of elements, so data that is off
+/// by a block or a chunk is detected.
 ///
-/// Where data is only moved, all bits are used. Where it is reduced, values are such that each
+/// Operations that only move data use all bits. For reductions, the values are such that every
 /// order of the same additions or multiplications gives the same, exact result in the type.
 class Pattern {
  public:
-  /// What rank `rank` contributes. At most the first `elements` are asked for.
+  /// The input of `rank`. Only the first `elements` are used.
   static Pattern of_rank(const CallSpec& spec, int rank, std::size_t elements);
-  /// What all ranks' contributions come to.
+  /// The reduction of all ranks' inputs.
   static Pattern reduced(const CallSpec& spec, std::size_t elements);
 
-  /// Writes elements first, first + 1, … of the sequence.
+  /// Writes elements [first, first + count) of the sequence.
   void fill(std::byte* to, std::size_t first, std::size_t count) const;
-  /// Adds to `wrong` what differs from them; element i is called `name_of_first` + i.
+  /// Counts the elements of `found` that differ from the sequence in `wrong`. In its text, element
+  /// i is number `name_of_first` + i.
   void compare(const std::byte* found, std::size_t first, std::size_t count,
                std::size_t name_of_first, CheckResult& wrong) const;
 
-  /// Elements after which it repeats.
+  /// Elements.
   static constexpr std::size_t period = 65521;
 
  private:
@@ -43,7 +44,7 @@ class Pattern {
 
   Type type_;
   std::size_t size_;
-  double tolerance_ = 0;  ///< accepted difference of two values
+  double tolerance_ = 0;  ///< allowed absolute difference of two values
   std::vector<std::byte> image_;
 };
 

@@ -55,7 +55,8 @@ std::string sentence(const CallSpec& spec) {
     case Operation::all_gather:
       return fmt::format("gathered {} from each of {}", size, ranks);
     case Operation::reduce_scatter:
-      return fmt::format("received its {} of what {} reduced by {}", size, ranks, name(spec.op));
+      return fmt::format("received its {} of the result that {} reduced by {}", size, ranks,
+                         name(spec.op));
     case Operation::all_to_all:
       return fmt::format("exchanged {} with {}, a block each", size, ranks);
     case Operation::send_recv:
@@ -66,8 +67,8 @@ std::string sentence(const CallSpec& spec) {
   }
 }
 
-/// Whether this rank's data was brought by the operation. What it had anyway, such as the buffer of
-/// a broadcast's root, is checked as well, but is not worth a word.
+/// Whether the operation brought this rank's data. Data that was here before, such as the buffer of
+/// a broadcast's root, is checked but not reported.
 bool received_data(const CallSpec& spec) {
   const auto layout = buffer_layout_of(spec);
   const bool is_source = shape_of(spec).send == Extent::none && layout.has_input;

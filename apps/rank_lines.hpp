@@ -6,7 +6,8 @@
 
 namespace tutti::app {
 
-/// What this rank did, with line ends between sentences: "received 4 MiB from rank 0, verified".
+/// The report of this rank, sentences separated by line ends: "received 4 MiB from rank 0,
+/// verified".
 [[nodiscard]] std::string rank_lines_of(const CallSpec& spec, const CheckResult& wrong);
 
 }  // namespace tutti::app

@@ -5,7 +5,7 @@
 
 namespace tutti::app {
 
-/// All of a file; "-" is standard input. Throws Error{usage} that names `what` it is ("the
+/// Reads a whole file; "-" is standard input. Throws Error{usage} with `what` it is ("the
 /// hostfile"), the path and the reason.
 [[nodiscard]] std::string read_file(const std::string& path, std::string_view what);
 

@@ -3,10 +3,10 @@
 #include "job_session.hpp"
 #include "options.hpp"
 
-/// One function a subcommand: the whole body, on one rank. Returns the exit status. Collective.
+/// Bodies of the subcommands. Each is collective and returns the exit status.
 namespace tutti::app {
 
-/// Runs the operation, checks it, and says what each rank did.
+/// Runs the operation, checks the result, and prints the report of each rank.
 int perform(JobSession& job, Operation operation, const OperationOptions& options);
 int info(JobSession& job, const JobOptions& options);
 int benchmark(JobSession& job, const BenchOptions& options);

@@ -7,12 +7,12 @@ namespace {
 
 constexpr std::byte poison{0xA5};
 
-/// Elements of each rank's input, if it has one.
+/// Elements of each rank's input, if there is one.
 std::size_t input_length(const CallSpec& spec, const Shape& shape) {
   return shape.send == Extent::all ? spec.count * static_cast<std::size_t>(spec.ranks) : spec.count;
 }
 
-/// The rank whose input becomes block `block` of the result.
+/// The rank that supplies block `block` of the result.
 int source_of(const CallSpec& spec, const Shape& shape, int block) {
   if (shape.recv == Extent::all) return block;
   return shape.rooted ? spec.root : previous_of(spec);
@@ -50,7 +50,7 @@ CheckResult TestData::check(std::span<const std::byte> send, std::span<const std
 
 void TestData::check_result(const std::byte* result, CheckResult& wrong) const {
   const auto count = spec_.count;
-  // Which part of the sources' inputs comes here.
+  // Offset of the part of each source's input that this rank receives.
   const auto first = shape_.send == Extent::all ? count * static_cast<std::size_t>(spec_.rank) : 0;
   if (reduced_) return reduced_->compare(result, first, count, 0, wrong);
   const int blocks = shape_.recv == Extent::all ? spec_.ranks : 1;

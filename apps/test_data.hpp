@@ -8,15 +8,16 @@
 
 namespace tutti::app {
 
-/// One rank's test data of a call, in host memory: fills the input, checks the result.
+/// Test data of one rank's call, in host memory.
 class TestData {
  public:
   explicit TestData(const CallSpec& spec);
 
-  /// Writes this rank's input and poisons the rest. The spans are as long as the layout says.
+  /// Writes this rank's input and fills the rest with poison. The spans have the lengths of the
+  /// layout.
   void fill(std::span<std::byte> send, std::span<std::byte> recv) const;
-  /// Compares every element of the result and, if `input_too`, of an input that no result
-  /// overwrites.
+  /// Compares every element of the result. If `input_too`, it also compares the input, unless the
+  /// result overwrites it.
   [[nodiscard]] CheckResult check(std::span<const std::byte> send, std::span<const std::byte> recv,
                                   bool input_too = true) const;
 

@@ -14,7 +14,7 @@ std::string size_text(std::size_t bytes) {
        {std::size_t{1} << 20, "MiB"},
        {std::size_t{1} << 10, "KiB"}}};
   for (const auto& [unit, name] : units) {
-    // Only a size that three decimals give exactly: what is printed is the true size.
+    // Only units that three decimals express exactly: the printed size is never rounded.
     if (bytes >= unit && (bytes % unit) * 1000 % unit == 0) {
       return fmt::format("{:g} {}", static_cast<double>(bytes) / static_cast<double>(unit), name);
     }

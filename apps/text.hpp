@@ -6,7 +6,7 @@
 
 namespace tutti::app {
 
-/// "4 MiB", "1.5 KiB", "12 B": the largest unit in which it has at most three decimals, exactly.
+/// "4 MiB", "1.5 KiB", "12 B": exact, in the largest unit that needs at most three decimals.
 [[nodiscard]] std::string size_text(std::size_t bytes);
 
 /// "850 us", "1.9 ms", "2.31 s"
@@ -15,7 +15,7 @@ namespace tutti::app {
 /// "1 rank", "4 ranks"
 [[nodiscard]] std::string count_text(long count, const char* noun);
 
-/// "MPICH 4.0.2" of "MPICH Version:\t4.0.2\n…": the first line of what an MPI says of itself.
+/// "MPICH 4.0.2" from "MPICH Version:\t4.0.2\n…", the text of MPI_Get_library_version().
 [[nodiscard]] std::string mpi_version_text(const std::string& version);
 
 }  // namespace tutti::app

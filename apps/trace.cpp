@@ -32,7 +32,7 @@ TracedCall parse_call(const Json& json, std::uint32_t communicator) {
   return call;
 }
 
-/// The latest call in progress, else the latest.
+/// The latest unfinished call; if there is none, the latest call.
 const TracedCall* current_call(const Record& record) {
   const TracedCall* current = nullptr;
   const auto rank_of = [](const TracedCall& call) {
@@ -61,7 +61,7 @@ std::string doing(const Record& record) {
   return text;
 }
 
-/// Of the whole job's communicator, which is number 0.
+/// Number of the latest call on the job's communicator, which has id 0.
 std::uint64_t sequence_of(const Record& record) {
   for (const auto& [communicator, sequence] : record.sequences) {
     if (communicator == 0) return sequence;

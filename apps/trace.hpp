@@ -6,13 +6,13 @@
 #include <utility>
 #include <vector>
 
-/// `tutti trace`: lays what the ranks of a job recorded (TUTTI_RECORD) side by side. Pure, but for
-/// trace().
+/// `tutti trace`: merges the recorded calls (TUTTI_RECORD) of all ranks. Everything except trace()
+/// is a pure function.
 namespace tutti::app {
 
 struct TraceOptions {
   std::vector<std::string> files;
-  std::string chrome;  ///< a timeline goes here
+  std::string chrome;  ///< path for the timeline
 };
 
 struct TracedCall {
@@ -21,12 +21,12 @@ struct TracedCall {
   std::string operation;
   std::string text;
   std::uint64_t bytes = 0;
-  double begin_us = 0;           ///< of the wall clock
-  std::optional<double> end_us;  ///< empty: it was in progress
+  double begin_us = 0;           ///< wall clock
+  std::optional<double> end_us;  ///< empty: the call is unfinished
   std::vector<int> awaited;
 };
 
-/// What one rank recorded.
+/// The record of one rank.
 struct Record {
   int rank = 0;
   int size = 0;
@@ -34,15 +34,16 @@ struct Record {
   std::uint32_t pid = 0;
   double written_us = 0;
   std::string reason;
-  std::vector<std::pair<std::uint32_t, std::uint64_t>> sequences;  ///< of each communicator
+  /// Communicator id and number of its latest call.
+  std::vector<std::pair<std::uint32_t, std::uint64_t>> sequences;
   std::vector<TracedCall> calls;
 };
 
-/// Throws Error{usage} that names the file.
+/// Throws Error{usage} with the file's name.
 [[nodiscard]] Record parse_record(const std::string& text, const std::string& file);
-/// Who was where, and who is behind.
+/// One row per rank: its current call, and how many calls it is behind.
 [[nodiscard]] std::string trace_table(std::vector<Record> records);
-/// For chrome://tracing and ui.perfetto.dev: a row a rank.
+/// Timeline for chrome://tracing and ui.perfetto.dev, with one row per rank.
 [[nodiscard]] std::string chrome_timeline(const std::vector<Record>& records);
 
 int trace(const TraceOptions& options);

@@ -6,22 +6,22 @@
 
 namespace tutti::app {
 
-/// One rank's buffers of a call, with their test data.
+/// One rank's buffers of a call, with test data.
 class Workload {
  public:
-  /// Throws Error{system} where memory is too small.
+  /// Throws Error{system} if the allocation fails.
   Workload(JobSession& job, const CallSpec& spec);
 
   [[nodiscard]] const CallSpec& spec() const { return spec_; }
   [[nodiscard]] const BufferLayout& layout() const { return layout_; }
-  /// What an operation gets: addresses on the device or the host, of as many elements as the layout
-  /// says.
+  /// Pointers for the operation, to device or host memory. Lengths are those of the layout.
   [[nodiscard]] void* send() { return send_.data(); }
   [[nodiscard]] void* recv() { return recv_.data(); }
 
-  /// Writes this rank's input, and poison elsewhere.
+  /// Writes this rank's input and fills the rest with poison.
   void prepare();
-  /// Compares every element that is due. `input_too`: and an input that no result overwrites.
+  /// Compares every element of the result. If `input_too`, it also compares the input, unless the
+  /// result overwrites it.
   [[nodiscard]] CheckResult check(bool input_too = true);
 
  private:
@@ -32,8 +32,8 @@ class Workload {
   Buffer recv_;
 };
 
-/// Runs `spec` by tutti. The buffers are on the device if the options have a
-/// stream; and the call then returns when it is queued.
+/// Runs `spec` with tutti. If the options have a stream, the buffers are on the device, and the
+/// function returns when the call is queued.
 void call(Communicator& communicator, const CallSpec& spec, void* send, void* recv,
           const CallOptions& options);
 

@@ -5,7 +5,7 @@
 namespace tutti::app::bench {
 namespace {
 
-/// What the busiest link carries, over nccl_tests_bytes().
+/// Bytes on the busiest link divided by nccl_tests_bytes().
 double bus_factor(const CallSpec& spec) {
   const auto ranks = static_cast<double>(spec.ranks);
   switch (spec.operation) {
@@ -18,7 +18,7 @@ double bus_factor(const CallSpec& spec) {
     case Operation::all_to_all:
       return (ranks - 1) / ranks;
     case Operation::fan_out:
-      // Not in nccl-tests: each byte leaves the root once for each other rank.
+      // nccl-tests has no such operation. Each byte leaves the root once per other rank.
       return ranks - 1;
     default:
       return 1;

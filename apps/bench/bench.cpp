@@ -32,7 +32,7 @@ std::string processor_name() {
   return "";
 }
 
-/// Variables that mpirun itself sets for its processes.
+/// Variables that mpirun sets for its processes.
 bool is_set_by_launcher(const std::string& name) {
   for (const auto* prefix : {"OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix", "OMPI_MCA_prte_",
                              "OMPI_MCA_initial_wdir", "OMPI_MCA_shmem_RUNTIME"}) {
@@ -41,8 +41,8 @@ bool is_set_by_launcher(const std::string& name) {
   return false;
 }
 
-/// Variables that may change the times.
-std::map<std::string, std::string> relevant_environment() {
+/// Variables that can change the measured times.
+std::map<std::string, std::string> timing_environment() {
   std::map<std::string, std::string> relevant;
   for (const auto& [name, value] : current_environment()) {
     for (const auto* prefix : {"MALLOC_", "NCCL_", "TUTTI_", "OMPI_MCA_", "MPICH_", "MPIR_",
@@ -67,7 +67,7 @@ BenchSetup setup_of(JobSession& job, const BenchOptions& options, const Measurem
                    .device = own.device,
                    .graph = options.graph,
                    .peers = {},
-                   .environment = relevant_environment()};
+                   .environment = timing_environment()};
   for (const auto& peer : peers) {
     if (peer != peers.front()) setup.peers[peer->name()] = peer->version();
   }
@@ -87,7 +87,7 @@ Measurement::Peers make_peers(JobSession& job, const BenchOptions& options) {
   return peers;
 }
 
-/// In place by default, except for operations that are usually called out of place.
+/// True unless the operation is usually called out-of-place.
 bool runs_in_place(Operation operation, const BenchOptions& options) {
   const bool has_buffers = shape_of(operation).send != Extent::none;
   return has_buffers && operation != Operation::all_to_all && !options.out_of_place;
@@ -119,7 +119,7 @@ std::vector<CallSpec> specs_of(JobSession& job, const BenchOptions& options) {
   return specs;
 }
 
-/// Progress on standard error, if that is a terminal.
+/// Progress on standard error, only on a terminal.
 class Progress {
  public:
   Progress(bool is_reporter, std::size_t total)
@@ -163,7 +163,7 @@ void require_usable(JobSession& job, const BenchOptions& options) {
   }
 }
 
-/// Reports wrong data on standard error, too: with --json standard output may not be read.
+/// Reports wrong data on standard error too: with --json, nobody may read standard output.
 bool is_verified(const Report& report, bool is_reporter) {
   bool verified = true;
   for (const auto& comparison : report.comparisons) {

@@ -1,5 +1,5 @@
-// What any library must copy at least where a rank can't read another's memory: a bound to hold
-// times against.
+// A lower bound for shared memory without single copy: the copies that the operation needs if no
+// rank can read another's memory.
 #include <fmt/format.h>
 
 #include <array>
@@ -13,8 +13,8 @@
 namespace tutti::app::bench {
 namespace {
 
-/// In buffers, or blocks, that this rank copies: into memory that all see, out of it, and from its
-/// own place to its own. Empty where no bound is known.
+/// Number of buffers (or blocks) that this rank copies: into shared memory, out of it, and from its
+/// send to its receive buffer. Empty if no bound is known.
 std::optional<double> units_copied(const CallSpec& spec) {
   const auto ranks = static_cast<double>(spec.ranks);
   const bool is_root = spec.rank == spec.root;
@@ -23,11 +23,12 @@ std::optional<double> units_copied(const CallSpec& spec) {
     case Operation::broadcast:
     case Operation::fan_out:
     case Operation::reduce:
-      // Of a reduction: in all slices but the own, and the own one's result.
+      // Reduce: a rank copies in all slices except its own, and copies out its own reduced slice.
       return 1;
-    case Operation::send_recv:  // out and in
+    case Operation::send_recv:  // into shared memory and out of it
     case Operation::all_reduce:
-      // In: all slices but the own. Its result: to its own place, and for the others. Out: theirs.
+      // A rank copies in all slices except its own. It copies its reduced slice to its own buffer
+      // and to shared memory, and copies out the other slices.
       return 2;
     case Operation::all_gather:
       return ranks + own_block;
@@ -65,7 +66,7 @@ class CopiesPeer final : public Peer {
  private:
   using Copy = void (*)(std::byte*, const std::byte*, std::size_t);
 
-  /// The faster kind of copy while all ranks copy.
+  /// Measures plain and streaming copies on all ranks at once, and selects the faster.
   void choose() {
     std::array<std::pair<double, Copy>, 2> kinds{{{1e30, copy_bytes}, {1e30, stream_bytes}}};
     for (int i = 0; i < 3; ++i) {

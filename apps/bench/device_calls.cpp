@@ -9,7 +9,7 @@
 namespace tutti::app::bench {
 namespace {
 
-/// Other threads of the process may use CUDA meanwhile.
+/// CU_STREAM_CAPTURE_MODE_THREAD_LOCAL: other threads may use CUDA during the capture.
 constexpr int capture_this_thread = 1;
 
 template <class Function>
@@ -38,16 +38,16 @@ void DeviceCalls::begin_recording(void* stream) const {
   if (begin_capture_ == nullptr || instantiate_ == nullptr) {
     throw Error(ErrorCode::usage, "--graph needs a driver of CUDA 11.4 or later");
   }
-  check(begin_capture_(stream, capture_this_thread), "recording a CUDA graph");
+  check(begin_capture_(stream, capture_this_thread), "capturing a CUDA graph");
 }
 
 std::unique_ptr<DeviceCalls::Graph> DeviceCalls::end_recording(void* stream) const {
   void* graph = nullptr;
   void* executable = nullptr;
-  check(end_capture_(stream, &graph), "recording a CUDA graph");
+  check(end_capture_(stream, &graph), "capturing a CUDA graph");
   const auto result = instantiate_(&executable, graph, 0);
   destroy_graph_(graph);
-  check(result, "making a CUDA graph ready");
+  check(result, "instantiating a CUDA graph");
   return std::make_unique<Graph>(*this, executable);
 }
 

@@ -6,16 +6,17 @@
 
 namespace tutti::app::bench {
 
-/// What the benchmark needs of the CUDA driver beside the library's table: waiting and graphs.
+/// CUDA driver functions that the benchmark needs in addition to the library's table: events and
+/// graphs.
 class DeviceCalls {
  public:
-  /// Throws Error{system} where there is no driver.
+  /// Throws Error{system} if there is no driver.
   DeviceCalls();
 
-  /// Returns when all that is queued on `stream` is done.
+  /// Blocks until all work queued on `stream` has completed.
   void wait_for(void* stream) const;
 
-  /// Calls recorded from a stream, to be launched as one. Made by record().
+  /// An instantiated CUDA graph. record() creates it.
   class Graph {
    public:
     Graph(const DeviceCalls& calls, void* executable) : calls_(calls), executable_(executable) {}
@@ -28,8 +29,8 @@ class DeviceCalls {
     const DeviceCalls& calls_;
     void* executable_;
   };
-  /// Records what `queue_calls` puts on `stream`, which must be idle. Throws Error{system}, also
-  /// where the driver is older than CUDA 11.4.
+  /// Captures the work that `queue_calls` queues on `stream`. The stream must be idle. Throws
+  /// Error{system}, also if the driver is older than CUDA 11.4.
   template <class QueueCalls>
   [[nodiscard]] std::unique_ptr<Graph> record(void* stream, QueueCalls queue_calls) const {
     begin_recording(stream);

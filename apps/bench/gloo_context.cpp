@@ -17,7 +17,7 @@
 namespace tutti::app::bench {
 namespace {
 
-/// A key-value store for Gloo's rendezvous over tutti's communicator: set() is collective.
+/// A key-value store for Gloo's rendezvous over tutti's communicator. set() is collective.
 class CommunicatorStore final : public gloo::rendezvous::Store {
  public:
   explicit CommunicatorStore(Communicator& communicator) : communicator_(communicator) {}
@@ -38,7 +38,7 @@ class CommunicatorStore final : public gloo::rendezvous::Store {
             const std::chrono::milliseconds& /*timeout*/) override {}
 
  private:
-  /// What `rank` has in `mine`.
+  /// Returns `mine` of `rank`, on every rank.
   std::vector<char> from(int rank, std::vector<char> mine) {
     std::uint64_t length = mine.size();
     communicator_.broadcast(std::span(&length, 1), rank);

@@ -9,8 +9,8 @@
 
 namespace tutti::app::bench {
 
-/// Gloo over TCP between the ranks of `communicator`, on the networks that its links take.
-/// Collective. `timeout`: of each of Gloo's operations. Throws Error{system}.
+/// Connects Gloo over TCP between the ranks of `communicator`, on the same networks as tutti's
+/// links. Collective. `timeout` is the limit for each of Gloo's operations. Throws Error{system}.
 [[nodiscard]] std::shared_ptr<gloo::Context> connect_gloo(Communicator& communicator,
                                                           std::chrono::nanoseconds timeout);
 

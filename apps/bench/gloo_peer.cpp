@@ -1,4 +1,4 @@
-// Gloo over its TCP transport, called as its users do: an options object for each call.
+// Gloo over its TCP transport, called in the usual way: with a new options object per call.
 #include <fmt/format.h>
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
@@ -64,13 +64,13 @@ class GlooPeer final : public Peer {
     std::memmove(recv() + task_.layout.result_at * size, recv(), block_bytes_);
   }
 
-  /// In place, its reduce works in the buffers of all ranks.
+  /// Gloo's in-place reduce uses the buffers of all ranks as scratch.
   bool keeps_input() const override { return task_.spec.operation != Operation::reduce; }
 
  private:
   [[nodiscard]] std::uint8_t* send() const { return static_cast<std::uint8_t*>(task_.send); }
   [[nodiscard]] std::uint8_t* recv() const { return static_cast<std::uint8_t*>(task_.recv); }
-  /// This rank's block of contributions: apart, or in its place.
+  /// This rank's contribution: in the send buffer, or in-place in the receive buffer.
   [[nodiscard]] std::uint8_t* own_block() const {
     if (!task_.layout.shared) return send();
     return recv() + task_.layout.input_at * size_of(task_.spec.type);
@@ -119,7 +119,7 @@ class GlooPeer final : public Peer {
         call_ = [this] { all_reduce<T>(); };
         return {};
       case Operation::reduce:
-        // All ranks need a place to work in; where it is not given, of our own.
+        // Gloo needs an output buffer on every rank, not only on the root.
         if (!task_.layout.shared && !is_root()) scratch_.resize(block_bytes_);
         call_ = [this] { reduce<T>(); };
         return {};
@@ -217,8 +217,8 @@ class GlooPeer final : public Peer {
     gloo::reduce(options);
   }
 
-  /// Gloo has it in place only, with the result at the front: out of place, the copies belong to
-  /// it.
+  /// Gloo's reduce-scatter is in-place only, with the result at the front. Out-of-place, the copies
+  /// count as part of its time.
   template <class T>
   std::string prepare_reduce_scatter() {
     const auto elements = count_ * ranks_;
@@ -229,7 +229,7 @@ class GlooPeer final : public Peer {
     result_at_front_ = task_.layout.shared;
     if (!task_.layout.shared) scratch_.resize(elements * sizeof(T));
     auto* const data = task_.layout.shared ? recv() : scratch_.data();
-    // Its buffers are bound to both ends when it is made, so all ranks make it now.
+    // The constructor connects its buffers to those of the peers, so all ranks construct it here.
     auto algorithm = std::make_shared<gloo::ReduceScatterHalvingDoubling<T>>(
         context_, std::vector<T*>{reinterpret_cast<T*>(data)}, static_cast<int>(elements),
         std::vector<int>(ranks_, static_cast<int>(count_)), reduction_object<T>(task_.spec.op));
@@ -241,7 +241,7 @@ class GlooPeer final : public Peer {
     return {};
   }
 
-  /// Apart from those of Gloo's own operations, which begin with a small number.
+  /// Tag for unbound buffers. Gloo's own operations use small tags.
   static constexpr std::uint64_t slot = 0x7475747469ULL;
 
   std::shared_ptr<gloo::Context> context_;

@@ -13,7 +13,8 @@
 
 namespace tutti::app::bench {
 
-/// Calls `action` with a value of the C++ type that Gloo reduces; "" or what `action` returns.
+/// Calls `action` with a value of the C++ type that Gloo reduces. Returns its result, or why Gloo
+/// can't reduce the type.
 template <class Action>
 std::string with_type(Type type, Action action) {
   switch (type) {
@@ -58,7 +59,7 @@ Reduction reduction(Operator op) {
   }
 }
 
-/// The same for Gloo's older algorithms, which take objects.
+/// The same for Gloo's older algorithms, which take function objects.
 template <class T>
 const gloo::ReductionFunction<T>* reduction_object(Operator op) {
   switch (op) {

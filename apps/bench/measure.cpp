@@ -14,11 +14,11 @@ constexpr std::size_t min_rounds = 20;
 constexpr std::size_t max_rounds = 2000;
 constexpr std::size_t trial_rounds = 3;
 constexpr std::size_t throughput_rounds = 5;
-/// In a CUDA graph, so that the launch of the graph itself counts little.
+/// Calls per CUDA graph: many, so that the launch of the graph is a small part of the time.
 constexpr std::size_t calls_in_graph = 20;
 
 double seconds_since(Clock::time_point start) {
-  // A call that takes no time at all would make ratios of nothing.
+  // Avoids a ratio with a time of 0.
   return std::max(std::chrono::duration<double>(Clock::now() - start).count(), 1e-9);
 }
 
@@ -29,7 +29,7 @@ struct Measurement::PeerRun {
   std::unique_ptr<DeviceCalls::Graph> graph = nullptr;
   PeerResult result = {};
 
-  [[nodiscard]] bool takes_part() const { return result.missing.empty(); }
+  [[nodiscard]] bool is_supported() const { return result.missing.empty(); }
 };
 
 Measurement::Measurement(JobSession& job, const BenchOptions& options, const Peers& peers,
@@ -54,7 +54,7 @@ std::vector<PeerResult> Measurement::run(Workload& workload) {
     run.graph.reset();
     check(run, workload);
   }
-  agree();
+  reduce_over_ranks();
   std::vector<PeerResult> results;
   for (auto& run : runs_) results.push_back(std::move(run.result));
   return results;
@@ -74,19 +74,19 @@ void Measurement::prepare(Workload& workload) {
 
 void Measurement::check(PeerRun& run, Workload& workload) {
   run.result.computes = run.peer->computes();
-  if (!run.takes_part() || !run.result.computes) return;
+  if (!run.is_supported() || !run.result.computes) return;
   workload.prepare();
   job_.communicator().barrier();
   run.peer->run();
   run.result.algorithm = run.peer->algorithm();
   wait();
-  run.peer->settle();
+  run.peer->drain();
   run.peer->place_result();
   run.result.wrong_elements += workload.check(run.peer->keeps_input()).elements;
 }
 
 void Measurement::record_graph(PeerRun& run) {
-  if (!run.takes_part()) return;
+  if (!run.is_supported()) return;
   job_.communicator().barrier();
   run.graph = device_->record(job_.stream()->handle, [&] {
     for (std::size_t i = 0; i < calls_in_graph; ++i) run.peer->run();
@@ -104,7 +104,7 @@ double Measurement::timed(const PeerRun& run, std::size_t calls) {
   }
   wait();
   const double seconds = seconds_since(start);
-  run.peer->settle();
+  run.peer->drain();
   return seconds / static_cast<double>(calls);
 }
 
@@ -112,7 +112,7 @@ void Measurement::run_rounds(std::size_t rounds, bool keep) {
   for (std::size_t round = 0; round < rounds; ++round) {
     for (const auto index : order_of_round(round, runs_.size())) {
       auto& run = runs_[index];
-      if (!run.takes_part()) continue;
+      if (!run.is_supported()) continue;
       const double seconds = timed(run, 1);
       if (keep) run.result.seconds.push_back(seconds);
     }
@@ -133,14 +133,14 @@ void Measurement::run_throughput(std::size_t calls) {
   for (std::size_t round = 0; round < throughput_rounds; ++round) {
     for (const auto index : order_of_round(round, runs_.size())) {
       auto& run = runs_[index];
-      if (run.takes_part()) run.result.throughput.push_back(timed(run, calls));
+      if (run.is_supported()) run.result.throughput.push_back(timed(run, calls));
     }
   }
 }
 
-/// Each time becomes the slowest rank's, each count of wrong elements the sum over ranks. Only now,
-/// so that the measurement is not disturbed.
-void Measurement::agree() {
+/// Replaces each time by the slowest rank's and each count of wrong elements by the sum over ranks.
+/// Runs after the measurement, so it does not disturb it.
+void Measurement::reduce_over_ranks() {
   std::vector<double> times;
   std::vector<std::uint64_t> wrong;
   for (auto& run : runs_) {

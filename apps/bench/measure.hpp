@@ -11,13 +11,13 @@
 
 namespace tutti::app::bench {
 
-/// Times all peers in turns: in each round every peer makes one call, in alternating order, each
-/// after the same barrier of tutti.
+/// Interleaves the calls of all peers: in each round every peer makes one call after the same
+/// barrier of tutti. The order alternates.
 class Measurement {
  public:
   using Peers = std::vector<std::unique_ptr<Peer>>;
 
-  /// `device`: set where the buffers are in device memory.
+  /// `device` is set if the buffers are in device memory.
   Measurement(JobSession& job, const BenchOptions& options, const Peers& peers,
               const DeviceCalls* device);
   Measurement(const Measurement&) = delete;
@@ -37,7 +37,7 @@ class Measurement {
   void run_rounds(std::size_t rounds, bool keep);
   [[nodiscard]] std::size_t choose_rounds();
   void run_throughput(std::size_t calls);
-  void agree();
+  void reduce_over_ranks();
   void wait() const;
 
   JobSession& job_;

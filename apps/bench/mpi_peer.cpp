@@ -1,4 +1,4 @@
-// The MPI that we run under, as its users call it.
+// The MPI library that launched the job, called in the usual way.
 #include <fmt/format.h>
 #include <mpi.h>
 
@@ -28,7 +28,7 @@ std::string library_version() {
   return mpi_version_text(text.data());
 }
 
-/// For data that is only moved, a type of the same size will do.
+/// Operations that only move data may use any type of the same size.
 MPI_Datatype mpi_type(Type type) {
   switch (type) {
     case Type::i8:
@@ -135,11 +135,11 @@ class MpiPeer final : public Peer {
     }
   }
 
-  /// Other sides do not drive MPI, and a message of its may still be on its way.
-  void settle() override { check(MPI_Barrier(comm_)); }
+  /// The other peers do not progress MPI, so MPI must complete its messages here.
+  void drain() override { check(MPI_Barrier(comm_)); }
 
   void place_result() override {
-    // In place, MPI puts the result at the beginning.
+    // MPI's in-place result is at the front of the buffer.
     if (task_.spec.operation != Operation::reduce_scatter || !in_place_) return;
     const auto size = size_of(task_.spec.type);
     std::memmove(static_cast<std::byte*>(task_.recv) + task_.layout.result_at * size, task_.recv,

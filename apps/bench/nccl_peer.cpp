@@ -1,4 +1,4 @@
-// Plain NCCL on a communicator of its own and the same device buffers.
+// Plain NCCL on its own communicator, with the same device buffers.
 #include <fmt/format.h>
 
 #include <cstring>
@@ -104,7 +104,7 @@ class NcclPeer final : public Peer {
     check(calls().recv(to, count_, type_, from, comm_, stream_));
   }
 
-  /// What NCCL has no call for: sends and receives in one group.
+  /// Operations without an NCCL call: sends and receives in one group.
   void exchange() {
     if (serial_) return queue_exchange();
     check(calls().group_start());
@@ -177,7 +177,7 @@ class NcclPeer final : public Peer {
 std::unique_ptr<Peer> make_nccl_peer(JobSession& job, bool serial) {
   auto library = device::load_nccl();
   if (!library.usable()) {
-    // The device path is there, so NCCL is: this can't happen but for a race with an upgrade.
+    // Only if NCCL was removed since the device path loaded it.
     throw Error(ErrorCode::system, "NCCL can't be loaded: " + library.missing);
   }
   int version = 0;

@@ -1,4 +1,4 @@
-// In place of gloo_peer.cpp, where Gloo was not found at build time.
+// Replaces gloo_peer.cpp if Gloo was not found at build time.
 #include "peers.hpp"
 
 namespace tutti::app::bench {

@@ -1,4 +1,4 @@
-// In place of mpi_peer.cpp, where MPI was not found at build time.
+// Replaces mpi_peer.cpp if MPI was not found at build time.
 #include "peers.hpp"
 
 namespace tutti::app::bench {

@@ -8,17 +8,17 @@
 
 namespace tutti::app::bench {
 
-/// One rank's call with its buffers, which all peers share.
+/// One rank's call and its buffers. All peers use the same buffers.
 struct Task {
   CallSpec spec;
   BufferLayout layout;
   void* send = nullptr;
   void* recv = nullptr;
-  std::optional<Stream> stream = std::nullopt;  ///< set where the buffers are in device memory
+  std::optional<Stream> stream = std::nullopt;  ///< set if the buffers are in device memory
 };
 
-/// A library in the comparison, tutti included. One object per rank; all calls are collective and
-/// come in the same order on all ranks.
+/// A library in the comparison; tutti is one too. One object per rank. All calls are collective, in
+/// the same order on all ranks.
 class Peer {
  public:
   Peer(std::string name, std::string version)
@@ -32,20 +32,20 @@ class Peer {
   /// "Open MPI v4.1.4"
   [[nodiscard]] const std::string& version() const { return version_; }
 
-  /// Gets ready for run() of `task`, in place of the task before. Returns why it can't do it, the
-  /// same on all ranks: "MPI has no average"; empty if it can.
+  /// Prepares run() of `task` and drops the previous task. Returns why the peer does not support
+  /// it, the same on all ranks: "MPI has no average". Empty if it does.
   [[nodiscard]] virtual std::string prepare(const Task& task) = 0;
-  /// The call that is timed. In device memory it is queued on the task's stream. Throws Error.
+  /// The timed call. With device buffers it only queues work on the task's stream. Throws Error.
   virtual void run() = 0;
-  /// After each timed run(), untimed: completes what the next peer must not be disturbed by.
-  virtual void settle() {}
-  /// Before a check, untimed: moves a result that lies elsewhere than the layout says.
+  /// Called after each timed run(), not timed: completes work that would disturb the next peer.
+  virtual void drain() {}
+  /// Called before a check, not timed: moves the result to its place in the layout.
   virtual void place_result() {}
-  /// False where it only takes the time that something else would: then there is no result.
+  /// False if the peer only takes as long as a bound, and produces no result.
   [[nodiscard]] virtual bool computes() const { return true; }
-  /// Whether an input that no result overwrites is as it was.
+  /// Whether the peer leaves the input unchanged, unless the result overwrites it.
   [[nodiscard]] virtual bool keeps_input() const { return true; }
-  /// Of the latest run(); empty where it is not known.
+  /// Algorithm of the latest run(); empty if unknown.
   [[nodiscard]] virtual std::string algorithm() const { return {}; }
 
  private:

@@ -14,7 +14,7 @@ std::string operator_text(const CallSpec& spec) {
   return shape_of(spec).reduces ? std::string(name(spec.op)) : std::string();
 }
 
-/// The keys that identify a comparison in each of its rows.
+/// JSON keys that identify a comparison in each of its rows.
 Json comparison_key(const CallSpec& spec) {
   Json key{{"op", name(spec.operation)}, {"type", name(spec.type)}, {"bytes", bytes_of(spec)}};
   if (shape_of(spec).reduces) key["operator"] = name(spec.op);

@@ -1,4 +1,5 @@
-// The tables of NVIDIA's nccl-tests and of OSU's micro-benchmarks, for scripts that read those.
+// Tables in the formats of NVIDIA's nccl-tests and OSU's micro-benchmarks, for scripts that parse
+// those.
 #include <fmt/format.h>
 
 #include <functional>
@@ -14,7 +15,7 @@ struct Entry {
   const Row& row;
 };
 
-/// Calls `table` with the rows of each side for each operation, in the order in which they came.
+/// Calls `table` with the rows of each peer for each operation, in the order of measurement.
 void for_each_table(const Report& report,
                     const std::function<void(const std::vector<Entry>&)>& table) {
   std::vector<std::vector<Entry>> tables;

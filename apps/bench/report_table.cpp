@@ -11,7 +11,7 @@ namespace {
 
 constexpr auto columns = "{:>11}  {:<11} {:>9} {:>9} {:>9} {:>12} {:>9} {:>9} {:>5}  {}\n";
 
-/// Three digits that count.
+/// Rounds to three significant digits.
 std::string number_text(double value) {
   if (value < 9.995) return fmt::format("{:.2f}", value);
   if (value < 99.95) return fmt::format("{:.1f}", value);

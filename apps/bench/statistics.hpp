@@ -5,22 +5,23 @@
 
 namespace tutti::app::bench {
 
-/// The value that `fraction` (0 to 1) of `values` lie below, interpolated between neighbours. There
-/// is at least one value.
+/// The `fraction` quantile (0 to 1) of `values`, with linear interpolation. `values` must not be
+/// empty.
 [[nodiscard]] double quantile(std::span<const double> values, double fraction);
 [[nodiscard]] double mean(std::span<const double> values);
 
-/// A ratio taken pair by pair: its median and quartiles.
+/// Median and quartiles of paired ratios.
 struct PairedRatio {
   double median = 0;
   double low = 0;
   double high = 0;
 };
-/// theirs[i] / ours[i], where both were measured one beside the other.
+/// Quotients theirs[i] / ours[i] of times from the same round.
 [[nodiscard]] PairedRatio paired_ratio(std::span<const double> theirs,
                                        std::span<const double> ours);
 
-/// In which order `peers` peers come in round `round`: each is as often before as after each other.
+/// Order of `peers` peers in round `round`. Over all rounds, each peer is equally often before and
+/// after each other one.
 [[nodiscard]] std::vector<std::size_t> order_of_round(std::size_t round, std::size_t peers);
 
 }  // namespace tutti::app::bench

@@ -17,7 +17,7 @@ class TuttiPeer final : public Peer {
   void run() override {
     call(communicator_, task_.spec, task_.send, task_.recv, {.stream = task_.stream});
   }
-  void settle() override {
+  void drain() override {
     if (task_.stream) communicator_.synchronize(*task_.stream);
   }
   std::string algorithm() const override { return communicator_.latest_algorithm(); }

@@ -9,7 +9,7 @@
 namespace tutti::app::doctor {
 namespace {
 
-/// Without a trace of any: what the documents show.
+/// If the launcher is unknown, remedies are for Open MPI, as in the documentation.
 bool is_open_mpi(std::string_view launcher) {
   return launcher.empty() || launcher == "Open MPI";
 }

@@ -37,7 +37,7 @@ std::string list_some(const std::vector<std::string>& names, std::size_t max) {
 Findings examine(const JobFacts& job) {
   Findings findings;
   check_versions(job, findings);
-  // Facts of another version can't be decoded: no other check is possible.
+  // No further check is possible: the facts of another version can't be decoded.
   if (!findings.empty() && findings[0].severity == Severity::stops) return findings;
   for (const auto check :
        {check_settings, check_reach, check_networks, check_names, check_port, check_limits,

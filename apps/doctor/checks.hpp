@@ -6,20 +6,20 @@
 #include "doctor/facts.hpp"
 #include "rendezvous/peers.hpp"
 
-/// From facts to findings: pure functions, the same on every rank.
+/// Derives findings from facts. Pure functions with the same result on every rank.
 namespace tutti::app::doctor {
 
 enum class Severity : std::uint8_t {
   stops,  ///< the job can't run
-  slows,  ///< it runs, slower than it could
-  note,   ///< worth knowing
+  slows,  ///< the job runs, but slower than possible
+  note,   ///< for information
 };
 
 struct Finding {
   Severity severity;
   std::string check;     ///< "reachability"
-  std::string sentence;  ///< what is wrong, and where
-  std::string remedy;    ///< what to do
+  std::string sentence;  ///< what is wrong, on which rank or host
+  std::string remedy;    ///< how to fix it
 };
 
 /// The facts of all ranks, and which ranks share a host.
@@ -36,7 +36,7 @@ struct JobFacts {
     return of_host(host).info.host.name;
   }
   [[nodiscard]] std::size_t hosts() const { return leaders.size(); }
-  /// The job's launcher, whose options the remedies name.
+  /// The job's launcher. Remedies use its options.
   [[nodiscard]] const std::string& launcher() const { return facts[0].launcher; }
   /// "rank 2 (node1)"
   [[nodiscard]] std::string rank(std::size_t rank) const;
@@ -57,7 +57,7 @@ void check_versions(const JobFacts& job, Findings& findings);
 void check_devices(const JobFacts& job, Findings& findings);
 void check_clocks(const JobFacts& job, Findings& findings);
 
-/// All of them, the worst first.
+/// Runs all checks. Sorts the findings, the most severe first.
 [[nodiscard]] Findings examine(const JobFacts& job);
 
 /// "a, b, c and 4 more"

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t own_descriptors = 8;
 constexpr std::uint64_t enough_locked = std::uint64_t{64} << 20;
-constexpr std::int64_t min_shared = std::int64_t{8} << 20;  // a rank
+constexpr std::int64_t min_shared = std::int64_t{8} << 20;  // per rank
 
 /// "0-3,8"
 std::string list_cpus(const std::vector<int>& cpus) {
@@ -45,10 +45,10 @@ std::vector<std::string> rank_numbers(const std::vector<std::size_t>& ranks) {
 
 struct SharedQuota {
   CpuQuota quota;
-  std::vector<std::size_t> ranks;  ///< none where there is no quota
+  std::vector<std::size_t> ranks;  ///< none if there is no quota
 };
 
-/// Of all quotas of a host's ranks, the one with the smallest share per rank.
+/// The quota with the smallest share per rank among the quotas of a host's ranks.
 SharedQuota tightest_quota(const JobFacts& job, std::size_t host) {
   SharedQuota tightest;
   for (const auto rank : job.ranks_of[host]) {
@@ -86,7 +86,7 @@ void check_limits(const JobFacts& job, Findings& findings) {
                      job.rank(rank), info.open_files_limit, info.open_files,
                      free < min_needed ? "the job" : "an all-to-all", max_needed),
          fmt::format("raise the limit there: ulimit -n {} or more", need)});
-    break;  // the others of its host are alike, and one remedy serves all
+    break;  // one finding is enough: the other ranks of the host are the same
   }
   for (std::size_t host = 0; host < job.hosts(); ++host) {
     const auto& it = job.of_host(host);
@@ -142,8 +142,8 @@ void check_memory(const JobFacts& job, Findings& findings) {
 }
 
 void check_cores(const JobFacts& job, Findings& findings) {
-  std::vector<std::string> crowded;
-  std::vector<std::string> tight;
+  std::vector<std::string> oversubscribed;
+  std::vector<std::string> single_core;
   for (std::size_t host = 0; host < job.hosts(); ++host) {
     const auto& ranks = job.ranks_of[host];
     std::set<int> used;
@@ -157,7 +157,7 @@ void check_cores(const JobFacts& job, Findings& findings) {
     const auto machine = job.of_host(host).machine_cpus;
     bool reported = false;
     for (const auto& [cpus, together] : by_cpus) {
-      // Bound to fewer cores than they are, while the host has others.
+      // More ranks than cores in their affinity mask, although the host has more cores.
       if (cpus.empty() || together.size() <= cpus.size() ||
           static_cast<int>(cpus.size()) >= machine) {
         continue;
@@ -172,29 +172,29 @@ void check_cores(const JobFacts& job, Findings& findings) {
     }
     if (reported) continue;
     if (!used.empty() && ranks.size() > used.size()) {
-      crowded.push_back(fmt::format("{} ({} on {})", name,
-                                    count_text(static_cast<long>(ranks.size()), "rank"),
-                                    count_text(static_cast<long>(used.size()), "core")));
+      oversubscribed.push_back(fmt::format("{} ({} on {})", name,
+                                           count_text(static_cast<long>(ranks.size()), "rank"),
+                                           count_text(static_cast<long>(used.size()), "core")));
     } else if (std::any_of(ranks.begin(), ranks.end(), [&](std::size_t rank) {
                  return job.facts[rank].cpus.size() == 1 &&
                         machine > static_cast<int>(ranks.size());
                })) {
-      tight.push_back(name);
+      single_core.push_back(name);
     }
   }
-  if (!crowded.empty()) {
+  if (!oversubscribed.empty()) {
     findings.push_back(
         {Severity::note, "cores",
          fmt::format(
              "more ranks than cores on {}: calls work, but their times are not representative",
-             list_some(crowded)),
+             list_some(oversubscribed)),
          "start fewer ranks there, or measure on another machine"});
   }
-  if (!tight.empty()) {
+  if (!single_core.empty()) {
     findings.push_back({Severity::note, "binding",
                         fmt::format("ranks of {} are bound to one core each while other cores are "
                                     "free; a rank runs more than one thread",
-                                    list_some(tight)),
+                                    list_some(single_core)),
                         unbind(job.launcher(), "--map-by slot:PE=2")});
   }
 }

@@ -13,7 +13,7 @@
 namespace tutti::app::doctor {
 namespace {
 
-/// May differ from host to host, and says so in docs/environment.md.
+/// Whether the variable may differ between hosts, as docs/environment.md states.
 bool may_differ(const std::string& variable) {
   constexpr std::array<std::string_view, 8> local{
       "TUTTI_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TUTTI_HOST_ID",
@@ -21,7 +21,7 @@ bool may_differ(const std::string& variable) {
   return std::find(local.begin(), local.end(), variable) != local.end();
 }
 
-/// Where ranks differ in a value: the lowest rank of each value.
+/// The lowest rank of each distinct value.
 template <class Value>
 std::map<Value, std::size_t> by_value(const JobFacts& job, const std::vector<Value>& values) {
   std::map<Value, std::size_t> result;
@@ -31,7 +31,7 @@ std::map<Value, std::size_t> by_value(const JobFacts& job, const std::vector<Val
   return result;
 }
 
-/// One finding where `value` is not the same for all.
+/// Adds a finding if `read` gives different values for different ranks.
 template <class Read>
 void compare(const JobFacts& job, Findings& findings, Severity severity, const char* check,
              const char* what, const Read& read, const std::string& remedy) {
@@ -71,7 +71,7 @@ void check_settings(const JobFacts& job, Findings& findings) {
     const bool missing = set < job.facts.size();
     if (!missing && may_differ(variable)) continue;
     if (variable == "TUTTI_HOST_ID") continue;
-    // Unset may still mean the same as the value that others set.
+    // A rank without the variable may have the same value by default.
     bool disagree = false;
     for (const auto& facts : job.facts) {
       const auto mine = facts.info.settings.find(variable);
@@ -125,7 +125,7 @@ void check_versions(const JobFacts& job, Findings& findings) {
 
 namespace {
 
-/// Of each host, what its lowest rank sees.
+/// Checks the facts of each host's lowest rank.
 void check_peer_access(const JobFacts& job, Findings& findings) {
   for (std::size_t host = 0; host < job.hosts(); ++host) {
     std::vector<std::string> pairs;
@@ -151,7 +151,7 @@ void check_devices(const JobFacts& job, Findings& findings) {
   std::vector<rendezvous::PeerInfo> infos;
   for (const auto& facts : job.facts) {
     auto info = facts.info;
-    // What differs here has its own finding, and would keep the infos from being looked at.
+    // Other checks report these differences; agree() would stop at them.
     info.settings.clear();
     info.version = job.facts[0].info.version;
     info.nccl_version = job.facts[0].info.nccl_version;

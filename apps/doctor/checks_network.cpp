@@ -13,7 +13,7 @@
 namespace tutti::app::doctor {
 namespace {
 
-constexpr double clearly_faster = 2;
+constexpr double min_speed_ratio = 2;
 
 std::string speed_text(int mbit) {
   return mbit % 1000 == 0 ? fmt::format("{} Gbit/s", mbit / 1000) : fmt::format("{} Mbit/s", mbit);
@@ -25,7 +25,7 @@ bool same_network(const LinkFact& one, const LinkFact& other) {
   return a && b && one.prefix_bits == other.prefix_bits && a->shares_prefix(*b, one.prefix_bits);
 }
 
-/// The way from one host to another does not work at any address.
+/// The finding that no address of a host is reachable from another host.
 Finding unreachable(const JobFacts& job, std::size_t from, std::size_t to,
                     const std::vector<ReachFact>& tries) {
   std::vector<std::string> reasons;
@@ -48,7 +48,7 @@ Finding unreachable(const JobFacts& job, std::size_t from, std::size_t to,
                 "by TUTTI_SOCKET_IFNAME"};
 }
 
-/// The address that data goes to: a network that both are in before others.
+/// The address that tutti would use: one in a common network first.
 const ReachFact* used_of(const std::vector<ReachFact>& tries) {
   const ReachFact* used = nullptr;
   for (const auto& it : tries) {
@@ -89,7 +89,7 @@ void check_reach(const JobFacts& job, Findings& findings) {
           const auto severity = &it == used ? Severity::stops : Severity::note;
           findings.push_back(large_packets_lost(job, from, to, it, severity));
         }
-        // Other networks of the host may well lead nowhere; one that both are in should not.
+        // A failure in a network that only the other host is in is expected.
         if (it.failure.empty() || !it.on_same_network || ++pairs > max_pairs) continue;
         findings.push_back(
             {Severity::note, "reachability",
@@ -133,13 +133,13 @@ void check_networks(const JobFacts& job, Findings& findings) {
 
   for (std::size_t host = 0; host < job.hosts(); ++host) {
     const auto& mine = job.of_host(host);
-    // The first that is chosen carries the data, if all can reach it.
+    // Data uses the first chosen interface that all hosts can reach.
     const auto used = std::find_if(mine.links.begin(), mine.links.end(),
                                    [](const LinkFact& link) { return link.chosen; });
     if (used == mine.links.end()) continue;
     for (const auto& other : mine.links) {
       if (other.name == used->name || used->speed_mbit <= 0 || !other.chosen) continue;
-      if (other.speed_mbit >= clearly_faster * used->speed_mbit) {
+      if (other.speed_mbit >= min_speed_ratio * used->speed_mbit) {
         findings.push_back(
             {Severity::slows, "speed",
              fmt::format("{} uses {} ({}) first, but {} ({}) is faster", job.host_name(host),
@@ -150,7 +150,7 @@ void check_networks(const JobFacts& job, Findings& findings) {
         break;
       }
     }
-    // Against the first host that shares the network, so that one odd host is one finding.
+    // Compares with the first host in the same network only, so one odd host gives one finding.
     bool speed_reported = false;
     bool mtu_reported = false;
     for (std::size_t before = 0; before < host; ++before) {
@@ -168,7 +168,7 @@ void check_networks(const JobFacts& job, Findings& findings) {
                            std::min(used->mtu, theirs.mtu))});
         }
         if (!speed_reported && theirs.speed_mbit > 0 && used->speed_mbit > 0 &&
-            theirs.speed_mbit >= clearly_faster * used->speed_mbit) {
+            theirs.speed_mbit >= min_speed_ratio * used->speed_mbit) {
           speed_reported = true;
           findings.push_back(
               {Severity::slows, "speed",
@@ -199,39 +199,39 @@ void check_networks(const JobFacts& job, Findings& findings) {
 
 void check_names(const JobFacts& job, Findings& findings) {
   if (job.hosts() < 2) return;
-  std::vector<std::string> to_loopback;
-  std::vector<std::string> to_nowhere;
+  std::vector<std::string> loopback;
+  std::vector<std::string> unresolved;
   std::string example;
   for (std::size_t host = 0; host < job.hosts(); ++host) {
     const auto& it = job.of_host(host);
-    if (!it.own_name_failure.empty()) to_nowhere.push_back(job.host_name(host));
+    if (!it.own_name_failure.empty()) unresolved.push_back(job.host_name(host));
     for (const auto& address : it.own_name_addresses) {
       const auto parsed = rendezvous::SocketAddress::parse(address);
       if (!parsed || !parsed->is_loopback()) continue;
-      to_loopback.push_back(job.host_name(host));
+      loopback.push_back(job.host_name(host));
       example = address;
       break;
     }
   }
-  if (!to_loopback.empty()) {
+  if (!loopback.empty()) {
     findings.push_back(
         {Severity::note, "names",
          fmt::format(
              "the host name of {} resolves to loopback ({}): tutti does not use host names, but "
              "Gloo, torchrun and MASTER_ADDR do, and other hosts can't connect to them",
-             list_some(to_loopback), example),
+             list_some(loopback), example),
          "map the name to the host's own address in /etc/hosts, instead of 127.0.1.1"});
   }
-  if (!to_nowhere.empty()) {
+  if (!unresolved.empty()) {
     findings.push_back({Severity::note, "names",
                         fmt::format("the host name of {} does not resolve there: programs that use "
                                     "host names will fail or wait",
-                                    list_some(to_nowhere)),
+                                    list_some(unresolved)),
                         "add it to /etc/hosts or to DNS"});
   }
 }
 
-/// Rank 0 listens there, so its host counts.
+/// Rank 0 listens on MASTER_PORT, so only its host matters.
 void check_port(const JobFacts& job, Findings& findings) {
   const auto& why = job.facts[0].unsafe_port;
   if (why.empty()) return;

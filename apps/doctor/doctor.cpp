@@ -27,7 +27,7 @@ using namespace doctor;
 
 constexpr std::chrono::milliseconds probe_timeout{2000};
 constexpr std::size_t token_bytes = 16;
-// So that a large job does not try every host from every other.
+// Limits the probes per host in a large job.
 constexpr std::size_t max_targets = 32;
 
 std::string draw_token() {
@@ -38,8 +38,8 @@ std::string draw_token() {
   return text;
 }
 
-/// As all_gather(), by messages that fit into small packets: large ones may get lost here, which is
-/// to be found out.
+/// The same as all_gather(), in messages that fit into small packets: the path may drop large
+/// packets, and the doctor must still report that.
 std::vector<Bytes> gather_in_pieces(Bootstrap& bootstrap, const Bytes& mine, Deadline deadline) {
   constexpr std::size_t piece_bytes = 512;
   std::vector<Bytes> all(static_cast<std::size_t>(bootstrap.size()));
@@ -54,14 +54,14 @@ std::vector<Bytes> gather_in_pieces(Bootstrap& bootstrap, const Bytes& mine, Dea
     const auto pieces = bootstrap.all_gather(piece, deadline);
     for (std::size_t rank = 0; rank < pieces.size(); ++rank) {
       all[rank].insert(all[rank].end(), pieces[rank].begin(), pieces[rank].end());
-      // A whole piece may be the last; the next is empty then.
+      // The last piece may be full; an empty one then follows.
       has_more |= pieces[rank].size() == piece_bytes;
     }
   }
   return all;
 }
 
-/// Facts of all ranks, by rank. Throws Error{mismatch} where a rank runs another version.
+/// Gathers the facts of all ranks. Throws Error{mismatch} if a rank runs another version.
 std::vector<Facts> exchange(Bootstrap& bootstrap, const Facts& mine, Deadline deadline) {
   std::vector<Facts> all;
   for (const auto& bytes : gather_in_pieces(bootstrap, encode(mine), deadline)) {
@@ -92,13 +92,13 @@ std::vector<ProbeTarget> targets_of(const JobFacts& job, std::size_t own) {
   return targets;
 }
 
-/// What this rank finds out about others, once it knows them.
+/// Probes other hosts and a neighbour's memory.
 void probe_others(Facts& mine, const JobFacts& job, std::size_t rank) {
   const auto own = static_cast<std::size_t>(job.places[rank].host_index);
   if (job.leaders[own] == rank) {
     mine.reached = try_targets(targets_of(job, own), probe_timeout);
     for (auto& it : mine.reached) {
-      // A bridge that every host has for itself is no common network.
+      // A virtual bridge is local to its host, even if every host has one with the same network.
       for (const auto& link : mine.links) {
         const auto address = rendezvous::SocketAddress::parse(link.address);
         const auto text = it.address.substr(0, it.address.rfind(':'));
@@ -127,15 +127,15 @@ struct Diagnosis {
   std::unique_ptr<JobFacts> job;
   Findings findings;
   Matrix matrix;
-  bool is_broken = false;  ///< MPI may be unusable: no orderly end
+  bool is_broken = false;  ///< MPI may be unusable: exit without MPI_Finalize
   int rank = 0;
 };
 
-Facts look_here(const EnvironmentMap& map) {
+Facts gather_own_facts(const EnvironmentMap& map) {
   try {
     return gather_facts(map, Environment::from(map));
   } catch (const Error& error) {
-    // A setting that can't be used is a finding, and no end of the examination.
+    // An invalid setting is a finding; the examination continues.
     auto facts = gather_facts(map, Environment());
     facts.info.failure = error.sentence();
     return facts;
@@ -151,8 +151,8 @@ void examine_job(Bootstrap& bootstrap, const DoctorOptions& options, Diagnosis& 
   const auto rank = static_cast<std::size_t>(bootstrap.rank());
   diagnosis.rank = bootstrap.rank();
 
-  auto mine = look_here(map);
-  // What neighbours read, at an address that stays: in the heap, as long as this function runs.
+  auto mine = gather_own_facts(map);
+  // Neighbours read the token at this address, so it must stay valid until the function returns.
   const auto token = std::make_unique<std::array<char, token_bytes + 1>>();
   mine.token = draw_token();
   std::copy(mine.token.begin(), mine.token.end(), token->begin());
@@ -182,7 +182,7 @@ void examine_job(Bootstrap& bootstrap, const DoctorOptions& options, Diagnosis& 
   server.reset();
   diagnosis.job = std::make_unique<JobFacts>(std::move(all));
   diagnosis.findings = examine(*diagnosis.job);
-  // What would fail is known by now; trying it would only take its time.
+  // The findings already say what fails; creating a communicator would only wait for it.
   if (exit_status(diagnosis.findings) != 0) return;
   try {
     auto communicator = Communicator::create(bootstrap, settings);
@@ -220,7 +220,7 @@ int diagnose(const DoctorOptions& options) {
     examine_job(bootstrap, options, diagnosis);
     if (!diagnosis.is_broken) return;
     print(diagnosis, options);
-    // As run_job does: without MPI_Finalize, and after rank 0 has printed.
+    // The same exit as in run_job(): without MPI_Finalize, and after rank 0 has printed.
     if (diagnosis.rank != 0) std::this_thread::sleep_for(std::chrono::milliseconds(300));
     std::fflush(nullptr);
     ::_exit(exit_status(diagnosis.findings));

@@ -13,9 +13,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ReachFact, host, address, failure, on_same_ne
 
 namespace {
 
-constexpr std::size_t head = sizeof(std::uint32_t);  // how long the info is
+constexpr std::size_t head = sizeof(std::uint32_t);  // size of the length field
 
-/// One place that names each field, for both directions.
+/// Lists the fields for both directions, encoding and decoding.
 template <class F, class Visit>
 void visit(F& facts, const Visit& field) {
   field("links", facts.links);
@@ -46,7 +46,7 @@ void visit(F& facts, const Visit& field) {
 Bytes encode(const Facts& facts) {
   json object;
   visit(facts, [&](const char* name, const auto& value) { object[name] = value; });
-  // Names of hosts and values of variables may be in any encoding.
+  // Host names and variables may have any encoding.
   const auto text = object.dump(-1, ' ', false, json::error_handler_t::replace);
   const auto info = facts.info.encode();
   ByteWriter writer;

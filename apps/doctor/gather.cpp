@@ -33,7 +33,7 @@ namespace tutti::app::doctor {
 namespace {
 
 constexpr std::chrono::seconds lookup_timeout{2};
-constexpr std::size_t max_value = 200;  // characters of a variable that are told
+constexpr std::size_t max_value = 200;  // longer values are cut to this number of characters
 
 int read_number(const std::filesystem::path& path, int otherwise) {
   std::ifstream file(path);
@@ -41,12 +41,12 @@ int read_number(const std::filesystem::path& path, int otherwise) {
   return file >> number ? number : otherwise;
 }
 
-std::vector<LinkFact> find_links(const Environment& environment) {
+std::vector<LinkFact> find_interfaces(const Environment& environment) {
   const auto chosen = [&] {
     try {
       return rendezvous::usable_interfaces(environment);
     } catch (const Error&) {
-      return std::vector<rendezvous::Interface>();  // told by the info
+      return std::vector<rendezvous::Interface>();  // make_peer_info() reports it
     }
   }();
   std::vector<LinkFact> result;
@@ -59,7 +59,7 @@ std::vector<LinkFact> find_links(const Environment& environment) {
                       .mtu = read_number(folder / "mtu", 0),
                       .chosen = is_chosen});
   };
-  for (const auto& interface : chosen) add(interface, true);  // in the order of preference
+  for (const auto& interface : chosen) add(interface, true);  // in order of preference
   for (const auto& interface : rendezvous::all_interfaces()) {
     const bool known = std::any_of(chosen.begin(), chosen.end(), [&](const auto& other) {
       return other.name == interface.name && other.address.is_same_host(interface.address);
@@ -77,7 +77,7 @@ struct NameLookup {
   std::vector<std::string> addresses;
 };
 
-/// In a thread of its own, which is left alone where the name server keeps silent.
+/// Resolves the name in a detached thread, since getaddrinfo() has no timeout.
 void look_up_own_name(const std::string& name, Facts& facts) {
   auto lookup = std::make_shared<NameLookup>();
   start_quiet_thread("to look up a host's name", [lookup, name] {
@@ -115,7 +115,7 @@ std::map<std::string, std::string> find_settings(const EnvironmentMap& map) {
   return result;
 }
 
-void look_at_devices(Facts& facts) {
+void read_devices(Facts& facts) {
   const auto cuda = device::load_cuda();
   int version = 0;
   if (cuda.usable() && cuda.calls.driver_version != nullptr &&
@@ -148,8 +148,8 @@ std::vector<std::string> entries_of(const char* folder) {
   return names;
 }
 
-/// Where rank 0 is to listen without MPI; torchrun listens there itself.
-std::string look_at_port(const EnvironmentMap& map) {
+/// Warning about the port that rank 0 listens on without MPI (under torchrun, torchrun does).
+std::string check_master_port(const EnvironmentMap& map) {
   const auto found = map.find("MASTER_PORT");
   if (found == map.end()) return {};
   int port = 0;
@@ -164,7 +164,7 @@ std::string look_at_port(const EnvironmentMap& map) {
 Facts gather_facts(const EnvironmentMap& map, const Environment& environment) {
   Facts facts;
   facts.info = rendezvous::make_peer_info(environment);
-  facts.links = find_links(environment);
+  facts.links = find_interfaces(environment);
   std::array<char, 256> name{};
   if (::gethostname(name.data(), name.size() - 1) == 0) {
     try {
@@ -190,14 +190,14 @@ Facts gather_facts(const EnvironmentMap& map, const Environment& environment) {
     }
   }
   facts.machine_cpus = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
-  look_at_devices(facts);
+  read_devices(facts);
   facts.settings = find_settings(map);
   facts.launcher = launcher_in(map);
   if (environment.port_range.is_set()) {
     facts.port_range = environment.port_range.text();
     facts.ports = environment.port_range.last - environment.port_range.first + 1;
   }
-  facts.unsafe_port = look_at_port(map);
+  facts.unsafe_port = check_master_port(map);
   facts.rdma = entries_of("/sys/class/infiniband");
   return facts;
 }

@@ -5,12 +5,13 @@
 
 namespace tutti::app::doctor {
 
-/// Looks at this process and its host; takes up to 2 s where the name server does not answer. What
-/// can't be found out stays at its default. The clock, the listening sockets and what comes of
-/// connections are filled in by others.
+/// Collects facts about this process and its host. Takes up to 2 s if the name server does not
+/// answer. Facts that can't be read keep their default. The caller fills in the clock, the
+/// addresses, and the results of probes.
 [[nodiscard]] Facts gather_facts(const EnvironmentMap& map, const Environment& environment);
 
-/// Reads 16 bytes of a neighbour's memory and compares them; empty if it may, else why not.
+/// Reads the 16 bytes of a neighbour's token by process_vm_readv() and compares them. Returns why
+/// it failed; empty if it worked.
 [[nodiscard]] std::string try_single_copy(const Facts& neighbour);
 
 }  // namespace tutti::app::doctor

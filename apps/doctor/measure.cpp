@@ -16,8 +16,8 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// As one of two: this rank leads where `leads`. Returns latency in us and bandwidth in Gbit/s from
-/// here to there.
+/// Runs on both ranks of a pair; `leads` on one of them. Returns latency in µs and bandwidth to the
+/// peer in Gbit/s.
 std::pair<double, double> measure_pair(Communicator& communicator, int peer, bool leads) {
   std::int32_t word = 0;
   const std::span<std::int32_t> small(&word, 1);
@@ -43,7 +43,7 @@ std::pair<double, double> measure_pair(Communicator& communicator, int peer, boo
         communicator.recv(std::span<std::uint8_t>(data), peer);
       }
     }
-    // The last byte is there when the other side says so.
+    // The reply of the other rank confirms that all data has arrived.
     if (here_first) {
       communicator.recv(small, peer);
       bandwidth = streams * stream_bytes * 8 / seconds_since(start) / 1e9;
@@ -63,8 +63,8 @@ Matrix measure(Communicator& communicator, const JobFacts& job) {
   const bool leads_host = job.leaders[own] == rank;
   std::vector<double> row(2 * hosts, -1);
 
-  // A round-robin tournament: each round pairs every host with another; with an odd number one
-  // rests.
+  // A round-robin tournament: each round pairs every host with another. With an odd number, one
+  // host is idle.
   const auto seats = hosts + hosts % 2;
   for (std::size_t round = 0; round + 1 < seats; ++round) {
     communicator.barrier();
@@ -72,7 +72,7 @@ Matrix measure(Communicator& communicator, const JobFacts& job) {
     const auto wheel = seats - 1;
     std::size_t peer = 0;
     if (own == seats - 1) {
-      // The one that sits still meets whoever is at its place in this round.
+      // The fixed seat plays against the host at its turn of the wheel.
       for (std::size_t i = 0; i < wheel; ++i) {
         if (2 * i % wheel == round % wheel) peer = i;
       }

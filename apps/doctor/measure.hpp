@@ -5,8 +5,8 @@
 
 namespace tutti::app::doctor {
 
-/// Latency and bandwidth between the lowest ranks of all hosts, disjoint pairs at a time; the whole
-/// matrix on rank 0. Collective.
+/// Measures latency and bandwidth between the lowest ranks of all hosts, in disjoint pairs. Returns
+/// the whole matrix on rank 0. Collective.
 [[nodiscard]] Matrix measure(Communicator& communicator, const JobFacts& job);
 
 }  // namespace tutti::app::doctor

@@ -23,19 +23,20 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t max_at_once = 64;
-// More connections than the hosts of a job open at once are not from the job.
+// The hosts of a job open fewer connections at once, so more come from elsewhere.
 constexpr std::size_t max_connections = 256;
-// How often to poll whether large packets have been acknowledged: there is no event for it.
-constexpr std::chrono::milliseconds look_time{5};
+// Interval to poll whether large packets have been acknowledged: the kernel reports no event for
+// it.
+constexpr std::chrono::milliseconds poll_interval{5};
 
-/// A connection that is being tried.
+/// A connection attempt to one target.
 struct Probe {
   const ProbeTarget* target;
   ReachFact* result;
   Descriptor socket;
   bool connected = false;
   std::string received;
-  bool has_sent = false;  ///< large packets; acknowledgements must be polled
+  bool has_sent = false;  ///< large packets were sent; their acknowledgements must be polled
   bool over = false;
   std::chrono::milliseconds patience{};
   Clock::time_point until;
@@ -80,7 +81,7 @@ struct Probe {
     if (!has_sent) send_large();
   }
 
-  /// Two segments as large as the connection allows.
+  /// Sends two segments of the connection's maximum segment size.
   void send_large() {
     int segment = 0;
     socklen_t length = sizeof segment;
@@ -88,7 +89,7 @@ struct Probe {
     const std::string data(2 * static_cast<std::size_t>(std::max(segment, 1)), '\0');
     has_sent = ::send(socket.get(), data.data(), data.size(), MSG_NOSIGNAL) > 0;
     if (!has_sent) end("");
-    // Long enough for some retransmissions.
+    // Leaves time for some retransmissions.
     until = Clock::now() + 2 * patience;
   }
 
@@ -107,7 +108,7 @@ struct Probe {
   }
 };
 
-/// Waits until one of them can go on, and lets it. False where none is left to wait for.
+/// Waits for an event on any probe and handles it. Returns false if all probes are over.
 bool step(std::span<Probe> probes) {
   const auto now = Clock::now();
   auto first_end = Clock::time_point::max();
@@ -117,7 +118,7 @@ bool step(std::span<Probe> probes) {
     if (!probe.over && probe.has_sent) probe.check_large();
     if (!probe.over && now >= probe.until) probe.give_up();
     if (probe.over) continue;
-    first_end = std::min(first_end, probe.has_sent ? now + look_time : probe.until);
+    first_end = std::min(first_end, probe.has_sent ? now + poll_interval : probe.until);
     const auto wanted = probe.connected ? POLLIN : POLLOUT;
     const auto events = static_cast<short>(probe.has_sent ? 0 : wanted);
     polled.push_back({.fd = probe.socket.get(), .events = events, .revents = 0});
@@ -128,7 +129,7 @@ bool step(std::span<Probe> probes) {
   if (::poll(polled.data(), polled.size(), static_cast<int>(left.count())) <= 0) return true;
   for (std::size_t i = 0; i < polled.size(); ++i) {
     if (polled[i].revents == 0) continue;
-    // The server has closed the connection after its answer.
+    // After send_large() the only event is the server closing the connection.
     waiting[i]->has_sent ? waiting[i]->end("") : waiting[i]->proceed();
   }
   return true;
@@ -165,11 +166,12 @@ void ProbeServer::answer() {
       Descriptor connection(
           ::accept4(polled[i].fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (!connection) {
-        // Too few descriptors: a connection has to go before another comes.
+        // Out of descriptors: close the oldest connection.
         if (!connections_.empty()) connections_.pop_front();
         continue;
       }
-      // A fresh socket takes 16 bytes at once; who is gone already misses nothing.
+      // A new socket buffers 16 bytes without blocking. An error means that the peer has
+      // disconnected.
       (void)::send(connection.get(), token_.data(), token_.size(), MSG_NOSIGNAL);
       connections_.push_back(std::move(connection));
       if (connections_.size() > max_connections) connections_.pop_front();

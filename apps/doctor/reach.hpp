@@ -12,8 +12,8 @@
 
 namespace tutti::app::doctor {
 
-/// Answers probes at listening sockets, in its own thread: sends the token to each connection, and
-/// nothing else. The kernel acknowledges what the peers send; it is never read.
+/// Answers probes at listening sockets in its own thread. It sends the token on each connection and
+/// reads nothing; the kernel acknowledges what the peers send.
 class ProbeServer {
  public:
   ProbeServer(std::vector<rendezvous::Listener> listeners, std::string token);
@@ -26,7 +26,7 @@ class ProbeServer {
 
   std::vector<rendezvous::Listener> listeners_;
   std::string token_;
-  std::deque<Descriptor> connections_;  ///< the latest
+  std::deque<Descriptor> connections_;  ///< the latest connections
   Wakeup stop_;
   std::thread thread_;
 };
@@ -34,11 +34,11 @@ class ProbeServer {
 struct ProbeTarget {
   int host;
   rendezvous::SocketAddress address;
-  std::string token;  ///< what the expected process sends
+  std::string token;  ///< the token that the expected process sends
 };
 
-/// Tries all targets, many at once, for `patience` each at most; results in the order of `targets`.
-/// Sends packets of the largest size that the connection allows to each target that answers.
+/// Probes all targets, up to 64 at once, with `patience` as limit for each. Sends packets of the
+/// maximum segment size to each target that answers. Returns the results in the order of `targets`.
 [[nodiscard]] std::vector<ReachFact> try_targets(const std::vector<ProbeTarget>& targets,
                                                  std::chrono::milliseconds patience);
 

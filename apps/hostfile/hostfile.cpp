@@ -17,7 +17,7 @@ enum class Form : std::uint8_t { bare, slots, counts };
 struct Mention {
   int line;
   Form form;
-  std::string text;  ///< "slots=2", "a:2", "no slots"
+  std::string text;  ///< quoted in errors: "slots=2", "a:2", "no slots"
 };
 
 Form form_of(const HostfileEntry& entry) {
@@ -49,7 +49,7 @@ std::vector<HostEntry> parse_hostfile(std::string_view text, const std::string& 
     if (entry.excluded) {
       if (excluded.insert(entry.name).second && notes != nullptr) {
         notes->push_back(
-            fmt::format("{}:{}: Open MPI 4.1 and 5.0 refuse ^{}: remove this line and those that "
+            fmt::format("{}:{}: Open MPI 4.1 and 5.0 reject ^{}: remove this line and those that "
                         "name the host, or start with scripts/launch, which omits it",
                         file, line.number, entry.name));
       }
@@ -61,7 +61,7 @@ std::vector<HostEntry> parse_hostfile(std::string_view text, const std::string& 
       known[entry.name] = hosts.size();
       hosts.push_back({.name = entry.name, .line = line.number});
     } else if (now.form == Form::slots || before->second.form != now.form) {
-      // Which of the two counts depends on who reads the file.
+      // Launchers differ in which of the two counts they use.
       refuse(line.number,
              fmt::format("{} has {} here and {} on line {}: list it once, with all its slots",
                          entry.name, now.text, before->second.text, before->second.line));
@@ -77,7 +77,8 @@ std::vector<HostEntry> parse_hostfile(std::string_view text, const std::string& 
     if (entry.max_slots) host.max_slots = entry.max_slots;
     if (now.form == Form::slots) host.slots = entry.slots;
     if (now.form == Form::counts) host.slots = host.slots.value_or(0) + *entry.counts;
-    // Named once it is left to its cores; named again, each mention is a slot.
+    // A host listed once without slots has one slot per core. Listed several times, it has one slot
+    // per mention.
     if (now.form == Form::bare && ++bare_mentions[entry.name] > 1) {
       host.slots = bare_mentions[entry.name];
     }

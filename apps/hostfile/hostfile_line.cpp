@@ -36,7 +36,7 @@ bool is_name(std::string_view text) {
          });
 }
 
-/// The text with blanks in place of comments; line ends stay, so that lines keep their numbers.
+/// Removes comments. Keeps line ends, so line numbers stay correct.
 std::string without_comments(std::string_view text, const std::string& file) {
   std::string result;
   int line = 1;
@@ -70,7 +70,7 @@ std::string without_comments(std::string_view text, const std::string& file) {
   return result;
 }
 
-/// Old text files end their lines by a lone carriage return.
+/// Converts CR and CR LF to LF.
 std::string with_line_ends(std::string_view text) {
   std::string result;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -153,14 +153,16 @@ void read_key(const HostfileLine& line, const std::string& file, const std::stri
   std::transform(key.begin(), key.end(), key.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   const auto set = [&](std::optional<int>& target, int max) {
-    if (target) refuse(file, line.number, fmt::format("{}: give it once a line", word));
+    if (target)
+      refuse(file, line.number,
+             fmt::format("{}: the line has this key twice: keep one of them", word));
     target = read_count(line, file, word, value, max);
   };
   if (key == "slots" || key == "count" || key == "cpu") return set(result.slots, max_slots);
   if (key == "max_slots" || key == "slots_max") return set(result.max_slots, max_slots);
   if (key == "port") return set(result.port, max_ports);
   if (key == "user" || key == "username" || key == "user_name") {
-    if (value.empty()) refuse(file, line.number, word + ": give a name behind it");
+    if (value.empty()) refuse(file, line.number, word + ": expected a user name after =");
     result.user = value;
     return;
   }
@@ -188,7 +190,7 @@ std::vector<HostfileLine> split_hostfile(std::string_view text, const std::strin
   std::string word;
   const auto end_word = [&] {
     if (word.empty()) return;
-    // "slots = 2", "slots =2" and "slots= 2" are what "slots=2" is.
+    // "slots = 2", "slots =2" and "slots= 2" are equivalent to "slots=2".
     const bool joins =
         !line.words.empty() && (word.front() == '=' || line.words.back().back() == '=');
     if (joins) {

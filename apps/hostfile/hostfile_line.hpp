@@ -5,27 +5,27 @@
 #include <string_view>
 #include <vector>
 
-/// The inner parts of the hostfile parser: from text to lines, from a line to what it says.
+/// Internals of the hostfile parser: splits text into lines and parses a line.
 namespace tutti::hostfile {
 
-/// The words of a line that has some, without comments. "slots = 2" is one word, "slots=2".
+/// A non-empty line, split into words, without comments. "slots = 2" is one word, "slots=2".
 struct HostfileLine {
-  int number = 0;  ///< from 1
+  int number = 0;  ///< line number from 1
   std::vector<std::string> words;
 };
 
-/// Takes away a byte-order mark, ends of lines of any kind, and comments (#, //, /* */). Throws
-/// Error{usage} where the text is none, or a comment does not end.
+/// Removes a byte-order mark and comments (#, //, /* */), and accepts all kinds of line ends.
+/// Throws Error{usage} if the text is binary or a comment is not closed.
 [[nodiscard]] std::vector<HostfileLine> split_hostfile(std::string_view text,
                                                        const std::string& file);
 
-/// What one line says.
+/// Content of one line.
 struct HostfileEntry {
-  bool excluded = false;  ///< ^host
+  bool excluded = false;  ///< from ^host
   std::string name;
   std::string user;
-  std::optional<int> slots;   ///< slots=N
-  std::optional<int> counts;  ///< host:N
+  std::optional<int> slots;   ///< from slots=N
+  std::optional<int> counts;  ///< from host:N
   std::optional<int> max_slots;
   std::optional<int> port;
 };

@@ -19,7 +19,7 @@ constexpr int max_per_host = 1 << 20;
 
 using Hosts = std::vector<Placement::Host>;
 
-/// "a: 2, b: 1", or the first few and how many more.
+/// "a: 2, b: 1"; a long list ends with the number of further hosts.
 std::string list_slots(const Hosts& hosts,
                        const std::function<int(const Placement::Host&)>& count) {
   std::vector<std::string> parts;
@@ -37,7 +37,7 @@ void find_aliases(Placement& placement, const std::string& file, const Resolver&
   for (std::size_t i = 0; i < placement.hosts.size(); ++i) {
     auto& host = placement.hosts[i];
     host.alias = i;
-    // Behind one address, other ports may lead to other machines (containers).
+    // Different SSH ports of one address may lead to different machines (containers).
     const auto port = fmt::format(" port {}", host.entry.port.value_or(0));
     for (const auto& key : resolve(host.entry.name)) {
       const auto first = owner.emplace(key + port, i).first->second;
@@ -66,10 +66,10 @@ std::vector<std::size_t> order_of(const Placement& placement, Rules rules,
   return order;
 }
 
-/// How many ranks each host gets where they are dealt out in turn.
+/// Number of ranks per host, for mapping by node.
 using Counts = std::vector<int>;
 
-Counts one_a_turn(const Counts& free_slots, long ranks) {
+Counts round_robin(const Counts& free_slots, long ranks) {
   Counts counts(free_slots.size(), 0);
   while (ranks > 0) {
     for (std::size_t i = 0; i < free_slots.size() && ranks > 0; ++i) {
@@ -81,9 +81,9 @@ Counts one_a_turn(const Counts& free_slots, long ranks) {
   return counts;
 }
 
-/// As Open MPI 4.1 does: each round gives equal shares to the hosts with free slots, one more
-/// to the first of them where the ranks don't divide evenly. What a host has no free slots for is
-/// left to the next round, which counts all hosts of the round before, full or not.
+/// Reproduces Open MPI 4.1. Each round gives equal shares to the hosts with free slots; the first
+/// hosts get one more if the ranks don't divide evenly. Ranks that exceed a host's free slots go to
+/// the next round. Its shares count all hosts of the previous round, full or not.
 Counts equal_shares(const Counts& free_slots, long ranks) {
   Counts counts(free_slots.size(), 0);
   auto sharing = static_cast<long>(free_slots.size());
@@ -193,7 +193,7 @@ Placement place_ranks(const std::vector<HostEntry>& hosts, const std::string& fi
   const auto left = [&] { return need - static_cast<long>(placement.ranks.size()); };
   if (request.map_by.kind == MapBy::Kind::node) {
     auto counts = request.rules == Rules::open_mpi_4 ? equal_shares(free_slots, need)
-                                                     : one_a_turn(free_slots, need);
+                                                     : round_robin(free_slots, need);
     while (left() > 0) {
       for (std::size_t i = 0; i < order.size(); ++i) {
         if (counts[i]-- > 0) add_rank(placement, taken, order[i]);

@@ -30,7 +30,7 @@
 namespace tutti::app {
 namespace {
 
-// A name server that does not answer must not hold up a dry run.
+// Limit for name lookups: a slow name server must not block a dry run.
 constexpr std::chrono::seconds patience{3};
 constexpr std::size_t max_lookups_at_once = 16;
 
@@ -44,7 +44,7 @@ std::string address_text(const sockaddr* address) {
   return text.data();
 }
 
-/// The addresses that mean the machine we run on.
+/// Addresses of this machine.
 std::set<std::string> own_addresses() {
   std::set<std::string> result;
   ifaddrs* raw = nullptr;
@@ -72,8 +72,8 @@ std::vector<std::string> look_up(const std::string& host, const std::set<std::st
   return {result.begin(), result.end()};
 }
 
-/// Looks all names up at once, for a bounded time. What is not known by then stays unknown: its
-/// threads are left alone, the process ends soon.
+/// Looks up all names in parallel, within a limit. Names without an answer by then stay unknown;
+/// their threads are detached, and the process ends soon.
 struct Lookups {
   std::mutex mutex;
   std::condition_variable done;
@@ -92,7 +92,7 @@ struct Lookups {
         start_quiet_thread("to look up hosts", [shared] { shared->work(); }).detach();
       }
     } catch (const Error&) {
-      // Those that there are do it, or the names stay unknown.
+      // Continues with the threads that have started; without any, the names stay unknown.
     }
     std::unique_lock lock(shared->mutex);
     shared->done.wait_for(lock, patience, [&] { return shared->finished == shared->names.size(); });

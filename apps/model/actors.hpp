@@ -6,13 +6,13 @@
 
 namespace tutti::model {
 
-/// Those that a simulation runs. Where all hosts do the same, one host stands for all of them: what
-/// its ranks send to others comes back to it from its other side at the same time. `actor_of` is
-/// then the rank's place among those of its host.
+/// The ranks that a simulation executes, called actors. If all hosts behave the same, the actors
+/// are the ranks of one host: what they send to other hosts arrives back at them at the same time.
+/// `actor_of` is then the local rank.
 struct Actors {
-  std::vector<algorithm::Schedule> schedules;  ///< of each actor
-  std::vector<int> rank;                       ///< whom an actor stands for
-  std::vector<int> actor_of;                   ///< of each rank of the machine
+  std::vector<algorithm::Schedule> schedules;  ///< per actor
+  std::vector<int> rank;                       ///< rank of each actor
+  std::vector<int> actor_of;                   ///< actor of each rank
   bool one_host_for_all = false;
 };
 

@@ -21,7 +21,7 @@ std::vector<int> place(const std::vector<int>& ranks_of_host, MapBy map_by) {
   return host;
 }
 
-std::vector<int> even_shares(int ranks, int hosts) {
+std::vector<int> distribute_evenly(int ranks, int hosts) {
   std::vector<int> shares;
   shares.reserve(static_cast<std::size_t>(hosts));
   for (int h = 0; h < hosts; ++h) shares.push_back(ranks / hosts + (h < ranks % hosts ? 1 : 0));

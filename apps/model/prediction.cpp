@@ -12,7 +12,8 @@ namespace tutti::model {
 
 namespace {
 
-/// The first two, one in the middle, the last: where they do the same, all are taken to.
+/// The first two hosts, the middle one and the last. If their schedules are equivalent, those of
+/// all hosts are assumed to be.
 constexpr std::int64_t sampled_hosts = 4;
 
 using algorithm::Schedule;
@@ -30,22 +31,22 @@ class Predictor {
 
   Prediction run() {
     estimate();
-    const std::int64_t steps = all_steps();
-    if (steps <= limits_.run) {
+    const std::int64_t steps = total_steps();
+    if (steps <= limits_.simulated_steps) {
       traffic(request_.count, false);
       simulate(Method::simulated);
       return std::move(result_);
     }
     if (shape_of(request_.operation).rooted) {
-      if (steps <= limits_.walked) traffic(request_.count, false);
+      if (steps <= limits_.counted_steps) traffic(request_.count, false);
       return std::move(result_);
     }
-    if (steps / hosts_ * sampled_hosts > limits_.walked) return std::move(result_);
+    if (steps / hosts_ * sampled_hosts > limits_.counted_steps) return std::move(result_);
     traffic(request_.count, true);
     const std::int64_t ranks = size();
     const std::int64_t even = (request_.count + ranks - 1) / ranks * ranks;
-    if (!result_.traffic.hosts_are_alike && even != request_.count) traffic(even, true);
-    if (result_.traffic.hosts_are_alike && hosts_ > 2) simulate(Method::one_host);
+    if (!result_.traffic.hosts_are_equivalent && even != request_.count) traffic(even, true);
+    if (result_.traffic.hosts_are_equivalent && hosts_ > 2) simulate(Method::one_host);
     return std::move(result_);
   }
 
@@ -77,8 +78,9 @@ class Predictor {
     result_.chunk = request_.chunk;
   }
 
-  /// From the loops, which are cheap to count; with very many ranks, of a few of them.
-  [[nodiscard]] std::int64_t all_steps() const {
+  /// Steps of all ranks, computed from the loop counts. With more than 8192 ranks, extrapolated
+  /// from a sample of ranks.
+  [[nodiscard]] std::int64_t total_steps() const {
     const int stride = 1 + size() / 8192;
     std::int64_t sum = 0;
     for (int rank = 0; rank < size(); rank += stride) {
@@ -120,7 +122,7 @@ class Predictor {
       outcome = next.run();
     }
     if (outcome.stuck)
-      throw std::logic_error(std::string(algorithm_) + " does not come to its end");
+      throw std::logic_error("the schedule of " + std::string(algorithm_) + " does not complete");
     result_.method = method;
     result_.seconds = outcome.seconds;
   }

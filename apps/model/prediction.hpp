@@ -12,20 +12,20 @@
 
 namespace tutti::model {
 
-/// A call on a machine.
+/// The call to predict.
 struct PredictionRequest {
   Operation operation = Operation::broadcast;
   int root = 0;
-  std::int64_t count = 0;  ///< as ScheduleArguments::count
-  std::int64_t chunk = 1;  ///< as ScheduleArguments::chunk
+  std::int64_t count = 0;  ///< see ScheduleArguments::count
+  std::int64_t chunk = 1;  ///< see ScheduleArguments::chunk
   std::int64_t element_bytes = 1;
   bool in_place = true;
 };
 
 enum class Method : std::uint8_t {
   simulated,  ///< all ranks
-  one_host,   ///< one host, which stands for all: those looked at do the same
-  estimated,  ///< too many steps: by closed formula
+  one_host,   ///< one host in place of all, which are equivalent
+  estimated,  ///< by the closed formula: too many steps to simulate
 };
 
 struct Prediction {
@@ -34,18 +34,19 @@ struct Prediction {
   double seconds = 0;
   std::int64_t rounds = 0;
   std::int64_t chunk = 0;  ///< elements
-  std::int64_t count = 0;  ///< what was looked at: may be a little more, so that slices are equal
-  Traffic traffic;         ///< no steps where even these were too many to walk through
+  std::int64_t count = 0;  ///< simulated count: may be rounded up to equal slices
+  Traffic traffic;         ///< empty if there were too many steps to count
 };
 
-/// Up to `run` steps of all ranks are run event by event. With more, some hosts are walked through,
-/// up to `walked` steps; where these do the same, one is run for all.
+/// Limits in steps of all ranks. Up to `simulated_steps`, all ranks are simulated. Above it, the
+/// steps of some hosts are counted, up to `counted_steps`; if the hosts are equivalent, one host is
+/// simulated in place of all.
 struct Limits {
-  std::int64_t run = 2'500'000;
-  std::int64_t walked = 20'000'000;
+  std::int64_t simulated_steps = 2'500'000;
+  std::int64_t counted_steps = 20'000'000;
 };
 
-/// Throws std::invalid_argument for an algorithm that the operation does not have.
+/// Throws std::invalid_argument if the operation has no such algorithm.
 [[nodiscard]] Prediction predict(const Machine& machine, const PredictionRequest& request,
                                  std::string_view algorithm, const Limits& limits = {});
 

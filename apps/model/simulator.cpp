@@ -13,12 +13,12 @@ namespace {
 using algorithm::Step;
 using algorithm::StepKind;
 
-/// What one flow may send before another has its turn.
+/// Bytes: the smallest segment of a flow on a link, before the next flow's turn.
 constexpr double shortest_segment = 64 << 10;
-/// A long message is no more segments than this, unless they would be longer than the longest.
+/// A message has at most this many segments, unless they would exceed longest_segment.
 constexpr double max_segments = 32;
 constexpr double longest_segment = 1 << 30;
-/// What a socket takes of a message before the link has sent it.
+/// Bytes that a socket buffers before the link has sent them.
 constexpr double socket_buffer = 2 << 20;
 
 bool is_recv(const Step& step) {
@@ -51,7 +51,7 @@ Simulator::Simulator(const Machine& machine, const Actors& actors, double elemen
   waiting_.resize(static_cast<std::size_t>(hosts_));
   link_busy_.resize(static_cast<std::size_t>(hosts_));
   link_in_free_.resize(static_cast<std::size_t>(hosts_));
-  // Empty, as right after a call that left no time to rest.
+  // Buckets start empty, as right after another call.
   out_buckets_.resize(static_cast<std::size_t>(hosts_));
   in_buckets_.resize(static_cast<std::size_t>(hosts_));
 }
@@ -65,8 +65,9 @@ void Simulator::add_event(double time, Kind kind, int what, int detail) {
   event_queue_.push({time, events_++, kind, what, detail});
 }
 
-/// When the actor's core, which does one thing after the other, is done with this.
-double Simulator::use_core(int actor, double seconds) {
+/// Occupies the actor's core for `seconds`, after earlier work. Returns when the core is free
+/// again.
+double Simulator::occupy_core(int actor, double seconds) {
   double& free = core_free_[static_cast<std::size_t>(core_of_[static_cast<std::size_t>(actor)])];
   free = std::max(free, now_) + seconds;
   return free;
@@ -121,11 +122,11 @@ void Simulator::start(int actor, std::size_t slot) {
     const int flow = flow_of(actor, step.peer, false);
     flows_[static_cast<std::size_t>(flow)].receives.push_back(
         {bytes_of(step), static_cast<int>(slot), step.kind == StepKind::recv_reduce});
-    feed(flow);
+    deliver(flow);
   } else {
     const double parts = step.kind == StepKind::combine ? step.parts : 1;
     const double rate = step.kind == StepKind::copy ? costs.copy_rate : costs.reduce_rate;
-    add_event(use_core(actor, bytes_of(step) * parts / rate), Kind::step_done, actor,
+    add_event(occupy_core(actor, bytes_of(step) * parts / rate), Kind::step_done, actor,
               static_cast<int>(slot));
   }
   start_ready(actor, followers);
@@ -139,7 +140,7 @@ void Simulator::start_send(int actor, std::size_t slot) {
   Flow& s = flows_[static_cast<std::size_t>(flow)];
   ++outcome_.messages;
   const double copying = bytes / costs.copy_rate;
-  const double copied = use_core(actor, costs.message_cost + copying);
+  const double copied = occupy_core(actor, costs.message_cost + copying);
   const double segment =
       std::clamp(std::floor(bytes / max_segments), shortest_segment, longest_segment);
   PendingSend message{.bytes_left = bytes,
@@ -199,7 +200,7 @@ int Simulator::flow_between(int from, int to, int distance) {
   return found->second;
 }
 
-/// The flow's next segment joins those that wait for the link as soon as it is copied.
+/// Queues the flow's next segment for the link as soon as it is copied.
 void Simulator::next_segment(int flow) {
   Flow& s = flows_[static_cast<std::size_t>(flow)];
   if (s.queued || s.messages.empty()) return;
@@ -232,7 +233,7 @@ void Simulator::enqueue(int flow) {
   next_segment(flow);
 }
 
-/// How long a link takes for what begins to pass at `time`.
+/// Transmission time of `bytes` on a link, beginning at `time`.
 double Simulator::time_on_link(Bucket& bucket, double time, double bytes) const {
   const double rate = machine_.costs.link_rate;
   const double at_once =
@@ -282,11 +283,11 @@ void Simulator::serve_link(int host) {
 
 void Simulator::arrive(int flow, double bytes) {
   flows_[static_cast<std::size_t>(flow)].arrived += bytes;
-  feed(flow);
+  deliver(flow);
 }
 
-/// Gives what has arrived to those who wait for it.
-void Simulator::feed(int flow) {
+/// Delivers arrived bytes to the posted receives.
+void Simulator::deliver(int flow) {
   Flow& s = flows_[static_cast<std::size_t>(flow)];
   const auto& costs = machine_.costs;
   while (!s.receives.empty() && s.arrived > 0) {
@@ -295,7 +296,7 @@ void Simulator::feed(int flow) {
     double work = bytes / s.receive_rate + (receive.reduces ? bytes / costs.reduce_rate : 0);
     if (!receive.begun) work += costs.message_cost;
     receive.begun = true;
-    const double done = use_core(s.to, work);
+    const double done = occupy_core(s.to, work);
     s.arrived -= bytes;
     receive.bytes_left -= bytes;
     if (receive.bytes_left > 0) break;

@@ -13,49 +13,49 @@
 
 namespace tutti::model {
 
-/// How a run ended.
+/// Result of a simulation.
 struct Outcome {
-  double seconds = 0;         ///< until the last rank is done
-  std::int64_t messages = 0;  ///< of the actors
-  bool stuck = false;         ///< a schedule did not come to its end: `seconds` means nothing
+  double seconds = 0;         ///< time until the last rank completes
+  std::int64_t messages = 0;  ///< sent by the actors
+  bool stuck = false;         ///< a schedule did not complete; `seconds` is invalid
 };
 
-/// Runs schedules on a machine, event by event. What it knows:
+/// Discrete-event simulation of schedules on a machine. The model:
 ///
-/// - a rank has the engine's window, and a processor core, which it may share: a message costs time
-///   at both ends, and copies in and out of it time by the byte;
-/// - a host's link carries so many bytes a second each way; streams that want it at the same time
-///   get turns, a segment each. A segment may leave one link and enter the next at the same time;
-/// - inside a host, data is copied in by the sender and out by the receiver;
-/// - a send is done when its bytes are copied, or, where more wait for the link than a socket's
-///   buffer takes, when they have left.
+/// - A rank has the engine's window and a core, which it may share. A message costs time at both
+///   ends; copies into and out of it cost time per byte.
+/// - A host's link has a bandwidth in each direction. Flows share it round-robin, one segment at a
+///   time. A segment can leave one link and enter the next at the same time.
+/// - Inside a host, the sender copies data in and the receiver copies it out.
+/// - A send completes when its bytes are copied. If more bytes wait for the link than a socket
+///   buffers, it completes when they have left.
 class Simulator {
  public:
   Simulator(const Machine& machine, const Actors& actors, double element_bytes);
   [[nodiscard]] Outcome run();
 
-  /// Begins where another run of the same has ended, with what the links have rested since.
+  /// Starts with the token buckets of a previous run of the same schedules.
   void continue_after(const Simulator& before);
 
  private:
   enum class Kind : std::uint8_t { step_done, link_free, segment_ready, segment_arrived };
   struct Event {
     double time;
-    std::uint64_t number;  ///< those of one time keep their order
+    std::uint64_t number;  ///< breaks ties: events of the same time keep their order
     Kind kind;
-    std::int32_t what;    ///< actor, host, or flow
+    std::int32_t what;    ///< actor, host or flow
     std::int32_t detail;  ///< slot, or bytes
     bool operator>(const Event& other) const {
       return time != other.time ? time > other.time : number > other.number;
     }
   };
-  /// What one send step gives to its flow.
+  /// A send step that its flow has not transmitted completely.
   struct PendingSend {
     double bytes_left;
-    double first_ready;  ///< when its first segment is copied; the next follow at the copy rate
-    double taken = 0;    ///< bytes that have left
+    double first_ready;  ///< when the first segment is copied; later ones follow at the copy rate
+    double taken = 0;    ///< bytes that have been transmitted
     double segment;
-    int slot;  ///< of the sender, to be finished when all have left; -1: is finished already
+    int slot;  ///< of the sender, to be finished after the last byte has left; -1: already finished
   };
   struct PendingReceive {
     double bytes_left;
@@ -70,24 +70,24 @@ class Simulator {
     double receive_rate;
     std::deque<PendingSend> messages;
     std::deque<PendingReceive> receives;
-    double arrived = 0;  ///< bytes that no receive has taken yet
+    double arrived = 0;  ///< bytes that no receive has consumed
     bool queued = false;
   };
 
-  /// The flow that an actor used last each way: most have few.
+  /// The flow that an actor used last in each direction, cached.
   struct Latest {
     int peer = -1;
     int flow = -1;
   };
 
-  /// What a shaped link passes at once, as of a time of the run.
+  /// State of a token bucket at a time of the simulation.
   struct Bucket {
     double bytes = 0;
     double time = 0;
   };
 
   void add_event(double time, Kind kind, int what, int detail = 0);
-  double use_core(int actor, double seconds);
+  double occupy_core(int actor, double seconds);
   int flow_between(int from, int to, int distance);
   int flow_of(int actor, int peer, bool sends);
   void refill(int actor);
@@ -100,7 +100,7 @@ class Simulator {
   void serve_link(int host);
   double time_on_link(Bucket& bucket, double time, double bytes) const;
   void arrive(int flow, double bytes);
-  void feed(int flow);
+  void deliver(int flow);
   [[nodiscard]] double bytes_of(const algorithm::Step& step) const {
     return static_cast<double>(step.region.length()) * element_bytes_;
   }
@@ -121,11 +121,11 @@ class Simulator {
   std::vector<Flow> flows_;
   std::unordered_map<std::uint64_t, int> flow_by_ends_;
   std::vector<std::array<Latest, 2>> latest_;
-  std::vector<std::deque<int>> queue_;  ///< of each host's link: streams that wait for a turn
-  std::vector<double> waiting_;         ///< bytes that wait for each host's link
+  std::vector<std::deque<int>> queue_;  ///< per host's link: flows that wait for their turn
+  std::vector<double> waiting_;         ///< bytes queued for each host's link
   std::vector<bool> link_busy_;
   std::vector<double> link_in_free_;
-  std::vector<Bucket> out_buckets_;  ///< of each host's link, by direction
+  std::vector<Bucket> out_buckets_;  ///< per host's link and direction
   std::vector<Bucket> in_buckets_;
 };
 

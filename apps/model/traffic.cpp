@@ -39,12 +39,12 @@ TrafficCounter::TrafficCounter(const Machine& machine)
   traffic_.out.resize(static_cast<std::size_t>(hosts_));
   traffic_.in.resize(static_cast<std::size_t>(hosts_));
   const int most = *std::max_element(local_.begin(), local_.end()) + 1;
-  traffic_.hosts_are_alike = static_cast<int>(machine.host.size()) == most * hosts_;
-  alike_.resize(static_cast<std::size_t>(most));
-  met_.resize(machine.host.size());
+  traffic_.hosts_are_equivalent = static_cast<int>(machine.host.size()) == most * hosts_;
+  schedule_hashes_.resize(static_cast<std::size_t>(most));
+  directions_seen_.resize(machine.host.size());
 }
 
-/// A peer as its distance in hosts and its place there.
+/// A peer relative to a rank: the distance between their hosts, and the peer's local rank.
 std::uint64_t TrafficCounter::relative(int rank, int peer) const {
   if (peer < 0) return 0;
   const auto p = static_cast<std::size_t>(peer);
@@ -79,15 +79,15 @@ void TrafficCounter::add(int rank, const algorithm::Schedule& schedule) {
   traffic_.max_messages = std::max(traffic_.max_messages, sent);
   traffic_.scratch_elements = std::max(traffic_.scratch_elements, schedule.scratch_elements);
   count_sockets(rank, schedule);
-  if (!traffic_.hosts_are_alike) return;
-  auto& seen = alike_[static_cast<std::size_t>(local_[r])];
+  if (!traffic_.hosts_are_equivalent) return;
+  auto& seen = schedule_hashes_[static_cast<std::size_t>(local_[r])];
   if (!seen.any) seen = {hash, true};
-  if (seen.hash != hash) traffic_.hosts_are_alike = false;
+  if (seen.hash != hash) traffic_.hosts_are_equivalent = false;
 }
 
 void TrafficCounter::count_sockets(int rank, const algorithm::Schedule& schedule) {
-  // Of loops, not of steps: a peer is met in few of them.
-  std::fill(met_.begin(), met_.end(), std::uint8_t{0});
+  // Iterates over loops instead of steps, which is cheaper.
+  std::fill(directions_seen_.begin(), directions_seen_.end(), std::uint8_t{0});
   int all = 0;
   int far = 0;
   const int own_host = machine_.host[static_cast<std::size_t>(rank)];
@@ -98,15 +98,15 @@ void TrafficCounter::count_sockets(int rank, const algorithm::Schedule& schedule
       const std::int64_t peers = pattern.peer_step == 0 ? 1 : loop.outer_count;
       for (std::int64_t i = 0; i < peers; ++i) {
         const auto peer = static_cast<std::size_t>(pattern.peer + i * pattern.peer_step);
-        if ((met_[peer] & direction) != 0) continue;
-        met_[peer] = static_cast<std::uint8_t>(met_[peer] | direction);
+        if ((directions_seen_[peer] & direction) != 0) continue;
+        directions_seen_[peer] = static_cast<std::uint8_t>(directions_seen_[peer] | direction);
         ++all;
         far += machine_.host[peer] != own_host ? 1 : 0;
       }
     }
   }
   traffic_.sockets = std::max(traffic_.sockets, all);
-  traffic_.far_sockets = std::max(traffic_.far_sockets, far);
+  traffic_.remote_sockets = std::max(traffic_.remote_sockets, far);
 }
 
 Traffic TrafficCounter::result() const {
@@ -120,7 +120,7 @@ Traffic TrafficCounter::result() const {
   for (auto* const sum :
        {&result.steps, &result.messages, &result.between_hosts, &result.within_hosts})
     grow(*sum);
-  result.in.clear();  // what comes to a host is known by those who send
+  result.in.clear();  // incomplete: traffic into a host is counted at its senders
   result.sampled = true;
   return result;
 }

@@ -8,34 +8,35 @@
 
 namespace tutti::model {
 
-/// What the schedules of all ranks move, found by walking through them without a clock.
+/// The traffic of all ranks' schedules, counted without a clock.
 struct Traffic {
   std::int64_t steps = 0;             ///< of all ranks
   std::int64_t messages = 0;          ///< of all ranks
-  std::int64_t max_messages = 0;      ///< that one rank sends
-  std::int64_t scratch_elements = 0;  ///< of the rank that needs most
-  int sockets = 0;      ///< one-way links of the rank that has most, both directions counted
-  int far_sockets = 0;  ///< those of them that go to other hosts, of the rank that has most
+  std::int64_t max_messages = 0;      ///< maximum over ranks, sent
+  std::int64_t scratch_elements = 0;  ///< maximum over ranks
+  int sockets = 0;  ///< unidirectional links of one rank, in both directions; maximum over ranks
+  int remote_sockets = 0;          ///< the same, only links to other hosts
   std::vector<std::int64_t> out;   ///< elements that leave each host
-  std::vector<std::int64_t> in;    ///< elements that come to each host
-  std::int64_t between_hosts = 0;  ///< elements, in all
+  std::vector<std::int64_t> in;    ///< elements that enter each host
+  std::int64_t between_hosts = 0;  ///< elements, sum over all hosts
   std::int64_t within_hosts = 0;
-  /// Every host has as many ranks, and they do what those of the first host do, seen from there.
-  bool hosts_are_alike = false;
-  /// Only some hosts were looked at; the others are taken to do as much as these.
+  /// Every host has the same number of ranks, and relative to their host they do the same as those
+  /// of the first host.
+  bool hosts_are_equivalent = false;
+  /// Only some hosts were counted, and the sums are extrapolated from them.
   bool sampled = false;
 };
 
-/// Adds one rank after the other, so that not all schedules need be there at once.
+/// Counts one rank at a time, so one schedule at a time is in memory.
 class TrafficCounter {
  public:
   explicit TrafficCounter(const Machine& machine);
   void add(int rank, const algorithm::Schedule& schedule);
-  /// Of all ranks; with fewer, the sums grow to what all would have.
+  /// Traffic of all ranks. If only some were added, sums are extrapolated.
   [[nodiscard]] Traffic result() const;
 
  private:
-  struct Seen {
+  struct ScheduleHash {
     std::uint64_t hash = 0;
     bool any = false;
   };
@@ -44,14 +45,14 @@ class TrafficCounter {
 
   const Machine& machine_;
   int hosts_;
-  std::vector<int> local_;  ///< each rank's place among those of its host
+  std::vector<int> local_;  ///< local rank of each rank
   Traffic traffic_;
-  std::vector<Seen> alike_;  ///< by local rank
-  std::vector<std::uint8_t> met_;
+  std::vector<ScheduleHash> schedule_hashes_;  ///< hash of the first schedule, by local rank
+  std::vector<std::uint8_t> directions_seen_;
   std::size_t added_ = 0;
 };
 
-/// Each rank's place among those of its host, in the order of ranks.
+/// The local rank of each rank.
 [[nodiscard]] std::vector<int> local_ranks(const std::vector<int>& host);
 
 }  // namespace tutti::model

@@ -4,23 +4,23 @@
 
 namespace tutti::model {
 
-Window::Traces Window::traces_of(const algorithm::Step& step) {
+Window::Accesses Window::accesses_of(const algorithm::Step& step) {
   using algorithm::StepKind;
-  Traces traces{.state = State::waiting};
+  Accesses accesses{.state = State::waiting};
   if (algorithm::reads_from(step.kind)) {
-    traces.reads = step.from_region;
-    traces.reads_in = step.from;
+    accesses.reads = step.from_region;
+    accesses.reads_in = step.from;
   }
   if (algorithm::writes_to(step.kind)) {
-    traces.writes = step.region;
-    traces.writes_in = step.to;
+    accesses.writes = step.region;
+    accesses.writes_in = step.to;
   }
   const bool receives = step.kind == StepKind::recv || step.kind == StepKind::recv_reduce;
-  if (step.kind == StepKind::send || receives) traces.stream = 2 * step.peer + (receives ? 1 : 0);
-  return traces;
+  if (step.kind == StepKind::send || receives) accesses.stream = 2 * step.peer + (receives ? 1 : 0);
+  return accesses;
 }
 
-bool Window::conflict(const Traces& earlier, const Traces& later) noexcept {
+bool Window::conflict(const Accesses& earlier, const Accesses& later) noexcept {
   const bool same = later.writes_in == earlier.writes_in && later.writes.overlaps(earlier.writes);
   const bool before = later.writes_in == earlier.reads_in && later.writes.overlaps(earlier.reads);
   const bool after = later.reads_in == earlier.writes_in && later.reads.overlaps(earlier.writes);
@@ -35,7 +35,7 @@ std::size_t Window::refill() {
     at_end_ = true;
     return none;
   }
-  traces_[slot] = traces_of(s.step);
+  accesses_[slot] = accesses_of(s.step);
   s.waits_for = 0;
   s.until_done = 0;
   s.until_started = 0;
@@ -47,17 +47,17 @@ std::size_t Window::refill() {
 void Window::link(std::size_t slot) {
   Slot& s = slots_[slot];
   const std::uint64_t bit = std::uint64_t{1} << slot;
-  const Traces& mine = traces_[slot];
+  const Accesses& mine = accesses_[slot];
   bool in_stream = mine.stream < 0;
   for (std::size_t back = count_; back-- > 0;) {
     const std::size_t other = (first_ + back) % size;
-    const Traces& theirs = traces_[other];
+    const Accesses& theirs = accesses_[other];
     if (theirs.state == State::done) continue;
     if (conflict(theirs, mine)) {
       slots_[other].until_done |= bit;
       ++s.waits_for;
     }
-    // The nearest of the stream is enough: it starts after those before it.
+    // The nearest step of the stream is enough: it starts after the earlier ones.
     if (in_stream || theirs.stream != mine.stream) continue;
     in_stream = true;
     if (theirs.state == State::started) continue;
@@ -77,18 +77,18 @@ std::uint64_t Window::release(std::uint64_t slots) {
 
 std::uint64_t Window::start(std::size_t slot) {
   Slot& s = slots_[slot];
-  traces_[slot].state = State::started;
+  accesses_[slot].state = State::started;
   const std::uint64_t waiting = s.until_started;
   s.until_started = 0;
   return release(waiting);
 }
 
 std::uint64_t Window::finish(std::size_t slot) {
-  traces_[slot].state = State::done;
+  accesses_[slot].state = State::done;
   const std::uint64_t waiting = slots_[slot].until_done;
   slots_[slot].until_done = 0;
   const std::uint64_t ready = release(waiting);
-  while (count_ > 0 && traces_[first_].state == State::done) {
+  while (count_ > 0 && accesses_[first_].state == State::done) {
     first_ = (first_ + 1) % size;
     --count_;
   }

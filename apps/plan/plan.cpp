@@ -15,7 +15,7 @@
 namespace tutti::app::plan {
 namespace {
 
-/// Of what a link carries, Ethernet, IP and TCP leave this for data.
+/// Fraction of a link's bandwidth that is left for data after Ethernet, IP and TCP headers.
 constexpr double share_of_data = 0.949;
 
 Error unusable(const std::string& text) {
@@ -38,7 +38,7 @@ std::vector<int> layout_of(PlanOptions& options) {
   if (options.hosts > options.ranks)
     throw unusable(fmt::format("--hosts {} exceeds --ranks {}: each host needs a rank",
                                options.hosts, options.ranks));
-  return model::even_shares(options.ranks, options.hosts);
+  return model::distribute_evenly(options.ranks, options.hosts);
 }
 
 std::vector<std::string> known_algorithms(const PlanOptions& options, bool in_rank_order) {

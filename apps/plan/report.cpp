@@ -15,8 +15,8 @@ namespace {
 using model::Method;
 using model::Prediction;
 
-/// "1.86 GiB", "12 KiB": rounded, where size_text() is exact.
-std::string about(double bytes) {
+/// "1.86 GiB", "12 KiB": rounded, unlike size_text().
+std::string rounded_text(double bytes) {
   constexpr std::array<const char*, 5> units{"B", "KiB", "MiB", "GiB", "TiB"};
   std::size_t unit = 0;
   for (; bytes >= 1024 && unit + 1 < units.size(); ++unit) bytes /= 1024;
@@ -38,7 +38,7 @@ std::int64_t max_of(const std::vector<std::int64_t>& values) {
   return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
 }
 
-/// Elements through the busiest link, in the direction that has more.
+/// Elements on the busiest link, in its busier direction.
 std::int64_t busiest(const model::Traffic& traffic) {
   return std::max(max_of(traffic.out), max_of(traffic.in));
 }
@@ -80,7 +80,7 @@ std::string machine_text(const Plan& plan) {
   if (o.burst_bytes > 0) text += fmt::format("; link burst {}", size_text(o.burst_bytes));
   if (o.cores_per_host > 0)
     text += fmt::format("; {} a host", count_text(o.cores_per_host, "core"));
-  if (o.numa_nodes > 1) text += fmt::format("; {} NUMA nodes a host", o.numa_nodes);
+  if (o.numa_nodes > 1) text += fmt::format("; {} NUMA nodes per host", o.numa_nodes);
   return text;
 }
 
@@ -89,15 +89,16 @@ std::string row(const Plan& plan, const Prediction& p) {
   const auto& s = p.traffic;
   auto text = fmt::format("{:<2}{:<20}{:>11}{:>10}{:>8}", p.algorithm == plan.chosen ? ">" : "",
                           p.algorithm, duration_text(p.seconds),
-                          about(static_cast<double>(p.chunk) * element), p.rounds);
+                          rounded_text(static_cast<double>(p.chunk) * element), p.rounds);
   if (s.steps == 0)
     return text + fmt::format("{:>12}{:>12}{:>10}{:>12}{:>9}   {}\n", "-", "-", "-", "-", "-",
                               name(p.method));
   return text + fmt::format("{:>12}{:>12}{:>10}{:>12}{:>9}   {}\n",
-                            about(static_cast<double>(busiest(s)) * element),
-                            about(static_cast<double>(s.between_hosts) * element), s.max_messages,
-                            about(static_cast<double>(s.scratch_elements) * element), s.sockets,
-                            name(p.method));
+                            rounded_text(static_cast<double>(busiest(s)) * element),
+                            rounded_text(static_cast<double>(s.between_hosts) * element),
+                            s.max_messages,
+                            rounded_text(static_cast<double>(s.scratch_elements) * element),
+                            s.sockets, name(p.method));
 }
 
 std::string summary(const Plan& plan) {
@@ -114,7 +115,8 @@ std::string summary(const Plan& plan) {
 std::string notes(const Plan& plan) {
   std::set<std::string> lines;
   for (const auto& p : plan.predictions) {
-    if (p.method == Method::one_host) lines.insert("One host simulated: all hosts do the same.");
+    if (p.method == Method::one_host)
+      lines.insert("One host simulated: all hosts behave the same.");
     if (p.method == Method::estimated)
       lines.insert("Estimated: too many steps to simulate; the time is from the cost formula.");
     if (p.traffic.sampled)
@@ -163,7 +165,7 @@ std::string json_text(const Plan& plan) {
                   {"messages_a_rank", s.max_messages},
                   {"scratch_bytes", bytes(s.scratch_elements)},
                   {"sockets", s.sockets},
-                  {"sockets_to_other_hosts", s.far_sockets}});
+                  {"sockets_to_other_hosts", s.remote_sockets}});
     return entry;
   };
   for (const auto& p : plan.predictions) algorithms.push_back(details(p));

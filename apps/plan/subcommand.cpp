@@ -27,7 +27,7 @@ void write(const char* option, const std::string& path, const std::string& text)
 }  // namespace
 
 int run(const PlanOptions& options) {
-  // Under a launcher all ranks run this; rank 0 prints.
+  // Under a launcher every rank runs this. Only rank 0 prints.
   if (launched_rank() != 0) return 0;
   const Plan made = make(options);
   if (!options.json.empty()) write("--json", options.json, json_text(made));

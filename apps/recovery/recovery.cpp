@@ -1,11 +1,12 @@
-// An iteration that loses a rank and finishes with the right result:
+// An iteration that loses a rank and still computes the correct result:
 //
 //     mpirun --enable-recovery -np 4 recovery             rank 2 dies in step 40
 //     mpirun --enable-recovery -np 4 recovery 1 10        rank 1 dies in step 10
-//     mpirun -np 4 recovery -1                            nobody dies
+//     mpirun -np 4 recovery -1                            no rank dies
 //
-// The integral of 4 / (1 + x²) from 0 to 1, which is pi, in blocks. Each step every rank takes the
-// next block and all add up; what has been added is known to all, so the survivors take over.
+// It integrates 4 / (1 + x²) from 0 to 1, which is pi, in blocks. In each step every rank computes
+// one block, and an all-reduce adds the blocks. So every rank has the sum so far, and the survivors
+// can continue.
 #include <cmath>
 #include <csignal>
 #include <cstdint>
@@ -19,7 +20,7 @@
 namespace {
 
 constexpr std::int64_t blocks = 1000;
-constexpr std::int64_t points = 2000;  // a block
+constexpr std::int64_t points = 2000;  // per block
 
 double integrate(std::int64_t block) {
   if (block >= blocks) return 0;
@@ -32,13 +33,13 @@ double integrate(std::int64_t block) {
   return sum * width;
 }
 
-/// Where the computation stands, the same on all ranks after each step.
+/// Progress of the computation, the same on all ranks after each step.
 struct State {
   std::int64_t next_block = 0;
   double total = 0;
 };
 
-/// The end of a step may have reached some survivors and not others: those go one step back.
+/// Some survivors may have completed the last step and others not. The former go back one step.
 State agree(tutti::Communicator& communicator, const State& latest, const State& before) {
   const auto least = communicator.all_reduce(latest.next_block, tutti::min);
   return least == latest.next_block ? latest : before;
@@ -65,7 +66,7 @@ int run(int victim, int step_of_death) {
     } catch (const tutti::Error& error) {
       if (error.code() != tutti::ErrorCode::peer_lost) throw;
       if (error.speaks_for_job()) {
-        std::fprintf(stderr, "recovery: %s; the others go on\n", error.what());
+        std::fprintf(stderr, "recovery: %s; the survivors continue\n", error.what());
       }
       session.skip_finalize();
       communicator = communicator->shrink();

@@ -1,18 +1,18 @@
-// A small MPI code that keeps its own MPI and lets tutti do two of its collective operations.
+// A small MPI program that uses MPI for its halo exchange and tutti for two collective operations.
 //
 //     mpirun -np 4 stencil [--plain] [SIZE [STEPS [TOLERANCE]]]
 //
-// A square plate of SIZE × SIZE cells is heated along its upper edge and cold along the others.
-// Jacobi's method replaces each cell by the mean of its four neighbours, until nothing changes by
-// more than TOLERANCE, or STEPS times.
+// A square plate of SIZE × SIZE cells is heated at its upper edge and cold at the others. Jacobi's
+// method replaces each cell by the mean of its four neighbours, until no cell changes by more than
+// TOLERANCE, or STEPS times.
 //
-//     rank 0   ████████████████   rows are dealt out to the ranks in blocks;
-//              ────────────────   each has its neighbours' nearest row as a halo,
+//     rank 0   ████████████████   each rank has a block of rows;
+//              ────────────────   it has its neighbours' nearest row as a halo,
 //     rank 1   ████████████████   exchanged in every step by MPI_Sendrecv
 //
-// The parameters go round by broadcast, the change of a step is combined by all_reduce: by tutti,
-// or with --plain by MPI. Both print the same line, bit for bit. That is justified because the
-// change is a maximum, which comes out the same in whatever order it is taken; a sum would not.
+// A broadcast distributes the parameters, and an all-reduce combines the change of each step: by
+// tutti, or with --plain by MPI. Both variants print the same line, bit for bit. The change is a
+// maximum, so its result does not depend on the order of reduction; a sum's would.
 #include <mpi.h>
 
 #include <algorithm>
@@ -36,13 +36,14 @@ struct Parameters {
   std::int64_t steps = 2000;
   double tolerance = 0.01;
 
-  /// A rank without rows would have nothing to exchange.
+  /// Every rank needs at least one row.
   [[nodiscard]] bool usable(int ranks) const {
     return size >= ranks && size <= 1 << 15 && steps >= 0 && tolerance >= 0;
   }
 };
 
-/// This rank's rows of the plate, with a halo row above and below and a border column on each side.
+/// This rank's rows of the plate, with one halo row above and below and one border column on each
+/// side.
 struct Block {
   Block(const Parameters& parameters, int rank, int ranks)
       : first_row(parameters.size * rank / ranks),
@@ -60,7 +61,7 @@ struct Block {
 
 constexpr double hot = 100.0;
 
-/// Rank 0 alone reads the command line, as it alone would read an input file.
+/// Only rank 0 reads the command line, as it would read an input file.
 Parameters read_parameters(std::span<char*> words) {
   Parameters parameters;
   if (!words.empty()) parameters.size = std::atoll(words[0]);
@@ -77,7 +78,7 @@ void exchange_halos(Block& block, int above, int below, MPI_Comm column) {
                above, 1, column, MPI_STATUS_IGNORE);
 }
 
-/// One step from `now` to `next`; returns the largest change on this rank.
+/// Computes one step from `now` to `next`. Returns the largest change on this rank.
 double relax(Block& now, Block& next) {
   double change = 0;
   for (std::int64_t r = 1; r <= now.rows; ++r) {
@@ -93,8 +94,8 @@ double relax(Block& now, Block& next) {
   return change;
 }
 
-/// Differs as soon as a bit of a cell does, and not with the number of ranks: integers have no
-/// rounding.
+/// Changes with any bit of any cell, and does not depend on the number of ranks: integer sums have
+/// no rounding.
 std::uint64_t checksum(Block& block) {
   std::uint64_t sum = 0;
   for (std::int64_t r = 1; r <= block.rows; ++r) {
@@ -110,7 +111,7 @@ int run(std::span<char*> words) {
   const bool plain = !words.empty() && std::string_view(words[0]) == "--plain";
   if (plain) words = words.subspan(1);
 
-  // MPI before tutti: the ranks as a column, with a neighbour above and one below.
+  // MPI before tutti: a column of ranks, each with a neighbour above and below.
   int rank = 0;
   int ranks = 1;
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
@@ -137,11 +138,11 @@ int run(std::span<char*> words) {
       std::fprintf(stderr, "stencil: give [SIZE [STEPS [TOLERANCE]]], with SIZE from %d to 32768\n",
                    ranks);
     }
-    return 2;  // on every rank, and MPI_Finalize follows
+    return 2;  // on every rank, after MPI_Finalize
   }
 
-  // MPI between: each step exchanges halos by MPI and combines the change by tutti. All MPI
-  // requests are complete before tutti is called, since its waits do not drive MPI.
+  // MPI beside tutti: in each step MPI exchanges halos, and tutti combines the change. All MPI
+  // requests complete before a call of tutti, since tutti's waits do not progress MPI.
   Block now(parameters, rank, ranks);
   if (rank == 0) std::fill_n(now.row(0), now.width, hot);
   Block next = now;
@@ -159,7 +160,7 @@ int run(std::span<char*> words) {
     ++step;
   }
 
-  // MPI after: tutti is over, the program goes on.
+  // MPI after tutti: the program continues to use MPI.
   if (communicator) communicator->finalize();
   communicator.reset();
   const std::uint64_t mine = checksum(now);
@@ -186,7 +187,7 @@ int main(int argc, char** argv) {
   try {
     status = run(std::span(argv + 1, argv + argc));
   } catch (const tutti::Error& error) {
-    // No MPI_Finalize: it would wait for ranks that may never come.
+    // Skips MPI_Finalize, which would wait for ranks that never enter it.
     tutti::abort_after(error, MPI_COMM_WORLD);
   }
   MPI_Finalize();

@@ -164,7 +164,7 @@ class OtherOperations(Checks):
             "all-gather": ("gathered {0} from each of 3 ranks, verified",) * 2,
             "gather": ("sent {0} to rank 1", "gathered {0} from each of 3 ranks, verified"),
             "scatter": ("received {0} from rank 1, verified", "scattered {0} to each of 3 ranks, verified"),
-            "reduce-scatter": ("received its {0} of what 3 ranks reduced by sum, verified",) * 2,
+            "reduce-scatter": ("received its {0} of the result that 3 ranks reduced by sum, verified",) * 2,
             "all-to-all": ("exchanged {0} with 3 ranks, a block each, verified",) * 2,
         }
         for operation, (other, root) in said.items():

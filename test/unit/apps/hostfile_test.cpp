@@ -146,7 +146,7 @@ TEST_CASE("^ leaves a host out, wherever it stands") {
   std::vector<std::string> notes;
   (void)parse_hostfile("a\nb\n^a\n^a", "hosts", &notes);
   REQUIRE(notes.size() == 1);
-  CHECK(notes[0].starts_with("hosts:3: Open MPI 4.1 and 5.0 refuse ^a"));
+  CHECK(notes[0].starts_with("hosts:3: Open MPI 4.1 and 5.0 reject ^a"));
   CHECK(error_of("a\n^a").find("excludes every host") != std::string::npos);
 }
 
@@ -166,7 +166,7 @@ TEST_CASE("what can't be used is refused with file, line and what to give") {
       {"a slots=two", "hosts:1: invalid count in 'slots=two'", "whole number"},
       {"a slots=2x", "hosts:1: invalid count in 'slots=2x'", "whole number"},
       {"a slots=99999999999", "hosts:1: invalid count in 'slots=99999999999'", "whole number"},
-      {"a slots=1 slots=1", "hosts:1: slots=1", "once"},
+      {"a slots=1 slots=1", "hosts:1: slots=1", "twice"},
       {"a slots", "hosts:1: unexpected 'slots' after a", "slots=N"},
       {"a b", "hosts:1: unexpected 'b' after a", "own line"},
       {"a,b", "hosts:1: 'a,b'", "own line"},

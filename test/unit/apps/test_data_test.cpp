@@ -292,7 +292,7 @@ TEST_CASE("each rank says what it did") {
   CHECK(said(Operation::scatter, 0) == "scattered 4 KiB to each of 4 ranks, verified");
   CHECK(said(Operation::scatter, 1) == "received 4 KiB from rank 0, verified");
   CHECK(said(Operation::reduce_scatter, 1) ==
-        "received its 4 KiB of what 4 ranks reduced by sum, verified");
+        "received its 4 KiB of the result that 4 ranks reduced by sum, verified");
   CHECK(said(Operation::all_to_all, 1) == "exchanged 4 KiB with 4 ranks, a block each, verified");
   CHECK(said(Operation::send_recv, 0) ==
         "sent 4 KiB to rank 1, received 4 KiB from rank 3, verified");

@@ -7,7 +7,7 @@
 namespace tutti::model::test {
 
 TEST_CASE("ranks are dealt out by slot and by node, uneven hosts too") {
-  CHECK(even_shares(7, 3) == std::vector<int>{3, 2, 2});
+  CHECK(distribute_evenly(7, 3) == std::vector<int>{3, 2, 2});
   CHECK(place({3, 2, 2}, MapBy::slot) == std::vector<int>{0, 0, 0, 1, 1, 2, 2});
   CHECK(place({3, 1, 2}, MapBy::node) == std::vector<int>{0, 1, 2, 0, 2, 0});
   CHECK(local_ranks({0, 1, 2, 0, 2, 0}) == std::vector<int>{0, 0, 0, 1, 1, 2});
@@ -29,8 +29,8 @@ TEST_CASE("a chain's walk: bytes over each link, messages, sockets") {
   CHECK(traffic.messages == 16);
   CHECK(traffic.max_messages == 4);
   CHECK(traffic.sockets == 2);
-  CHECK(traffic.far_sockets == 1);
-  CHECK_FALSE(traffic.hosts_are_alike);
+  CHECK(traffic.remote_sockets == 1);
+  CHECK_FALSE(traffic.hosts_are_equivalent);
 }
 
 TEST_CASE("hosts of a ring are alike, by slot and by node, and not if one has fewer ranks") {
@@ -44,7 +44,7 @@ TEST_CASE("hosts of a ring are alike, by slot and by node, and not if one has fe
       problem.host = host;
       counter.add(rank, algorithm::all_reduce_ring(problem));
     }
-    CHECK(counter.result().hosts_are_alike == (host.size() == 6));
+    CHECK(counter.result().hosts_are_equivalent == (host.size() == 6));
   }
 }
 

@@ -108,7 +108,7 @@ TEST_CASE("one host stands for all where hosts do the same") {
       const PredictionRequest request{
           .operation = Operation::all_reduce, .count = 240000, .chunk = 4000};
       const auto all = predict(machine, request, "ring");
-      const auto one = predict(machine, request, "ring", {.run = 10});
+      const auto one = predict(machine, request, "ring", {.simulated_steps = 10});
       CHECK(all.method == Method::simulated);
       CHECK(one.method == Method::one_host);
       CHECK(near(one.seconds, all.seconds));
@@ -149,7 +149,8 @@ TEST_CASE(
         for (const std::int64_t count : {std::int64_t{64}, std::int64_t{1} << 22}) {
           const PredictionRequest request{.operation = operation, .count = count, .chunk = 1 << 16};
           const auto simulated = predict(machine, request, algorithm);
-          const auto estimated = predict(machine, request, algorithm, {.run = 0, .walked = 0});
+          const auto estimated =
+              predict(machine, request, algorithm, {.simulated_steps = 0, .counted_steps = 0});
           INFO(name(operation) << " " << algorithm << " of " << count << " on " << shares.size()
                                << " hosts: " << simulated.seconds << " s, by formula "
                                << estimated.seconds);
