@@ -1,10 +1,9 @@
-"""Branch coverage of what reads bytes or text from outside, by llvm-cov's JSON on standard input.
+"""Branch coverage of parsers of outside data, from llvm-cov's JSON on standard input.
 
     llvm-cov export PROGRAM -instr-profile FILE | branches.py test/fuzz/parsers.txt
 
-A line of the list is a file and, behind "but", functions in it that read nothing from outside. Counted is each outcome of each
-condition, once for all instances of a template. Left out are conditions that no input decides: what the kernel or libcrypto
-answers.
+A line of the list is a file and, after "but", functions in it that read no outside data. Counts each outcome of each condition, once for
+all instances of a template. Excludes conditions that no input decides, such as results of the kernel or libcrypto.
 """
 import json
 import re
@@ -46,7 +45,7 @@ def main():
         if any(re.search(rf"\b{re.escape(left_out)}\b", plain) for left_out in wanted[name]):
             continue
         for branch in function["branches"]:
-            if branch[6] != 0:  # of a macro's or another file's text
+            if branch[6] != 0:  # in a macro or another file
                 continue
             taken = branches[name].setdefault(tuple(branch[:4]), [0, 0])
             taken[0] += branch[4]

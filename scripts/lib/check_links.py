@@ -1,9 +1,9 @@
-"""Checks the links of the built site, and that every document that the repository's files name and every source file that its
-documents name exist.
+"""Checks the links of the built site, that every document named in the repository's files exists, and that every source file named in
+its documents exists.
 
     check_links.py ROOT SITE
 
-Links to other servers are not followed.
+Does not follow links to other servers.
 """
 
 import re
@@ -18,7 +18,7 @@ SOURCE = re.compile(r"`((?:[\w.-]+/)+[\w.-]+\.(?:cpp|hpp|py|md|sbatch|yaml|txt))
 
 
 class Page(HTMLParser):
-    """The anchors and the links of one page."""
+    """Anchors and links of one page."""
 
     def __init__(self, text):
         super().__init__()
@@ -29,14 +29,14 @@ class Page(HTMLParser):
         for name, value in attrs:
             if name == "id" or (name == "name" and tag == "a"):
                 self.anchors.add(value)
-            elif name in ("href", "src") and value and tag not in ("script", "link"):  # these are the theme's
+            elif name in ("href", "src") and value and tag not in ("script", "link"):  # those of the theme
                 self.links.append(value)
 
 
 def broken_links(site):
     pages = {path: Page(path.read_text(encoding="utf-8", errors="replace")) for path in sorted(site.rglob("*.html"))}
     for path, page in pages.items():
-        # The first one's links begin at the server's root; the others are Doxygen's own.
+        # Links of 404.html begin at the server's root; those below reference/ are Doxygen's own.
         if path == site / "404.html" or (site / "reference") in path.parents:
             continue
         for link in page.links:
@@ -68,8 +68,8 @@ def missing_documents(root, names):
 
 
 def missing_sources(root, names):
-    """Names in Markdown such as `engine/reduce.hpp` or `test/fuzz/parsers.txt`, from the root or any folder; OPERATION_NAME.cpp stands
-    for many. A changelog may name what is gone."""
+    """Source files named in Markdown, such as `engine/reduce.hpp` or `test/fuzz/parsers.txt`, relative to the root or any folder, that
+    do not exist. OPERATION_NAME.cpp is a placeholder. A changelog may name removed files."""
     for page in (name for name in names if name.endswith(".md") and name != "CHANGELOG.md"):
         for number, line in enumerate((root / page).read_text(encoding="utf-8").splitlines(), 1):
             for source in SOURCE.findall(line):

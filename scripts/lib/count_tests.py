@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Reads meson's logs: how long each suite took, why tests were skipped, which failed, and the counts as the last line.
+"""Reads meson's logs. Prints the time of each suite, reasons of skipped tests, failed tests, and the counts in the last line.
 
     count_tests.py LOG.junit.xml           # one run
-    count_tests.py --repeat LOG.junit.xml… # the same tests several times: how often each failed
+    count_tests.py --repeat LOG.junit.xml… # several runs of the same tests: how often each failed
 
-LOG.json beside it, where it is there, has what the other lacks: times, and programs that ended badly although each of their
-tests had passed. Exits 1 if a test failed, or if none ran at all.
+LOG.json in the same folder, if it exists, adds times, and programs that failed although each of their tests passed. Exit status 1 if a test
+failed or none ran.
 """
 
 import collections
@@ -23,7 +23,7 @@ def log_beside(path, ending):
 
 
 def reason_in_log(path, name):
-    """Some versions of meson leave the reason of a skipped TAP test out of their JUnit file; its own line in the log has it."""
+    """The reason of a skipped TAP test from its line in the log: some versions of meson omit it in the JUnit file."""
     log = log_beside(path, ".txt")
     test = re.escape(name.rpartition(" - ")[2])
     found = re.search(rf"^ok \d+ - {test} # SKIP (.+)$", log.read_text(errors="replace"), re.M) if log.exists() else None
@@ -31,7 +31,7 @@ def reason_in_log(path, name):
 
 
 def error_in_log(path, name):
-    """The line of a failed TAP test that names its error: the log of CI may be cut before it."""
+    """The line of a failed TAP test with its error. It is repeated here because CI may truncate the log."""
     log = log_beside(path, ".txt")
     test = re.escape(without_number_and_time(name))
     found = re.search(rf"^not ok \d+ - {test}.*\n(?:# .*\n)*?# (\w*(?:Error|Exception)\b.*)", log.read_text(errors="replace"), re.M) if log.exists() else None
@@ -39,19 +39,19 @@ def error_in_log(path, name):
 
 
 def programs_of(path):
-    """What meson ran, by name: its result and seconds."""
+    """Result and seconds of each program that meson ran, by name."""
     log = log_beside(path, ".json")
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
     return {record["name"]: (record["result"], record["duration"]) for record in map(json.loads, lines)}
 
 
 def without_number_and_time(name):
-    """A TAP test has one name in all runs: not '3 - Class.test (0.2 s)'."""
+    """The name of a TAP test without number and time, so that it is the same in all runs: not '3 - Class.test (0.2 s)'."""
     return re.sub(r" \([\d.]+ s\)$", "", re.sub(r"^\d+ - ", "", name))
 
 
 def read(path):
-    """(test, 'passed' | 'failed' | 'skipped', reason) for each test of one run, and what programs_of() says."""
+    """(test, 'passed' | 'failed' | 'skipped', reason) for each test of one run, and the result of programs_of()."""
     programs, found, told = programs_of(path), [], set()
     for case in ElementTree.parse(path).getroot().iter("testcase"):
         name, suite = case.get("name"), case.get("classname") or ""
@@ -73,7 +73,7 @@ def read(path):
 
 
 def print_times(programs):
-    """One line a suite, as `step` of setup.sh prints them."""
+    """Prints one line per suite, in the format of `step` in setup.sh."""
     took = collections.Counter()
     for name, (_, seconds) in programs:
         took[re.split("[+ ]", name.rpartition(" / ")[0].partition(":")[2])[0] or "tests"] += seconds
@@ -82,7 +82,7 @@ def print_times(programs):
 
 
 def print_failures(runs):
-    """How often each program and, where it is one of several, each test failed."""
+    """Prints how often each program failed, and each test of programs with several."""
     failed, ran = collections.Counter(), collections.Counter()
     for found, programs in runs:
         in_this = {name for name, (result, _) in programs.items() if result in BAD}

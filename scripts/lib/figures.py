@@ -1,4 +1,4 @@
-"""Draws panels of curves against size, with one legend beside them. The file that results can be read without its page."""
+"""Draws panels of curves against size, with one common legend. The figure can be read without its page."""
 
 import textwrap
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from sizes import size_text
 
 PANELS_A_ROW = 4
 MARKERS = "osD^vPX*<>"
-# The first of these that covers the values by 3 to TICKS ticks is used.
+# The first list with 3 to TICKS ticks in the range of the values is used.
 RATIO_TICKS = ((0.95, 1, 1.05), (0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.4), (0.5, 0.7, 1, 1.5, 2, 3, 4),
                [2.0**power for power in range(-6, 12)], [4.0**power for power in range(-6, 12)])
 TICKS = 7
@@ -15,7 +15,7 @@ TICKS = 7
 
 @dataclass
 class Panel:
-    """One pair of axes. A curve is by size: (value, low, high), where low and high may be the value itself."""
+    """One pair of axes. A curve maps sizes to (value, low, high); low and high may equal the value."""
     title: str
     is_ratio: bool
     curves: dict = field(default_factory=dict)
@@ -33,7 +33,7 @@ def time_text(microseconds, _=None):
 
 
 def set_ratio_scale(axes, panel, ticker):
-    """A logarithmic scale that has the 1 and some ticks however little or much the values differ."""
+    """Sets a logarithmic scale that contains 1 and some ticks, for any range of values."""
     values = [number for curve in panel.curves.values() for point in curve.values() for number in point]
     low, high = min(0.94, *values) * 0.98, max(1.06, *values) * 1.03
     ticks = next((ticks for ticks in RATIO_TICKS if ticks[0] * 0.7 <= low and high <= ticks[-1] * 1.5
@@ -67,7 +67,7 @@ def draw_panel(axes, panel, styles, ticker):
 
 
 def wrapped(notes, width):
-    """As many notes on a line as fit."""
+    """Puts as many notes on a line as fit."""
     lines = []
     for note in notes:
         if lines and len(lines[-1]) + len(note) + 3 <= width:
@@ -78,7 +78,7 @@ def wrapped(notes, width):
 
 
 def draw(rows, title, ylabels, notes, pyplot, ticker, lines):
-    """A figure of `rows` of panels (lists of equal length, one below the other for each operation), wrapped where they are many."""
+    """Draws `rows` of panels (lists of equal length, one row below the other per operation), wrapped if there are many."""
     columns = min(PANELS_A_ROW, len(rows[0]))
     blocks = -(-len(rows[0]) // columns)
     figure, grid = pyplot.subplots(blocks * len(rows), columns, figsize=(max(8, 3.6 * columns), 3.1 * blocks * len(rows) + 1.5),

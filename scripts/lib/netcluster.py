@@ -1,7 +1,7 @@
-"""Hosts out of network namespaces: what `scripts/cluster` builds, finds again, enters and removes.
+"""Hosts made of network namespaces: created, found, entered and removed by `scripts/cluster`.
 
-Nothing here trusts a stored pid: a holder counts only with its start time and its namespace, and processes are ended
-through a pidfd that was taken before they were looked at.
+A stored pid is never trusted: a holder is identified by pid, start time and namespace. Processes are killed through a pidfd that was opened
+before they were identified.
 """
 import contextlib
 import fcntl
@@ -16,13 +16,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-NETNS = Path("/run/netns")  # where `ip netns` pins namespaces by name
+NETNS = Path("/run/netns")  # folder where `ip netns` pins namespaces by name
 SUBNET = "10.77.0"
 PACKAGE = {"ip": "iproute2", "tc": "iproute2", "mpirun": "openmpi-bin", "nsenter": "util-linux", "unshare": "util-linux",
            "mount": "mount", "hostname": "hostname", "sleep": "coreutils"}
 
-# Runs as the holder of a host: $1 its name, $2 the cluster's folder. /sys must be mounted anew, because it shows the
-# interfaces of the network namespace that mounted it; the control groups below it are kept.
+# Runs as the holder of a host: $1 is its name, $2 the cluster's folder. /sys is mounted again, since it shows the interfaces of the network
+# namespace that mounted it. The cgroup mounts below it are kept.
 HOLDER = """set -e
 hostname "$1"
 mount -t tmpfs -o mode=1777,nosuid,nodev tmpfs /dev/shm
@@ -36,17 +36,17 @@ exec sleep infinity >/dev/null 2>&1"""
 
 
 class Problem(Exception):
-    """Ends the command with one sentence and an exit status: 2 for what the user can mend, 1 for the rest."""
+    """Ends the command with one sentence and an exit status: 2 for errors that the user can fix, 1 for others."""
 
     def __init__(self, sentence, status=2):
         super().__init__(sentence)
         self.status = status
 
 
-# ---- the machine
+# ---- machine
 
 def need(*tools):
-    """Says in one sentence what is missing, before anything is changed."""
+    """Reports missing tools in one sentence, before anything is changed."""
     effective = int(re.search(r"^CapEff:\s*(\w+)", Path("/proc/self/status").read_text(), re.M)[1], 16)
     if not all(effective >> bit & 1 for bit in (12, 21)):  # CAP_NET_ADMIN, CAP_SYS_ADMIN
         raise Problem("network namespaces need the capabilities CAP_NET_ADMIN and CAP_SYS_ADMIN; run this as root")
@@ -57,14 +57,14 @@ def need(*tools):
 
 
 def tool(*argv):
-    """Runs one system tool to its end; its complaint becomes ours."""
+    """Runs a system tool and waits for it. If it fails, its error is reported."""
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode:
         raise Problem(f"`{shlex.join(argv)}` failed: {' '.join(done.stderr.split()) or done.returncode}", 1)
 
 
 def namespace(path):
-    """The identity of a namespace, None if it cannot be read."""
+    """The identity of a namespace; None if it can't be read."""
     try:
         found = os.stat(path)
         return found.st_dev, found.st_ino
@@ -77,7 +77,7 @@ def namespaces_of(pid):
 
 
 def start_time(pid):
-    """With the pid it identifies a process for good: a recycled pid has another start time."""
+    """The start time of a process. Together with the pid it identifies the process, since a reused pid has another start time."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
     except (OSError, IndexError):
@@ -85,7 +85,7 @@ def start_time(pid):
 
 
 def state_root():
-    """/run where we may write, as root may in each session alike; else XDG_RUNTIME_DIR, else /tmp."""
+    """The state folder: /run if it is writable (root: the same in each session), else XDG_RUNTIME_DIR, else /tmp."""
     choices = [Path(folder, "tutti-cluster") for folder in ("/run", os.environ.get("XDG_RUNTIME_DIR"), "/tmp") if folder]
     for path in [path for path in choices if path.is_dir()] + [p for p in choices if os.access(p.parent, os.W_OK)]:
         if not path.exists() or path.stat().st_uid in (0, os.geteuid()):
@@ -95,7 +95,7 @@ def state_root():
 
 @contextlib.contextmanager
 def locked():
-    """One `up` or `down` at a time; the lock ends with the process, however it ends."""
+    """Allows one `up` or `down` at a time. The kernel releases the lock when the process ends."""
     root = state_root()
     root.mkdir(mode=0o755, exist_ok=True)
     folder = os.open(root, os.O_RDONLY)
@@ -106,10 +106,10 @@ def locked():
         os.close(folder)
 
 
-# ---- what is up
+# ---- state
 
 class Cluster:
-    """One cluster by name: its namespaces NAME-switch and NAME-node1 on, and its folder of state."""
+    """One cluster by name: its namespaces NAME-switch, NAME-node1, …, and its state folder."""
 
     def __init__(self, name):
         self.name, self.folder = name, state_root() / name
@@ -124,12 +124,12 @@ class Cluster:
         return self.state["hosts"] if self.state else []
 
     def pinned(self):
-        """The network namespaces of this cluster, found by name: also those of an `up` that never ended."""
+        """The network namespaces of this cluster by name, including those of an interrupted `up`."""
         ours = re.compile(re.escape(self.name) + r"-(switch|node\d+)")
         return sorted(path for path in NETNS.glob(f"{self.name}-*") if ours.fullmatch(path.name))
 
     def lives(self, host):
-        """Whether the holder is the process that we started, and in our namespace (where we may look)."""
+        """Whether the holder is the process that was started here, in its namespace (if that is readable)."""
         net = namespace(f"/proc/{host['pid']}/ns/net")
         return start_time(host["pid"]) == host["start"] and (
             list(net) == host["net"] if net else os.geteuid() != 0)
@@ -146,7 +146,7 @@ class Cluster:
         raise Problem(f"no host {name!r} in cluster {self.name}; it has node1 to {self.hosts[-1]['name']}")
 
     def spaces(self):
-        """Every namespace that is surely ours. Pinned ones cannot be recycled, nor those of a living holder."""
+        """All namespaces that certainly belong to this cluster. Pinned ones and those of a living holder can't be reused."""
         found = {namespace(path) for path in self.pinned()}
         for host in filter(self.lives, self.hosts):
             found |= set(namespaces_of(host["pid"]).values())
@@ -156,9 +156,9 @@ class Cluster:
         return found - set(own.values()) - {None}
 
     def clear(self):
-        """Removes processes, namespaces and state, whatever is left of them."""
+        """Removes all remaining processes, namespaces and state."""
         spaces = self.spaces()
-        for attempt in range(8):  # first a chance to tidy up, then for good; again for what was forked meanwhile
+        for attempt in range(8):  # SIGTERM first, then SIGKILL; repeated for processes that were forked meanwhile
             if not end_processes(spaces, signal.SIGTERM if attempt == 0 else signal.SIGKILL):
                 break
         else:
@@ -167,15 +167,15 @@ class Cluster:
             if os.path.ismount(path):
                 tool("ip", "netns", "del", path.name)
             else:
-                path.unlink()  # what an interrupted `ip netns add` leaves
+                path.unlink()  # left by an interrupted `ip netns add`
         if self.folder.is_dir():
-            for entry in os.scandir(self.folder):  # never recursive: two of the folders are places to mount on
+            for entry in os.scandir(self.folder):  # not recursive: two of the folders are mount points
                 os.rmdir(entry) if entry.is_dir(follow_symlinks=False) else os.unlink(entry)
             self.folder.rmdir()
         self.state = None
 
     def build(self, count, slots, rate, agent):
-        """Makes the switch and the hosts. Veth pairs are born in their namespaces and never seen outside."""
+        """Creates the switch and the hosts. Veth pairs are created in their namespaces, so the machine never shows them."""
         self.folder.mkdir(mode=0o755)
         for place in ("session", "sys"):
             (self.folder / place).mkdir()
@@ -216,7 +216,7 @@ class Cluster:
                 state.append({"name": name, "address": address, "pid": holder.pid, "start": start_time(holder.pid),
                               "net": namespace(f"/proc/{holder.pid}/ns/net")})
         except BaseException:
-            for holder in holders:  # one that is not in its namespace yet would not be found there
+            for holder in holders:  # a holder that has not entered its namespace yet would not be found there
                 holder.kill()
             raise
         partial = self.folder / "state.new"
@@ -230,12 +230,12 @@ class Cluster:
                 f"rate {self.state['rate'] or 'none'}, hostfile {self.hostfile}")
 
     def enter(self, host, argv, environment):
-        """Becomes the command on that host: its exit status and signals are ours."""
+        """Replaces this process by the command on that host, with its exit status and signals."""
         os.environ.clear()
         os.environ.update(environment)
-        for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and a command would inherit that
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these signals, and the command would inherit that
             signal.signal(number, signal.SIG_DFL)
-        # A mount namespace is entered at its root, so the working folder has to be found again.
+        # nsenter starts in the root of the mount namespace, so the working directory must be set again.
         os.execvp("nsenter", ["nsenter", "-t", str(host["pid"]), "-n", "-u", "-i", "-m", "/bin/sh", "-c",
                               'cd -- "$0" && exec "$@"', os.getcwd(), *argv])
 
@@ -246,13 +246,13 @@ def bits(rate):
 
 
 def burst_of(rate):
-    """Bytes that a link of the cluster passes at once, before its rate holds."""
+    """Size of the token bucket of a link, in bytes."""
     return max(16384, bits(rate) * 131072 // 10**9)
 
 
 def shape(where, device, rate):
-    """A token bucket of about 1 ms: less, and the 64 KiB packets that TCP hands down are cut up and cost rate; more, and
-    whole messages pass unshaped. At 20 ms of queue a plain stream of TCP reaches 949 Mbit/s of 1gbit."""
+    """Shapes a device with a token bucket of about 1 ms. A smaller bucket splits the 64 KiB packets of TCP segmentation offload, which
+    costs rate; a larger one passes whole messages unshaped. With a queue of 20 ms, a plain TCP stream reaches 949 Mbit/s at 1gbit."""
     try:
         tool("tc", "-n", where, "qdisc", "replace", "dev", device, "root", "tbf", "rate", f"{bits(rate)}bit",
              "burst", str(burst_of(rate)), "latency", "20ms")
@@ -261,8 +261,8 @@ def shape(where, device, rate):
 
 
 def end_processes(spaces, how):
-    """Signals every process in these namespaces and waits a second; whether there were any. A process is held by its
-    pidfd before it is looked at, so that a recycled pid cannot be hit."""
+    """Signals every process in these namespaces and waits a second. Returns whether there were any. Opens the pidfd before it identifies
+    a process, so a reused pid can't be hit."""
     held = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         if spaces.isdisjoint(namespaces_of(pid).values()):

@@ -1,4 +1,4 @@
-"""Runs `tutti bench` once for each opponent and job size, and joins their results. Called by scripts/bench."""
+"""Runs `tutti bench` once for each opponent and number of ranks, and joins the results. Called by scripts/bench."""
 
 import argparse
 import json
@@ -13,7 +13,7 @@ from peer_variables import notes, without
 from sizes import bytes_of, size_text
 
 ALL = "fan-out,broadcast,all-reduce,reduce,all-gather,reduce-scatter,gather,scatter,all-to-all,send-recv,barrier"
-# Keeps what malloc has got from the kernel: Open MPI allocates its scratch anew at each call.
+# malloc keeps freed memory: Open MPI allocates scratch in each call.
 HEAP = {"MALLOC_MMAP_THRESHOLD_": "2147483648", "MALLOC_TRIM_THRESHOLD_": "8589934592"}
 YIELD = ["--mca", "mpi_yield_when_idle", "1"]
 PEERS = os.environ.get("TUTTI_PEERS", "/opt/peers")
@@ -23,43 +23,45 @@ NO_NCCL_MULTICAST = {"NCCL_NVLS_ENABLE": os.environ.get("NCCL_NVLS_ENABLE", "0")
 
 @dataclass
 class Opponent:
-    """A peer, the command line of the launcher, and options of tutti bench."""
+    """A configuration of docs/performance.md: a peer, the launcher's command line, and options of tutti bench."""
+    letter: str
     peer: str
     options: list = field(default_factory=list)
     environment: dict = field(default_factory=dict)
     bench: list = field(default_factory=list)
     launcher: str = "mpirun"
-    build: str = "TUTTI_BUILD"  # the variable with the build that links its MPI
-    asked_for: bool = False  # only if named by --opponents
-    spins: bool = False  # busy-waits without yielding: a call takes some time slices if there are more ranks than cores
-    most_bytes_where_it_spins: int = 0  # above, such a call takes seconds; 0: it does not
+    build: str = "TUTTI_BUILD"  # variable with the build folder for its MPI
+    on_request: bool = False  # measured only if --opponents selects it
+    spins: bool = False  # busy-waits without yielding: a call takes several time slices if ranks outnumber cores
+    max_bytes_if_slow: int = 0  # such a call takes seconds above this size; 0: no limit
 
     def conditions(self):
         words = [f"{name}={value}" for name, value in self.environment.items()] + self.options + self.bench
         return " ".join(words) or "default settings"
 
 
-def open_mpi(component=None):
-    """With the heap kept and yielding, and a component for collectives above the others."""
+def open_mpi(letter, component=None):
+    """Open MPI with a kept heap and yielding; with `component`, collectives of that component."""
     chosen = ["--mca", f"coll_{component}_priority", "90"] if component else []
-    return Opponent("mpi", options=[*YIELD, *chosen], environment=HEAP)
+    return Opponent(letter, "mpi", options=[*YIELD, *chosen], environment=HEAP)
 
 
 OPPONENTS = {
-    "openmpi": Opponent("mpi"),
-    "openmpi-best": open_mpi(),
-    "openmpi-sm": open_mpi("sm"),
-    "openmpi-han": open_mpi("han"),
-    "openmpi-adapt": open_mpi("adapt"),
-    "openmpi5": Opponent("mpi", launcher=f"{PEERS}/openmpi/bin/mpirun", build="TUTTI_OPENMPI5_BUILD"),
-    "openmpi5-best": Opponent("mpi", options=YIELD, environment=HEAP, launcher=f"{PEERS}/openmpi/bin/mpirun", build="TUTTI_OPENMPI5_BUILD"),
-    "mpich": Opponent("mpi", launcher="mpirun.mpich", build="TUTTI_MPICH_BUILD", spins=True),
-    "mpich5": Opponent("mpi", launcher=f"{PEERS}/mpich/bin/mpirun", build="TUTTI_MPICH5_BUILD", spins=True,
-                       most_bytes_where_it_spins=64 << 10),
-    "gloo": Opponent("gloo"),
-    "nccl": Opponent("nccl", environment=NO_NCCL_MULTICAST, bench=["--backend", "nccl"], asked_for=True),
-    "nccl-graph": Opponent("nccl", environment=NO_NCCL_MULTICAST, bench=["--backend", "nccl", "--graph"], asked_for=True),
-    "nccl-serial": Opponent("nccl-serial", environment=NO_NCCL_MULTICAST, bench=["--backend", "nccl"], asked_for=True),
+    "openmpi": Opponent("A", "mpi"),
+    "openmpi-best": open_mpi("B"),
+    "mpich": Opponent("C", "mpi", launcher="mpirun.mpich", build="TUTTI_MPICH_BUILD", spins=True),
+    "gloo": Opponent("D", "gloo"),
+    "openmpi-sm": open_mpi("E", "sm"),
+    "openmpi-han": open_mpi("F", "han"),
+    "openmpi-adapt": open_mpi("G", "adapt"),
+    "openmpi5": Opponent("H", "mpi", launcher=f"{PEERS}/openmpi/bin/mpirun", build="TUTTI_OPENMPI5_BUILD"),
+    "openmpi5-best": Opponent("H", "mpi", options=YIELD, environment=HEAP, launcher=f"{PEERS}/openmpi/bin/mpirun",
+                              build="TUTTI_OPENMPI5_BUILD"),
+    "mpich5": Opponent("I", "mpi", launcher=f"{PEERS}/mpich/bin/mpirun", build="TUTTI_MPICH5_BUILD", spins=True,
+                       max_bytes_if_slow=64 << 10),
+    "nccl": Opponent("M", "nccl", environment=NO_NCCL_MULTICAST, bench=["--backend", "nccl"], on_request=True),
+    "nccl-graph": Opponent("M", "nccl", environment=NO_NCCL_MULTICAST, bench=["--backend", "nccl", "--graph"], on_request=True),
+    "nccl-serial": Opponent("N", "nccl-serial", environment=NO_NCCL_MULTICAST, bench=["--backend", "nccl"], on_request=True),
 }
 
 
@@ -74,7 +76,7 @@ def tutti_for(opponent):
 
 
 def why_not(opponent):
-    """Why it can't be run here; None if it can."""
+    """Why the opponent can't be measured here; None if it can."""
     tutti = tutti_for(opponent)
     if tutti is None or not shutil.which(opponent.launcher):
         if opponent.launcher == "mpirun":
@@ -88,7 +90,7 @@ def why_not(opponent):
 
 
 def placement(launcher, ranks):
-    """A core a rank where there are enough; else as the launcher calls it."""
+    """Options of the launcher: one core per rank if there are enough cores, else oversubscription."""
     if "mpich" in launcher:
         return []
     if "/" in launcher and ranks > len(os.sched_getaffinity(0)):
@@ -101,26 +103,26 @@ def is_slow(opponent, ranks):
 
 
 def how_often(opponent, ranks, options):
-    """As many calls as were asked for; else for how long, but for calls that last for some time slices."""
+    """--iterations if given; else --min-time, or a fixed number of calls if each takes several time slices."""
     iterations = options.iterations or (ITERATIONS_OF_SLOW_CALLS if is_slow(opponent, ranks) else 0)
     return ["--iterations", str(iterations)] if iterations else ["--min-time", options.min_time]
 
 
 def sizes_for(name, ranks, options):
-    """Those that end in some minutes; and says which are left out."""
+    """The sizes that take at most minutes. Prints the others."""
     opponent = OPPONENTS[name]
     sizes = options.sizes.split(",")
-    most = opponent.most_bytes_where_it_spins
-    if not most or not is_slow(opponent, ranks):
+    max_bytes = opponent.max_bytes_if_slow
+    if not max_bytes or not is_slow(opponent, ranks):
         return sizes
-    kept = [size for size in sizes if bytes_of(size) <= most]
-    if left_out := [size for size in sizes if size not in kept]:
-        print(f"{name}: {', '.join(left_out)} with {ranks} ranks: left out: a call takes seconds if there are more ranks than cores", flush=True)
+    kept = [size for size in sizes if bytes_of(size) <= max_bytes]
+    if skipped := [size for size in sizes if size not in kept]:
+        print(f"{name}: {', '.join(skipped)} with {ranks} ranks skipped: a call takes seconds if ranks outnumber cores", flush=True)
     return kept
 
 
 def run(opponent, ranks, sizes, options):
-    """The report of one run and the command that it came from. What slows the peer down stays behind (peer_variables.py)."""
+    """Returns the report of one run and its command. Removes variables that slow the peer down (peer_variables.py)."""
     command = [opponent.launcher, *placement(opponent.launcher, ranks), *options.mpirun, *opponent.options, "-np", str(ranks),
                str(tutti_for(opponent)), "bench", *options.ops.split(","), "--sizes", ",".join(sizes), "--type", options.type,
                "--vs", opponent.peer, *how_often(opponent, ranks, options), "--json", "-", *opponent.bench]
@@ -143,7 +145,7 @@ def key_of(entry, ranks):
 
 
 def join(runs):
-    """One row for each operation, job size and bytes, with the ratio against each opponent and the lowest of them."""
+    """One row per operation, number of ranks and size, with the speed-up against each opponent and the lowest of them."""
     rows = {}
     for entry in runs:
         for ratio in entry["report"]["ratios"]:
@@ -156,7 +158,7 @@ def join(runs):
 
 
 def table(rows, runs):
-    """Markdown: a row a size, a column an opponent."""
+    """A Markdown table with one row per size and one column per opponent."""
     lines = []
     for ranks in dict.fromkeys(row["ranks"] for row in rows):
         names = list(dict.fromkeys(entry["opponent"] for entry in runs if entry["ranks"] == ranks))
@@ -179,9 +181,21 @@ def legend(runs):
     seen = {}
     for entry in runs:
         dropped = ", ".join(f"{name}={value}" for name, value in entry.get("dropped", {}).items())
-        seen.setdefault(entry["opponent"], f"- {entry['opponent']}: {entry['release']}, {entry['conditions']}"
+        seen.setdefault(entry["opponent"], f"- {entry['opponent']} (configuration {entry['configuration']}): {entry['release']}, {entry['conditions']}"
                         + (f", without {dropped}, which the environment had" if dropped else ""))
     return lines + list(seen.values())
+
+
+def opponents_named(words):
+    """Names of opponents, from their names or the letters of their configurations."""
+    names = []
+    for word in words:
+        found = [name for name, opponent in OPPONENTS.items() if word in (name, opponent.letter)]
+        if not found:
+            letters = dict.fromkeys(opponent.letter for opponent in OPPONENTS.values())
+            fail(f"unknown opponent '{word}': expected {', '.join(OPPONENTS)}, or a configuration {', '.join(letters)}")
+        names += [name for name in found if name not in names]
+    return names
 
 
 def arguments():
@@ -195,13 +209,11 @@ def arguments():
     parser.add_argument("--type", default="f32")
     parser.add_argument("--min-time", default="300ms")
     parser.add_argument("--iterations", type=int, default=0)
-    parser.add_argument("--opponents", default=",".join(name for name, one in OPPONENTS.items() if not one.asked_for))
+    parser.add_argument("--opponents", default=",".join(name for name, one in OPPONENTS.items() if not one.on_request))
     parser.add_argument("--out", default=str(Path(os.environ.get("TUTTI_BUILD", "build")) / "bench"))
     options = parser.parse_args(words[:words.index("--")] if "--" in words else words)
     options.mpirun = mpirun
-    unknown = [name for name in options.opponents.split(",") if name not in OPPONENTS]
-    if unknown:
-        fail(f"unknown opponent '{unknown[0]}': expected {', '.join(OPPONENTS)}")
+    options.opponents = opponents_named(options.opponents.split(","))
     if not all(part.isdigit() and int(part) > 0 for part in options.ranks.split(",")):
         fail(f"invalid --ranks '{options.ranks}': expected comma-separated numbers, such as 2,4")
     return options
@@ -209,10 +221,10 @@ def arguments():
 
 def measure(options):
     runs = []
-    for name in options.opponents.split(","):
+    for name in options.opponents:
         opponent = OPPONENTS[name]
         if reason := why_not(opponent):
-            print(f"{name} is left out: {reason}", flush=True)
+            print(f"{name} is skipped: {reason}", flush=True)
             continue
         _, dropped = without(os.environ, [opponent.peer])
         for line in notes(name, dropped):
@@ -220,12 +232,12 @@ def measure(options):
         for ranks in map(int, options.ranks.split(",")):
             if not (sizes := sizes_for(name, ranks, options)):
                 continue
-            report, command, trouble = run(opponent, ranks, sizes, options)
-            print(f"{name}, {ranks} ranks: {trouble or 'done'}", flush=True)
+            report, command, error = run(opponent, ranks, sizes, options)
+            print(f"{name}, {ranks} ranks: {error or 'done'}", flush=True)
             if report is not None:
-                runs.append({"opponent": name, "release": release(report, opponent), "conditions": opponent.conditions(),
+                runs.append({"opponent": name, "configuration": opponent.letter, "release": release(report, opponent), "conditions": opponent.conditions(),
                              "ranks": ranks, "command": command, "environment": opponent.environment, "dropped": dropped,
-                             "good": not trouble, "report": report})
+                             "good": not error, "report": report})
     return runs
 
 
@@ -233,7 +245,7 @@ def main():
     options = arguments()
     if options.list:
         for name, opponent in OPPONENTS.items():
-            print(f"{name:<14} {opponent.launcher:<13} --vs {opponent.peer:<12} {opponent.conditions()}")
+            print(f"{opponent.letter} {name:<14} {opponent.launcher:<13} --vs {opponent.peer:<12} {opponent.conditions()}")
         return 0
     runs = measure(options)
     if not runs:

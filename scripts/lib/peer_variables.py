@@ -1,14 +1,14 @@
 """Variables that scripts/bench and scripts/bench-cluster remove for a peer, because they slow it down.
 
-A peer runs with default settings, or with the settings of its configuration (scripts/bench --list). A machine image or a shell profile that sets
-one of these (Open MPI without its single copy, say) would make tutti look better than it is. Networks and launchers are still
-chosen by their own variables (OMPI_MCA_btl_tcp_if_include, UCX_NET_DEVICES, NCCL_SOCKET_IFNAME): none of those is here.
+A peer runs with default settings, or with the settings of its configuration (scripts/bench --list). A machine image or a shell profile may
+set one of these variables, for example to turn off Open MPI's single copy. That would make the peer slower. Variables that select networks
+and launchers (OMPI_MCA_btl_tcp_if_include, UCX_NET_DEVICES, NCCL_SOCKET_IFNAME) are kept.
 """
 import fnmatch
 
-# By the peer of tutti bench --vs. MPI's are those of every MPI: each ignores the others'.
+# By peer of tutti bench --vs. All MPIs share one list, since each ignores the others' variables.
 MPI = (
-    # Open MPI: the ways that data takes, their thresholds, the algorithms, and how it waits.
+    # Open MPI: transports, their thresholds, algorithms, and waiting.
     "OMPI_MCA_btl", "OMPI_MCA_pml", "OMPI_MCA_mtl", "OMPI_MCA_smsc", "OMPI_MCA_osc",
     "OMPI_MCA_btl_vader_*", "OMPI_MCA_btl_sm_*", "OMPI_MCA_smsc_*", "OMPI_MCA_btl_tcp_*_limit", "OMPI_MCA_btl_tcp_sndbuf",
     "OMPI_MCA_btl_tcp_rcvbuf", "OMPI_MCA_pml_*", "OMPI_MCA_coll", "OMPI_MCA_coll_*", "OMPI_MCA_mpi_yield_when_idle",
@@ -19,7 +19,7 @@ MPI = (
     "MPIR_CVAR_CH4_CMA_*", "MPIR_CVAR_POLLS_BEFORE_YIELD", "MPIR_CVAR_ERROR_CHECKING", "MPICH_NO_LOCAL", "MPICH_NOLOCAL",
     "MPICH_ODD_EVEN_CLIQUES", "I_MPI_FABRICS", "I_MPI_SHM*", "I_MPI_ADJUST_*", "I_MPI_*_THRESHOLD", "I_MPI_WAIT_MODE",
     "I_MPI_THREAD_YIELD", "I_MPI_DEBUG",
-    # UCX, below any of them.
+    # UCX, which all of them may use.
     "UCX_TLS", "UCX_RNDV_*", "UCX_ZCOPY_*", "UCX_BCOPY_*", "UCX_*_SEG_SIZE", "UCX_LOG_LEVEL", "UCX_PROTO_*", "UCX_CMA_*", "UCX_POSIX_*",
     "UCX_SYSV_*", "UCX_MM_*",
 )
@@ -30,7 +30,7 @@ PATTERNS = {"mpi": MPI, "nccl": NCCL, "nccl-serial": NCCL}
 
 
 def without(environment, peers):
-    """The environment without what slows one of these peers down, and what that was."""
+    """Returns the environment without variables that slow one of these peers down, and the removed variables."""
     patterns = [pattern for peer in peers for pattern in PATTERNS.get(peer, ())]
     dropped = {name: value for name, value in sorted(environment.items())
                if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)}
@@ -38,5 +38,5 @@ def without(environment, peers):
 
 
 def notes(name, dropped):
-    """A line for each, for people."""
+    """One line per removed variable."""
     return [f"{name}: {variable}={value} is removed: it slows the peer down" for variable, value in dropped.items()]

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The names that `meson test` has to be given for some suites and some tests: it takes both, but runs only what is in both.
+"""Prints the names of the tests of some suites plus some single tests: `meson test` accepts both, but runs only their intersection.
 
     meson introspect --tests build | select_tests.py SUITE… -- TEST…
 
-Exits 1 where a TEST is unknown. A suite's tests go by name, so where another suite has a test of the same name it runs, too.
+Exit status 1 if a TEST is unknown. Tests are selected by name, so tests of the same name in other suites run too.
 """
 
 import json

@@ -1,4 +1,4 @@
-# Shared by the scripts: what tutti needs, how it is built, how steps are reported. Sourced, not run.
+# Shared by the scripts: required packages, the build, and progress output. Sourced, not run.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -13,7 +13,7 @@ fail() {
   exit "${2:-1}"
 }
 
-# step NAME COMMAND…: runs quietly; says how long it took, and shows all output only if it failed.
+# step NAME COMMAND…: runs the command quietly and prints its duration. Prints all output only if it failed.
 step() {
   local name=$1 log started status=0
   shift
@@ -33,8 +33,8 @@ has_command() { command -v "$1" >/dev/null 2>&1; }
 has_library() { pkg-config --exists "$1" 2>/dev/null; }
 has_header() { echo "#include <$1>" | c++ -std=c++20 -E -x c++ - >/dev/null 2>&1; }
 
-# missing_packages [test]: Debian and Ubuntu names of what is not there. Asked of the tools themselves, not of the package
-# manager: what came another way counts too.
+# missing_packages [test]: prints the Debian and Ubuntu names of missing packages. Checks for the tools themselves, not in the package
+# manager, so other installations count too.
 missing_packages() {
   has_command c++ || echo g++
   has_command meson || echo meson
@@ -66,20 +66,19 @@ install_named() {
 
 install_packages() { install_named "install packages" "$(missing_packages "${1:-}" | tr '\n' ' ')"; }
 
-# optional_packages: what some tests need besides, a line for what belongs together. Without it they are skipped, with the
-# reason.
+# optional_packages: packages that only some tests need, one line per group. Without them these tests are skipped, with a reason.
 optional_packages() {
   has_command ip || echo iproute2
   has_command cmake || echo cmake
   has_command nft || echo nftables
   # For the virtual environments of scripts/peers.
   python3 -c 'import ensurepip' 2>/dev/null || echo python3-venv
-  # Launchers that tests start: torchrun, and srun of a Slurm of their own.
+  # Launchers for tests: torchrun, and Slurm's srun.
   python3 -c 'import torch' 2>/dev/null || /usr/bin/python3 -c 'import torch' 2>/dev/null || echo python3-torch
   if ! has_command slurmctld || ! has_command munged; then echo slurm-wlm munge; fi
 }
 
-# install_optional_packages: as far as it goes. What one of them lacks must not keep the others away.
+# install_optional_packages: installs each group separately, so that one missing group does not prevent the others.
 install_optional_packages() {
   local wanted packages log status as_root=()
   wanted=$(optional_packages)
@@ -101,7 +100,7 @@ install_optional_packages() {
   [ -z "$wanted" ] || printf 'not installed, so tests that need it are skipped: %s\n' "$(paste -sd ' ' <<<"$wanted")"
 }
 
-# install_peers: other MPIs with their launchers, likewise.
+# install_peers: installs other MPIs with their launchers, also separately.
 install_peers() {
   local name
   for name in openmpi mpich impi; do
@@ -110,7 +109,7 @@ install_peers() {
   done
 }
 
-# configure_for_quickstart: makes the build folder, if there is none, for a unity build, which takes a third of the time
+# configure_for_quickstart: creates the build folder, if there is none, as a unity build, which takes a third of the time
 # (docs/decisions/0024-unity-build.md). The next script that calls configure turns that off.
 unity_mark=unity-by-quickstart
 configure_for_quickstart() {
@@ -119,22 +118,22 @@ configure_for_quickstart() {
   touch "$build/$unity_mark"
 }
 
-# configure [OPTION…]: makes the build folder; a folder that was made before gets options that differ.
+# configure [OPTION…]: creates the build folder, or changes the options of an existing one.
 configure() {
   if [ ! -f "$build/build.ninja" ]; then
     step configure meson setup "$build" "$root" "$@"
   elif [ -f "$build/$unity_mark" ]; then
-    # With unity on, an edit compiles twenty sources, clang-tidy does not find them, and bench measures a library that no plain
+    # In a unity build an edit recompiles twenty sources, clang-tidy does not find them, and bench would measure another binary than a plain
     # `meson setup` builds.
     step configure meson setup --reconfigure "$build" "$root" -Dunity=off "$@"
     rm "$build/$unity_mark"
   elif [ $# -gt 0 ]; then
-    # A folder made without a package that is there now has to look again.
+    # Reconfigures a folder that was created without a package that is installed now.
     step configure meson setup --reconfigure "$build" "$root" "$@"
   fi
 }
 
-# compile TARGET…: $build_time is what to expect, for the reader.
+# compile TARGET…: $build_time is printed as the expected duration.
 compile() {
   printf 'building (%s) …\n' "${build_time:-minutes, the first time}"
   step build ninja -C "$build" "$@"

@@ -1,7 +1,7 @@
 """Hooks of mkdocs (1.4 and later) for the documentation site.
 
-The site has pages that lie beside docs/, the README among them. Links between pages are written so that they work in the repository;
-here each one is mapped to the site. A link to a file that is no page, such as a program, leads to a copy of that file in the site.
+The site includes pages outside docs/, such as the README. Links between pages work in the repository; the hooks map each one to the site. A
+link to a file that is not a page, such as a program, leads to a copy of that file in the site.
 """
 
 import logging
@@ -19,17 +19,17 @@ log = logging.getLogger("mkdocs.hooks.tutti")
 
 
 def in_repository(page):
-    """A page's path from the root of the repository."""
+    """A page's path relative to the root of the repository."""
     return page if page in PAGES_BESIDE_DOCS else posixpath.join("docs", page)
 
 
 def in_site(path):
-    """The path that a file of the repository has in the site."""
+    """The path of a repository's file in the site."""
     return path[len("docs/"):] if path.startswith("docs/") else path
 
 
 def targets(page, text):
-    """(the link as written, the path from the root of the repository) of each link to a file."""
+    """(the link as written, the path relative to the root of the repository) of each link to a file."""
     folder = posixpath.dirname(in_repository(page))
     for match in LINK.finditer(text):
         if ":" not in match[2]:
@@ -37,7 +37,7 @@ def targets(page, text):
 
 
 def on_config(config):
-    """Lists every decision below its overview."""
+    """Lists every decision below the overview of decisions."""
     decisions = sorted(path.name for path in (ROOT / "docs" / "decisions").glob("0*.md"))
     for entry in config.nav:
         for position, child in enumerate(entry.get("Design", [])):
@@ -66,7 +66,7 @@ def on_files(files, config):
 def on_page_markdown(markdown, page, config, files):
     here = page.file.src_uri
     if here == "reference.md" and (generated := os.environ.get("TUTTI_REFERENCE")):
-        # In HTML, since mkdocs does not know the file: scripts/docs copies it later.
+        # As HTML, since mkdocs does not have the file: scripts/docs copies it later.
         markdown += f'\n<p><a href="{generated}">All classes and functions</a>, generated from these headers.</p>\n'
     paths = dict(targets(here, markdown))
 

@@ -1,4 +1,4 @@
-"""Sizes as tutti spells them."""
+"""Formats and parses sizes in tutti's notation."""
 
 UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Runs clang-tidy over sources, those of a folder as one: they share nearly all of their headers, in which it spends its time.
+"""Runs clang-tidy over sources, joining those of a folder into one file: most of its time goes into their common headers.
 
-    tidy_by_folder.py BUILD ROOT ARGUMENT… < sources    # names below ROOT, a line each; ARGUMENTs go to clang-tidy
+    tidy_by_folder.py BUILD ROOT ARGUMENT… < sources    # paths relative to ROOT, one per line; ARGUMENTs are for clang-tidy
 
-Files that are compiled with other options are apart. Two files of a folder that give one name to different things in unnamed
-namespaces can't be joined: rename one. Findings are printed with the file's own line. Exits 1 if anything was found.
+Files with different compiler options are not joined. Two files of a folder that use one name for different things in unnamed namespaces
+can't be joined: rename one. Findings are printed with the original file and line. Exit status 1 if there are findings.
 """
 
 import concurrent.futures
@@ -20,12 +20,12 @@ build, root, *arguments = sys.argv[1:]
 
 
 def options_of(command):
-    """The options that say how a source is read, without those that name it or its object."""
+    """The compiler options of a source, without its name and its object's."""
     return tuple(word for word in shlex.split(command)[1:] if re.match(r"-(I|D|U|std|isystem|include|f|m|pthread)", word))
 
 
 def units_of(sources):
-    """Lists of sources that are read as one, the longest first: (folder, options) and their names."""
+    """Lists of sources that are joined, the longest first: (folder, options) and their names."""
     units = {}
     for entry in json.load(open(os.path.join(build, "compile_commands.json"))):
         name = os.path.relpath(os.path.join(entry["directory"], entry["file"]), root)
@@ -37,7 +37,7 @@ def units_of(sources):
 
 
 def join(path, names):
-    """Writes the sources to one file; returns what its lines are: (name, line)."""
+    """Writes the sources to one file. Returns (name, line) of each of its lines."""
     origin = []
     with open(path, "w") as joined:
         for name in names:
@@ -50,7 +50,7 @@ def join(path, names):
 
 def tidy(folder, index, unit):
     (place, directory, options), names = unit
-    # Beside a .clang-tidy as the sources have it.
+    # In a folder with the same .clang-tidy as the sources.
     where = os.path.join(folder, str(index), place)
     os.makedirs(where, exist_ok=True)
     path = os.path.join(where, "joined.cpp")
@@ -72,7 +72,7 @@ def tidy(folder, index, unit):
 def main():
     sources = set(sys.stdin.read().split())
     with tempfile.TemporaryDirectory() as folder:
-        # The configuration of a folder counts where its joined file is.
+        # clang-tidy uses the configuration of the folder of the joined file.
         units = units_of(sources)
         for index, ((place, _, _), _) in enumerate(units):
             for part in ("", *(place.split("/")[:n] for n in range(1, place.count("/") + 2))):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`tutti bench` under a real mpirun: what it writes, that every side's results are checked, and that they are right.
+"""`tutti bench` under mpirun: its output, the check of every peer's results, and their correctness.
 
     python3 test/process/test_bench.py [Class.test…]
 """
@@ -32,7 +32,7 @@ def short_name(operation):
 
 class Bench(Checks):
     def bench(self, ranks, *words, length=SHORT):
-        """The JSON of a run in which all is right."""
+        """The JSON of a run in which all results are correct."""
         result = mpirun(ranks, "bench", *words, *length, "--json", "-", timeout=200)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         return json.loads(result.stdout)
@@ -104,7 +104,7 @@ class Schema(Bench):
         self.assertEqual([bool(row["ratio"]) for row in rows], [False, True, False, True])
 
     def test_iterations_by_time(self):
-        """Many of a small call, at least 20 of any."""
+        """Many iterations of a small call, at least 20 of any."""
         result = mpirun(2, "bench", "broadcast", "--sizes", "4", "--min-time", "200ms", "--json", "-")
         self.assertGreater(json.loads(result.stdout)["rows"][0]["iterations"], 50)
         result = mpirun(2, "bench", "broadcast", "--sizes", "4MiB", "--min-time", "1ms", "--json", "-")
@@ -137,13 +137,13 @@ class Correctness(Bench):
 
     def test_every_operation_and_size(self):
         for ranks in (1, 2, 3, 5):
-            peers = PEERS if ranks > 1 else "mpi"  # Gloo takes two ranks or more
+            peers = PEERS if ranks > 1 else "mpi"  # Gloo needs two ranks or more
             for flags in ((), ("--out-of-place",)):
                 with self.subTest(ranks=ranks, flags=flags):
                     report = self.bench(ranks, *OPERATIONS, "--vs", peers, "--sizes", "0,1,4,65540,4MiB", *flags, length=ONCE)
                     self.check(report, 1 + len(peers.split(",")), 5 * (len(OPERATIONS) - 1) + 1)
                     placed = {(row["op"], row["in_place"]) for row in report["rows"]}
-                    for operation in IN_PLACE[:-1]:  # all-to-all is always out of place
+                    for operation in IN_PLACE[:-1]:  # all-to-all is always out-of-place
                         self.assertIn((short_name(operation), not flags), placed)
 
     def test_other_roots(self):
@@ -163,13 +163,13 @@ class Correctness(Bench):
                            sides, len(operations))
 
     def test_sides_take_turns_in_one_process(self):
-        """So many libraries that an order that differs between ranks would hang or give wrong data."""
+        """With this many peers, an order that differs between ranks would hang or give wrong data."""
         report = self.bench(4, "all-reduce", "fan-out", "--vs", PEERS, "--sizes", "64KiB", length=("--iterations", 30))
         self.check(report, 1 + len(PEERS.split(",")), 2)
 
 
 class Faults(Bench):
-    """A library that does nothing stands in for the peer's."""
+    """A library without effect replaces the peer's."""
 
     def test_wrong_results_are_counted_and_fail_the_run(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -211,7 +211,7 @@ class Usage(Bench):
 
 
 class Scripts(unittest.TestCase):
-    """What joins and draws the results; scripts/bench itself builds, and runs for long."""
+    """Joining and drawing of results. scripts/bench itself builds, and takes long."""
 
     def report(self, ratio, peer="mpi"):
         key = {"op": "broadcast", "type": "f32", "bytes": 1024}
@@ -221,7 +221,7 @@ class Scripts(unittest.TestCase):
                 "ratios": [{**key, "vs": peer, "ratio": ratio, "low": ratio - 0.1, "high": ratio + 0.1, "back_to_back_ratio": None}]}
 
     def run_of(self, opponent, ratio):
-        return {"opponent": opponent, "release": "Some MPI 1", "conditions": "--with this", "ranks": 2, "report": self.report(ratio)}
+        return {"opponent": opponent, "configuration": "C", "release": "Some MPI 1", "conditions": "--with this", "ranks": 2, "report": self.report(ratio)}
 
     def test_runs_are_joined_by_ratio(self):
         sys.path.insert(0, str(REPO / "scripts" / "lib"))
@@ -232,12 +232,12 @@ class Scripts(unittest.TestCase):
         self.assertEqual({name: ratio["ratio"] for name, ratio in row["ratios"].items()}, {"openmpi": 2.0, "mpich": 0.5})
         lines = opponents.table([row], runs) + opponents.legend(runs)
         self.assertIn("| broadcast | 1 KiB | 2.00 (1.90 to 2.10) | **0.50 (0.40 to 0.60)** |", lines)
-        self.assertIn("- mpich: Some MPI 1, --with this", lines)
+        self.assertIn("- mpich (configuration C): Some MPI 1, --with this", lines)
 
     def test_every_opponent_is_listed_with_its_conditions(self):
         listed = command(REPO / "scripts" / "bench", "--list").stdout.splitlines()
         self.assertTrue(any("coll_sm_priority 90" in line and "MALLOC_TRIM_THRESHOLD_" in line for line in listed), listed)
-        self.assertTrue(any(line.startswith("openmpi ") and line.endswith("default settings") for line in listed), listed)
+        self.assertTrue(any(line.startswith("A openmpi ") and line.endswith("default settings") for line in listed), listed)
 
     def test_plot(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -265,6 +265,6 @@ class Scripts(unittest.TestCase):
             self.assertIn("<svg", (Path(folder) / "picture.svg").read_text())
 
 
-del test_mpirun, Checks  # their tests are not this file's
+del test_mpirun, Checks  # their tests do not belong to this file
 if __name__ == "__main__":
     tap.main()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""scripts/test where packages are missing and can't be had, and where it repeats; how CI adds up its parts; what scripts/bench
-hands on to the peers.
+"""scripts/test if packages are missing and can't be installed, and with --repeat; the sum of the parts in .ci/run; the environment that
+scripts/bench gives to the peers.
 
     python3 test/process/test_scripts.py [Class.test…]
 """
@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from support import tap  # noqa: E402
 
 REPO = Path(__file__).resolve().parents[2]
-# What a run of tests leaves behind: one has passed, one was skipped.
+# Logs of a test run: one test passed, one was skipped.
 LOG = """<testsuites><testsuite><testcase classname="unit" name="base"/>
 <testcase classname="cluster" name="up"><skipped message="a cluster needs ip"/></testcase></testsuite></testsuites>"""
 
@@ -33,7 +33,7 @@ class Offline(unittest.TestCase):
         logs = self.build / "meson-logs"
         self.tools = Path(folder.name) / "tools"
         self.tools.mkdir()
-        # Stand for the package manager that reaches nothing, and for a build and its tests.
+        # Stubs for a package manager without network, and for a build and its tests.
         for name, lines in (("apt-get", f'echo "$*" >>{self.asked}; echo no network >&2; exit 100'), ("sudo", "exit 1"), ("ninja", "exit 0"),
                             ("mpirun", "exit 0"),
                             ("meson", f"[ $1 = setup ] || exit 0; echo meson $* >>{self.asked}; mkdir -p {logs}; touch {self.build}/build.ninja; "
@@ -43,7 +43,7 @@ class Offline(unittest.TestCase):
             tool.chmod(0o755)
 
     def run_without(self, *hidden, script=("test", "--suite", "cluster"), **variables):
-        """The script where these commands are not to be found."""
+        """Runs the script with these commands hidden."""
         pattern = "|".join(hidden)
         env = {key: value for key, value in os.environ.items() if key != "CI"}
         env |= {"PATH": f"{self.tools}:{os.environ['PATH']}", "TUTTI_BUILD": str(self.build),
@@ -94,7 +94,7 @@ class Counts(unittest.TestCase):
         self.folder = Path(folder.name)
 
     def log(self, name, cases, *programs):
-        """A run as meson records it: of `env`, tests in the Test Anything Protocol."""
+        """Logs of a run in meson's format: `env`, with tests in the Test Anything Protocol."""
         suite = "tutti.tutti:process / env"
         (self.folder / f"{name}.junit.xml").write_text(
             f'<testsuites><testsuite name="{suite}">' + "".join(
@@ -129,7 +129,7 @@ class Counts(unittest.TestCase):
 
 
 class Ci(unittest.TestCase):
-    """.ci/run beside stand-ins for its parts."""
+    """.ci/run with stubs for its parts."""
 
     def run_parts(self, **scripts):
         with tempfile.TemporaryDirectory() as folder:
@@ -160,7 +160,7 @@ class Ci(unittest.TestCase):
                    "docs: 1 passed, 0 failed, 0 skipped", "address: 5 passed, 0 failed, 0 skipped", "thread: 5 passed, 0 failed, 0 skipped")
 
     def test_a_failure_hides_no_other_part(self):
-        # One fails by itself, one although it counts no failure, one has failed tests.
+        # One part fails by itself, one without counting a failure, one has failed tests.
         done = self.run_parts(test="echo '7 passed, 2 failed, 0 skipped'; exit 1", lint="echo no; exit 3", docs="true",
                               sanitize="echo '5 passed, 0 failed, 0 skipped'; [ $1 = address ]")
         self.check(done, "18 passed, 4 failed, 0 skipped", 1, "test: 7 passed, 2 failed, 0 skipped (exit 1)",
@@ -175,7 +175,7 @@ class Ci(unittest.TestCase):
 
 
 class Links(unittest.TestCase):
-    """What scripts/docs checks when the site is built. It checks this file too, so names of missing documents are put together."""
+    """Checks of scripts/docs. They apply to this file too, so names of missing documents are concatenated."""
 
     DOCS = "docs"
 
@@ -255,7 +255,7 @@ class PeerVariables(unittest.TestCase):
             with self.subTest(opponent):
                 seen = json.loads((self.folder / f"seen.{peer}").read_text())
                 reported = [line for line in lines if line.startswith(f"{opponent}: ")]
-                (legend,) = (line for line in lines if line.startswith(f"- {opponent}: "))
+                (legend,) = (line for line in lines if line.startswith(f"- {opponent} (configuration "))
                 (run,) = (run for run in report["runs"] if run["opponent"] == opponent)
                 self.assertEqual(run["dropped"], dropped)
                 for name, value in dropped.items():
