@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""scripts/cluster: are its hosts as separate as real ones, is the link what it says, and does it leave nothing behind?
+"""Tests of scripts/cluster: isolation of the hosts, rates of the links, and complete removal.
 
     python3 test/cluster/test_cluster.py [-v]
 """
@@ -19,8 +19,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from support import tap  # noqa: E402
 from support.cluster import HOSTFILES, SCRIPT, Cluster, command, eventually, processes_in, why_not  # noqa: E402
 
-# Sends for a time or a number of bytes over one plain TCP stream; the receiver prints what came and how fast. The first
-# 0.3 s do not count for the rate: TCP is still finding it.
+# Sends for a time or a number of bytes over one plain TCP stream. The receiver prints bytes and rate. The first 0.3 s are excluded from the
+# rate, since TCP still adapts.
 RECEIVER = """
 import json, socket, time
 listener = socket.create_server(("0.0.0.0", 5201)); print("ready", flush=True)
@@ -57,7 +57,7 @@ def stream(cluster, source, target, mebibytes, seconds):
 
 
 def placement(result):
-    """Host by rank, of a job run with --tag-output."""
+    """Host of each rank, from a job run with --tag-output."""
     return [host for _, host in sorted((int(rank), host) for rank, host in
                                        re.findall(r"^\[\d+,(\d+)\]<stdout>:\s*(\S+)$", result.stdout, re.M))]
 
@@ -185,7 +185,7 @@ class Separation(WithHosts):
 
 
 class Rate(unittest.TestCase):
-    """A loose check that shaping is on, and in both directions: a busy machine may be slower for a while, never faster."""
+    """A tolerant check that shaping works in both directions: a loaded machine may be slower for a while, but not faster."""
 
     def shaped(self, rate):
         if reason := why_not():
@@ -201,7 +201,8 @@ class Rate(unittest.TestCase):
     def check(self, cluster, source, target, rate):
         for _ in range(3):
             seen = stream(cluster, source, target, mebibytes=10**6, seconds=1.5)["bits_per_second"]
-            # Loose: what a busy receiver finds waiting counts into its window. Unshaped, it would be a hundred times the rate.
+            # Tolerant: data that queued before a loaded receiver counts into its interval. Unshaped, the rate would be a hundred times
+            # higher.
             self.assertLess(seen, 1.25 * rate, f"{source} to {target}")
             if seen > 0.75 * rate:
                 return
@@ -231,7 +232,7 @@ class ComingAndGoing(unittest.TestCase):
         self.assertEqual(set(os.listdir("/sys/class/net")), before)
         spaces = {os.readlink(f"/proc/{pid}/ns/net") for pid in self.cluster.holders().values()}
         self.assertEqual(len(spaces), 2)
-        # One that needs more than SIGTERM, one that is stopped.
+        # One process ignores SIGTERM, one is stopped.
         left = [self.cluster.start("node2", "sh", "-c", "trap '' TERM; echo; sleep 300", stdout=subprocess.PIPE),
                 self.cluster.start("node1", "sh", "-c", "echo; kill -STOP $$", stdout=subprocess.PIPE)]
         for process in left:
@@ -244,7 +245,7 @@ class ComingAndGoing(unittest.TestCase):
         self.assertEqual(self.cluster.namespaces(), [])
         self.assertFalse(folder.exists())
         self.assertEqual(self.cluster.status().returncode, 1)
-        self.cluster.down()  # again: nothing to do is no error
+        self.cluster.down()  # a second time: not an error
 
     def test_up_after_a_holder_was_killed(self):
         self.cluster.up(3)
@@ -293,7 +294,7 @@ class ComingAndGoing(unittest.TestCase):
 
 
 class Refusals(unittest.TestCase):
-    """These need no rights: nothing is ever built."""
+    """Errors that need no capabilities: no cluster is created."""
 
     def refused(self, *words, **options):
         result = command(sys.executable, SCRIPT, "--name", f"test-{os.getpid()}", *words, timeout=20, **options)

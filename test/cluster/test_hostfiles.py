@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The dry run of a hostfile against what mpirun does with it.
+"""Compares `tutti hostfile` with the placement of mpirun.
 
     python3 test/cluster/test_hostfiles.py [Class.test…]
 """
@@ -17,7 +17,7 @@ from support.cluster import Cluster, why_not  # noqa: E402
 
 
 class DryRunAndMpirun(unittest.TestCase):
-    """Open MPI 4.1 is what Debian 12 and Ubuntu 24.04 have."""
+    """Open MPI 4.1 is the version of Debian 12 and Ubuntu 24.04."""
 
     @classmethod
     def setUpClass(cls):
@@ -28,7 +28,7 @@ class DryRunAndMpirun(unittest.TestCase):
         cls.cluster.up()
 
     def planned_and_real(self, text, *words):
-        """(host, local rank) by rank: as `tutti hostfile` says, and as the ranks find themselves."""
+        """(host, local rank) by rank: from `tutti hostfile`, and from the ranks themselves."""
         with tempfile.NamedTemporaryFile("w", suffix=".hosts") as file:
             file.write(text)
             file.flush()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A host that large packets do not reach, without any error: the MTU of the path is smaller than its ends believe.
+"""A path with a smaller MTU than its ends assume, which drops large packets without an ICMP error.
 
     python3 test/cluster/test_large_packets.py [Class.test…]
 """
@@ -23,8 +23,8 @@ REMEDY = r"packets of 1500 bytes may be larger than the MTU .* ping -M do -s 147
 
 
 @unittest.skipUnless(shutil.which("nft", path="/usr/sbin:/sbin:/usr/bin"), "needs nft (apt install nftables)")
-class OnAnIllPath(unittest.TestCase):
-    largest = 1400  # bytes of a packet that reaches node2
+class OnSmallMtuPath(unittest.TestCase):
+    largest = 1400  # maximum size in bytes of packets that reach node2
 
     def setUp(self):
         if reason := why_not():
@@ -32,13 +32,13 @@ class OnAnIllPath(unittest.TestCase):
         self.cluster = Cluster(2)
         self.addCleanup(self.cluster.down)
         self.cluster.up()
-        # Else a packet here is what a network card would make many of.
+        # Without segmentation offload, which would make larger packets here.
         for host in ("node1", "node2"):
             self.cluster.exec(host, "ip", "link", "set", "eth0", "gso_max_segs", "1", check=True)
         self.cluster.exec("node2", "nft", RULE.format(self.largest), check=True)
 
     def run_ranks(self, *words, **settings):
-        """A rank on each host, without MPI, whose own start needs large packets: (status, output, errors) of each."""
+        """Runs a rank on each host without MPI, whose start would need large packets. Returns (status, output, errors) of each."""
         ranks = []
         for rank in (0, 1):
             variables = {"RANK": rank, "WORLD_SIZE": 2, "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 1, "MASTER_ADDR": "10.77.0.1",
@@ -57,7 +57,7 @@ class OnAnIllPath(unittest.TestCase):
         return said
 
     def run_mpi(self, *words):
-        """The same under mpirun: MPI's messages go by the ill path, and what mpirun itself needs to start by another."""
+        """The same under mpirun: MPI's messages use the faulty path, and mpirun's own start another one."""
         subprocess.run(["ip", "-n", f"{self.cluster.name}-node1", "link", "add", "mpi0", "type", "veth", "peer", "name", "mpi0", "netns",
                         f"{self.cluster.name}-node2"], check=True)
         for number in (1, 2):
@@ -67,7 +67,7 @@ class OnAnIllPath(unittest.TestCase):
                                 "--mca", "btl", "tcp,self", "-np", "2", *words, timeout=120)
 
 
-class LargePackets(OnAnIllPath):
+class LargePackets(OnSmallMtuPath):
     def check_broadcast(self, *words, **settings):
         (status, _, said), (other, _, _) = self.run_ranks("broadcast", "--size", "16MiB", "--timeout", "6s", *words, **settings)
         self.assertEqual((status, other), (1, 1), said)
@@ -105,8 +105,8 @@ class LargePackets(OnAnIllPath):
         self.check_doctor(done.stdout)
 
 
-class SetUp(OnAnIllPath):
-    """A path on which not even set-up passes: its sentence has what TCP knows."""
+class SetUp(OnSmallMtuPath):
+    """A path on which set-up fails too: the error contains TCP's unacknowledged data."""
     largest = 300
     LOST = r"; \d+ bytes that node1 has sent to 10\.77\.0\.2:\d+ are not acknowledged after \d+ retransmissions"
 
@@ -116,7 +116,7 @@ class SetUp(OnAnIllPath):
         self.assertRegex(said, r"set-up timed out at .* missing: rank 1 \(node2, pid \d+\)" + ".*" + self.LOST)
 
     def test_over_mpi(self):
-        # Rank 0 gives up first: once rank 1 has ended, MPI closes the connection.
+        # Rank 0 times out first: when rank 1 ends, MPI closes the connection.
         done = self.run_mpi("sh", "-c", 'exec tutti all-reduce --timeout $((6 + 100 * OMPI_COMM_WORLD_RANK))s')
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         self.assertRegex(done.stderr, "set-up timed out while .* over MPI: .*" + self.LOST)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How jobs are started on several hosts: the lines of tutorials, torchrun on two hosts, and jobs without MPI.
+"""Starting jobs on several hosts: command lines of tutorials, torchrun on two hosts, and jobs without MPI.
 
     python3 test/cluster/test_launch.py [Class.test…]
 """
@@ -41,7 +41,7 @@ class OnTwoHosts(unittest.TestCase):
         self.assertTrue(any(line.startswith(f"{ranks} ranks on 2 hosts") for line in lines), text)
 
     def on_both(self, *words_of_host):
-        """One command a host, at the same time; their outputs."""
+        """Runs one command per host in parallel. Returns their outputs."""
         files = [tempfile.TemporaryFile("w+") for _ in words_of_host]
         started = [self.cluster.start(f"node{index + 1}", *words, stdout=file, stderr=file)
                    for index, (words, file) in enumerate(zip(words_of_host, files))]
@@ -56,7 +56,7 @@ class OnTwoHosts(unittest.TestCase):
 
 class TutorialLines(OnTwoHosts):
     def test_the_first_works(self):
-        """Of the tutorial for plain Open MPI: no fast network, MASTER_ADDR and MASTER_PORT handed on."""
+        """From the tutorial for plain Open MPI: no fast network; MASTER_ADDR and MASTER_PORT are passed on."""
         done = self.cluster.run("-np", 4, "-H", "node1:2,node2:2", "-x", "MASTER_ADDR=node1", "-x", "MASTER_PORT=1234",
                                 "-bind-to", "none", "-map-by", "slot", "-mca", "pml", "ob1", "-mca", "btl", "^openib",
                                 "tutti", "fan-out", check=True)
@@ -93,7 +93,7 @@ class Torchrun(OnTwoHosts):
 
 class WithoutMpi(OnTwoHosts):
     def loop(self, first, *words, settings=""):
-        """Ranks first and first + 1 of 4."""
+        """Runs ranks `first` and `first` + 1 of 4."""
         run = " ".join(map(str, words))
         return ["sh", "-c", f"for l in 0 1; do {settings} RANK=$(({first} + l)) WORLD_SIZE=4 LOCAL_RANK=$l MASTER_ADDR=node1 "
                 f"MASTER_PORT=29500 {TUTTI} {run} & done; wait"]
@@ -114,7 +114,7 @@ class WithoutMpi(OnTwoHosts):
             self.assertNotIn("verified", text)
 
     def test_a_name_that_is_loopback_on_its_own_host(self):
-        """A hosts file may say 127.0.1.1 for its own host."""
+        """A hosts file may map a host's own name to 127.0.1.1."""
         hosts = "127.0.0.1 localhost\n127.0.1.1 node1\n"
         script = f"printf '{hosts}' > $TMP && mount --bind $TMP /etc/hosts && "
         with tempfile.NamedTemporaryFile("w") as file:

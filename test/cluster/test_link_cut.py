@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""A host whose link is cut silently: the others can detect it by timeout only.
+"""A host whose link is cut without any signal: the others can detect it by timeout only.
 
     python3 test/cluster/test_link_cut.py [Class.test…]
 
-mpirun waits for ever on a cut link, so each rank writes to a file of its own and the job is ended by pid.
+mpirun waits forever on a cut link. So each rank writes to its own file, and the job is killed by pid.
 """
 import os
 import re
@@ -25,7 +25,7 @@ KEEPALIVE = 3  # seconds
 LATEST = KEEPALIVE + 1.0
 RANKS = 6  # two on each of three hosts
 
-# One rank: where it ended, with which status, and what it said, in files named by its rank.
+# One rank: host, exit status and output, in files named by its rank.
 SCRIPT = """
 cd "$1"; shift
 rank=$OMPI_COMM_WORLD_RANK
@@ -57,13 +57,13 @@ class LinkCut(unittest.TestCase):
                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                start_new_session=True)
         self.addCleanup(self.end, job)
-        # Each rank says its path to the log once it is set up.
+        # Each rank logs its path after set-up.
         self.assertTrue(eventually(lambda: "path:" in self.text(0, "err"), 30), self.text(0, "err"))
         time.sleep(1)
         return job
 
     def end(self, job):
-        """Everything by pid: mpirun, its daemons on the hosts, and the ranks."""
+        """Kills mpirun, its daemons on the hosts, and the ranks, by pid."""
         spaces = {os.readlink(f"/proc/{pid}/ns/net") for pid in self.cluster.holders().values()}
         holders = set(self.cluster.holders().values())
         for pid in processes_in(spaces):
@@ -107,7 +107,7 @@ class LinkCut(unittest.TestCase):
         self.check([2, 3], [0, 1, 4, 5], since, {"node1", "node3"})
 
     def test_two_ranks_killed_at_once_are_one_set_everywhere(self):
-        """On two hosts of own kernels, so that the loss is detected by the kernel here and by a closed link there."""
+        """On two hosts with different boot ids: the kernel detects the loss locally, and a closed link does remotely."""
         self.start("all-reduce", "--repeat", "1000000", "--size", "64KiB", before=OWN_KERNEL)
         since = time.time()
         for rank in (1, 4):

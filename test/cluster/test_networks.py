@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Networks as they are: IPv6, firewalls, names that lead to loopback, several networks of which one is meant.
+"""Network configurations: IPv6, firewalls, names that resolve to loopback, several networks of which one is selected.
 
     python3 test/cluster/test_networks.py [Class.test…]
 
-mpirun itself needs IPv4 here. Where tutti shall find none, mpirun has link-local addresses, which tutti never uses.
+mpirun needs IPv4. If tutti must find none, mpirun uses link-local addresses, which tutti never uses.
 """
 import json
 import os
@@ -56,20 +56,20 @@ class OnTwoHosts(unittest.TestCase):
             self.assertRegex(lines[0], sentence)
 
     def addresses(self, **options):
-        """The peer info of each rank."""
+        """The address of each rank, from `info`."""
         done = self.run_tutti("info", **options)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return re.findall(r"  (\S+:\d+)  ", done.stdout)
 
     def add_interface(self, host, name, address):
-        """Up, with an address, and nobody at its other end."""
+        """Adds an interface that is up, with an address, but not connected to the other host."""
         self.ip(host, "link", "add", name, "type", "veth", "peer", "name", name + "p")
         self.ip(host, "address", "add", address, "dev", name)
         self.ip(host, "link", "set", name, "up")
         self.ip(host, "link", "set", name + "p", "up")
 
     def wire(self, name, address):
-        """A network of its own between the two hosts."""
+        """Adds a network between the two hosts."""
         subprocess.run(["ip", "-n", f"{self.cluster.name}-node1", "link", "add", name, "type", "veth", "peer", "name", name,
                         "netns", f"{self.cluster.name}-node2"], check=True)
         for number in (1, 2):
@@ -77,7 +77,7 @@ class OnTwoHosts(unittest.TestCase):
             self.ip(f"node{number}", "link", "set", name, "up")
 
     def only(self, number, v4=True, v6=True):
-        """Gives a host's eth0 the address families that are wanted."""
+        """Restricts a host's eth0 to the given address families."""
         host = f"node{number}"
         self.ip(host, "address", "flush", "dev", "eth0")
         if v4:
@@ -155,7 +155,7 @@ class SeveralNetworks(OnTwoHosts):
                 for host in ("node1", "node2")]
 
     def test_the_named_network_carries_all_both_ways(self):
-        # The hosts' names lead to eth0.
+        # The hosts' names resolve to the address of eth0.
         self.wire("fast0", "192.168.5.{}/24")
         for setting, used, idle in (("TUTTI_SOCKET_IFNAME=fast0", "fast0", "eth0"), ("TUTTI_SOCKET_IFNAME=192.168.0.0/16", "fast0", "eth0"),
                                     ("TUTTI_SOCKET_IFNAME=^eth", "fast0", "eth0"), ("NCCL_SOCKET_IFNAME=eth0", "eth0", "fast0")):
@@ -187,7 +187,7 @@ class SeveralNetworks(OnTwoHosts):
                    settings=["TUTTI_SOCKET_IFNAME=10.77.0.0/33"])
 
     def test_nothing_left_on_the_second_host_only(self):
-        # Rank 0 itself has no error: all ranks report that of rank 2.
+        # Rank 0 itself has no error. All ranks report rank 2's.
         self.add_interface("node1", "only1", "10.77.5.1/24")
         self.fails(2, r"rank 2 \(node2, pid \d+\): TUTTI_SOCKET_IFNAME=only1 leaves no usable network interface; this host has .*eth0",
                    settings=["TUTTI_SOCKET_IFNAME=only1"])
@@ -197,13 +197,13 @@ class SeveralNetworks(OnTwoHosts):
             self.add_interface("node1", f"net{number}", f"192.168.{100 + number}.1/24")
         done = self.run_tutti("info", options=["-H", "node1:4"])
         self.assertEqual(done.returncode, 0, done.stderr)
-        # None of the twenty is dialed: all go by loopback.
+        # The connections use loopback instead of any of the twenty addresses.
         self.assertEqual(len(re.findall(r"  127\.0\.0\.1:\d+  ", done.stdout)), 4, done.stdout)
 
 
 @unittest.skipUnless(shutil.which("nft", path="/usr/sbin:/sbin:/usr/bin"), "needs nft (apt install nftables)")
 class Firewall(OnTwoHosts):
-    # Two interfaces: one for tutti, one for mpirun's own daemons and start.
+    # Two interfaces: one for tutti, one for mpirun's daemons and start.
     RULES = """table inet wall {{
       chain in {{ type filter hook input priority 0; policy drop;
         iif lo accept; meta l4proto ipv6-icmp accept
@@ -235,7 +235,7 @@ class Firewall(OnTwoHosts):
 
 
 class Doctor(OnTwoHosts):
-    """What `tutti doctor` reports about jobs with known faults."""
+    """Findings of `tutti doctor` in jobs with known faults."""
 
     def doctor(self, *words, settings=(), options=(), status=0):
         done = self.run_tutti("doctor", "--json", "-", *words, settings=settings, options=options)
@@ -245,7 +245,7 @@ class Doctor(OnTwoHosts):
     def test_healthy_hosts(self):
         report = self.doctor("--measure")
         checks = {finding["check"] for finding in report["findings"]}
-        # Two hosts of two ranks each are one machine here: ranks may outnumber its cores.
+        # Two hosts with two ranks each are one machine here, so ranks may outnumber cores.
         self.assertLessEqual(checks, {"cores", "single copy"}, report["findings"])
         self.assertEqual([host["name"] for host in report["hosts"]], ["node1", "node2"])
         self.assertEqual([link["name"] for link in report["hosts"][1]["interfaces"] if link["chosen"]], ["eth0"])
@@ -265,7 +265,7 @@ class Doctor(OnTwoHosts):
     def test_a_firewall_is_reported_before_anything_hangs(self):
         for host in ("node1", "node2"):
             self.cluster.exec(host, "nft", Firewall.RULES.format(ports="41000-41115"), check=True)
-        # Set-up would wait for its deadline: it is not tried.
+        # Set-up would run into its deadline, so the doctor must not try it.
         report = self.doctor(options=Firewall.MPI_DOOR, settings=["TUTTI_TIMEOUT=600s"], status=3)
         self.assertNotIn("set-up", {finding["check"] for finding in report["findings"]})
         reported = [finding for finding in report["findings"] if finding["check"] == "reachability"]
@@ -277,7 +277,7 @@ class Doctor(OnTwoHosts):
             self.assertIn("TUTTI_PORT_RANGE", finding["remedy"])
 
     def test_ten_faults_at_once(self):
-        # Networks: another MTU; a second network whose wire is cut. Names: 127.0.1.1. Memory: a tiny /dev/shm.
+        # Network: another MTU; a second network with a cut link. Names: 127.0.1.1. Memory: a tiny /dev/shm.
         self.ip("node2", "link", "set", "eth0", "mtu", "1400")
         for number in (1, 2):
             host = f"node{number}"
@@ -287,7 +287,7 @@ class Doctor(OnTwoHosts):
             file.flush()
             self.cluster.exec("node2", "mount", "--bind", file.name, "/etc/hosts", check=True)
         self.cluster.exec("node1", "mount", "-t", "tmpfs", "-o", "size=1m,mode=1777", "tmpfs", "/dev/shm", check=True)
-        # Settings that one host lacks or has otherwise, few descriptors on one rank, two ranks bound to one core.
+        # Settings that one host lacks or has a different value for, few descriptors on one rank, two ranks bound to one core.
         core = min(os.sched_getaffinity(0))
         script = (f'case $OMPI_COMM_WORLD_RANK in 0|1) export NCCL_ALGO=Ring TUTTI_TIMEOUT=50s TUTTI_SOCKET_IFNAME=eth0,net9;; '
                   f'2) export TUTTI_CHUNK=4KiB;; 3) ulimit -n 28;; esac; '
@@ -311,7 +311,7 @@ class Doctor(OnTwoHosts):
                 found = [f for f in findings if (f["severity"], f["check"]) == (severity, check) and sentence in f["sentence"]]
                 self.assertEqual(len(found), 1)
                 self.assertTrue(found[0]["remedy"])
-        # The cut wire is cut both ways; else nothing is reported that was not planted.
+        # The link is cut in both directions. No other finding than the configured faults may be reported.
         others = [f for f in findings if not any(sentence in f["sentence"] for _, _, sentence in planted)]
         self.assertLessEqual({f["check"] for f in others}, {"reachability", "cores", "single copy"}, others)
 

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Jobs without MPI whose rank 0 listens at a port that the kernel gives to outgoing connections: on a host (a network namespace) that
-has few of them.
+"""Jobs without MPI whose rank 0 listens on an ephemeral port, on a host (a network namespace) with few such ports.
 
     python3 test/cluster/test_ports.py [Class.test…]
 """
@@ -63,7 +62,7 @@ class OnAHostWithFewPorts(unittest.TestCase):
         return [tuple(int(end.split(":")[1], 16) for end in row[1:3]) for row in rows if row[3] == state]
 
     def test_a_rank_that_waits_for_rank_0_does_not_take_its_port(self):
-        """Every dial has one of a few local ports, so that some have the port that is dialed: then the kernel connects them to themselves."""
+        """Every dial gets one of a few local ports, sometimes the one that it dials. The kernel then connects the socket to itself."""
         early = [self.start(rank, 3, FIRST) for rank in (1, 2)]
         end = time.monotonic() + 5
         held = set()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The command over several hosts: who is where, what crosses which link, and what odd networks do to it.
+"""The command on several hosts: placement, traffic per link, and unusual networks.
 
     python3 test/cluster/test_tutti.py [Class.test…]
 """
@@ -19,7 +19,7 @@ from support.cluster import OWN_KERNEL, Cluster, why_not  # noqa: E402
 MIB = 1 << 20
 LINE = re.compile(r"^\[rank (\d+)/(\d+) \| local (\d+) \| (\S+) \| cpu\] (.*)$")
 
-# What one plain TCP stream of so many bytes takes, from connect to the receiver's answer that it has all.
+# Time of one plain TCP stream of this many bytes, from connect to the receiver's acknowledgement of all bytes.
 RECEIVER = """
 import socket, sys
 listener = socket.create_server(("0.0.0.0", 5202)); print("ready", flush=True)
@@ -76,7 +76,7 @@ class OnCluster(unittest.TestCase):
         return result.stdout
 
     def places(self, output):
-        """(host, local rank) by rank, of lines that are all there, in order and verified."""
+        """(host, local rank) by rank. Checks that all lines are present, in order and verified."""
         rows = [LINE.match(line).groups() for line in output.splitlines() if line.startswith("[")]
         seen = {}
         for rank, _, local, host, said in rows:
@@ -86,7 +86,7 @@ class OnCluster(unittest.TestCase):
         return list(seen.values())
 
     def sent_meanwhile(self, action):
-        """Bytes that each host's link has carried away while `action` ran."""
+        """Bytes that each host's link has sent while `action` ran."""
         hosts = [f"node{n}" for n in range(1, self.shape["hosts"] + 1)]
         before = [self.cluster.bytes_sent(host) for host in hosts]
         action()
@@ -130,8 +130,8 @@ class Placement(OnCluster):
             self.assertRegex(row[8], rf"^10\.77\.0\.{row[2][-1]}:\d+$")
 
     def test_a_rank_killed_on_another_host_is_named_by_its_closed_links(self):
-        """Rank 4 is alone on a host of its own kernel: only its links can show its death."""
-        # Killed by pid once rank 0 is set up and has said its path; then mpirun ends this shell.
+        """Rank 4 is alone on a host with its own boot id, so only its links reveal its death."""
+        # Killed by pid when rank 0 has logged its path; then mpirun kills this shell.
         script = 'said=$1/said; shift; case $OMPI_COMM_WORLD_RANK in ' \
                  '0) exec "$@" --verbose 2>"$said";; ' \
                  '4) "$@" & until grep -qs path: "$said"; do sleep 0.05; done; kill -KILL $!; exec sleep 100;; esac; exec "$@"'
@@ -146,14 +146,14 @@ class Placement(OnCluster):
 
 
 class BytesOnTheLinks(OnCluster):
-    """Neither more bytes than an algorithm needs, nor fewer: then they went another way than the link."""
+    """Each link carries the bytes that the algorithm needs; fewer would mean that data bypassed the link."""
     shape = {"hosts": 4, "slots": 1}
 
     def check(self, sent, due, slack=1.15):
         print(f"# sent by each host: {', '.join(f'{n / MIB:.1f}' for n in sent)} MiB; due: {due} MiB")
         for host, (there, wanted) in enumerate(zip(sent, due), 1):
             self.assertGreaterEqual(there, wanted * MIB, f"node{host}")
-            # Acknowledgements, the handful of small calls of the command, and mpirun's own.
+            # Acknowledgements, the small calls of the command, and mpirun's traffic.
             self.assertLessEqual(there, wanted * MIB * slack + 4 * MIB, f"node{host}")
 
     def test_broadcast_crosses_each_link_once(self):
@@ -173,12 +173,12 @@ class BytesOnTheLinks(OnCluster):
             with self.subTest(root=root):
                 sent = self.sent_meanwhile(lambda: self.run_ok("-np", "8", "--map-by", "node", "tutti", "broadcast",
                                                                "--size", "32MiB", "--root", root))
-                # Which host ends the chain depends on the root: exactly one sends nothing.
+                # The last host of the chain depends on the root: exactly one host sends nothing.
                 self.check(sorted(sent, reverse=True), due)
 
 
 class Speed(OnCluster):
-    """A loose check, on one machine that may be busy: a tree, which leaves the root twice, would be caught."""
+    """A tolerant check for a loaded machine: it detects a tree, which sends the data twice from the root."""
     shape = {"hosts": 4, "slots": 1, "rate": "1gbit"}
 
     @classmethod
@@ -220,13 +220,13 @@ class OddNetworks(unittest.TestCase):
         self.cluster.up()
 
     def add_interface(self, host, name, address):
-        """Up, with an address, and nobody at its other end."""
+        """Adds an interface that is up, with an address, but not connected to the other host."""
         for words in (["link", "add", name, "type", "veth", "peer", "name", name + "p"],
                       ["address", "add", address, "dev", name], ["link", "set", name, "up"], ["link", "set", name + "p", "up"]):
             self.cluster.exec(host, "ip", *words, check=True)
 
     def works(self, *words):
-        # mpirun must not stumble over the same interfaces: this is about tutti.
+        # mpirun must not use the same interfaces, since this tests tutti.
         result = self.cluster.run("--mca", "oob_tcp_if_include", "eth0", "--mca", "btl_tcp_if_include", "eth0", *words,
                                   "-np", "4", "tutti", "fan-out", "--size", "1MiB", "--verbose")
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)

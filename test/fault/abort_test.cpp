@@ -1,4 +1,4 @@
-// abort() ends the job's communication for all, with the reason.
+// abort() ends the calls of all ranks with its reason.
 #include <fmt/format.h>
 
 #include <thread>
@@ -22,7 +22,7 @@ void check_aborted(const std::vector<Report>& reports, int failed_rank) {
     CHECK(report.failure->sentence.find(reason) != std::string::npos);
     CHECK(report.failure->sentence.find(fmt::format("rank {} (", failed_rank)) !=
           std::string::npos);
-    CHECK(report.destruction < 1500ms * patience());
+    CHECK(report.destruction < 1500ms * time_factor());
   }
 }
 
@@ -41,7 +41,7 @@ TEST_CASE("an abort reaches ranks within a call, and the aborting rank's own nex
         try {
           reduce_and_check(rank, communicator, data);
         } catch (const Error&) {
-          expect(Clock::now() - begin < 1s * patience(), "the abort took long");
+          expect(Clock::now() - begin < 1s * time_factor(), "the abort took long");
           throw;
         }
         return "reduced all the same";
@@ -59,13 +59,13 @@ TEST_CASE("an abort reaches ranks outside any call at their next one") {
       communicator.abort(reason);
       rank.mark();
     }
-    rank.wait_for_go();
+    rank.wait_for_release();
     communicator.barrier();
     return "passed";
   });
   job.await_marks(1, 1);
   std::this_thread::sleep_for(100ms);
-  job.tell_go();
+  job.release();
   check_aborted(job.finish(), 1);
 }
 
@@ -88,7 +88,7 @@ TEST_CASE("after an abort a rank receives nothing any more, not even what has co
   const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 10s});
     int value = rank.rank();
-    // The link's first message takes another way.
+    // The first message of a link opens the connection, so it uses another code path.
     for (int i = 0; i < 3; ++i) {
       if (rank.rank() == 1) communicator.send(std::span(&value, 1), 0);
       if (rank.rank() == 0) communicator.recv(std::span(&value, 1), 1);

@@ -1,4 +1,4 @@
-// Messages that wait for each other, and messages that nobody receives.
+// Deadlocks of messages, and messages without a receive.
 #include <fmt/format.h>
 
 #include <numeric>
@@ -12,16 +12,16 @@ namespace {
 
 constexpr std::size_t large = std::size_t{1} << 20;
 
-void check_circle(const std::vector<Report>& reports, const std::vector<int>& circle) {
+void check_deadlock(const std::vector<Report>& reports, const std::vector<int>& cycle) {
   INFO(describe(reports));
   int speakers = 0;
   for (const auto& report : reports) {
     REQUIRE(report.failure);
     CHECK(report.failure->code == ErrorCode::timeout);
-    CHECK(report.failure->failed_ranks == circle);
+    CHECK(report.failure->failed_ranks == cycle);
     CHECK(report.failure->sentence.find("deadlock: ranks wait for each other") !=
           std::string::npos);
-    for (const int rank : circle) {
+    for (const int rank : cycle) {
       CHECK(report.failure->sentence.find(fmt::format("rank {} (", rank)) != std::string::npos);
     }
     speakers += report.failure->speaks ? 1 : 0;
@@ -34,38 +34,38 @@ void check_circle(const std::vector<Report>& reports, const std::vector<int>& ci
 TEST_CASE("a cycle of sends is reported at the deadline") {
   for (const int size : {2, 3, 5}) {
     CAPTURE(size);
-    check_circle(run_ranks(size,
-                           [size](Rank& rank) -> std::string {
-                             auto& communicator = rank.communicator({.timeout = 1s});
-                             std::vector<float> data(large);
-                             communicator.send(std::span(data), (rank.rank() + 1) % size);
-                             communicator.recv(std::span(data), (rank.rank() + size - 1) % size);
-                             return "passed";
-                           }),
-                 [size] {
-                   std::vector<int> all(static_cast<std::size_t>(size));
-                   std::iota(all.begin(), all.end(), 0);
-                   return all;
-                 }());
+    check_deadlock(run_ranks(size,
+                             [size](Rank& rank) -> std::string {
+                               auto& communicator = rank.communicator({.timeout = 1s});
+                               std::vector<float> data(large);
+                               communicator.send(std::span(data), (rank.rank() + 1) % size);
+                               communicator.recv(std::span(data), (rank.rank() + size - 1) % size);
+                               return "passed";
+                             }),
+                   [size] {
+                     std::vector<int> all(static_cast<std::size_t>(size));
+                     std::iota(all.begin(), all.end(), 0);
+                     return all;
+                   }());
   }
 }
 
-TEST_CASE("two ranks that both receive first are a cycle too, a third rank is not in it") {
-  check_circle(run_ranks(3,
-                         [](Rank& rank) -> std::string {
-                           auto& communicator = rank.communicator({.timeout = 1s});
-                           std::vector<float> data(10);
-                           if (rank.rank() > 0) {
-                             communicator.recv(std::span(data), 3 - rank.rank());
-                             communicator.send(std::span(data), 3 - rank.rank());
-                           }
-                           communicator.barrier({.timeout = 5s});
-                           return "passed";
-                         }),
-               {1, 2});
+TEST_CASE("two ranks that both receive first are a cycle, without the third rank") {
+  check_deadlock(run_ranks(3,
+                           [](Rank& rank) -> std::string {
+                             auto& communicator = rank.communicator({.timeout = 1s});
+                             std::vector<float> data(10);
+                             if (rank.rank() > 0) {
+                               communicator.recv(std::span(data), 3 - rank.rank());
+                               communicator.send(std::span(data), 3 - rank.rank());
+                             }
+                             communicator.barrier({.timeout = 5s});
+                             return "passed";
+                           }),
+                 {1, 2});
 }
 
-TEST_CASE("a message that is sent and never received is reported at the end") {
+TEST_CASE("a message without a receive is reported by finalize()") {
   for (const int size : {2, 4}) {
     CAPTURE(size);
     const auto reports = run_ranks(size, [size](Rank& rank) -> std::string {

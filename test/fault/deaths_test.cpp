@@ -1,4 +1,4 @@
-// Ranks that die: every survivor knows who it was, soon, and all say the same.
+// Death of ranks: every survivor reports the same failed ranks within the promised time.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -17,8 +17,8 @@
 namespace tutti::test {
 namespace {
 
-// What the project promises. Measured values are printed; patience() stretches it on a shared
-// machine in CI only.
+// The promised limits. Measured values are printed. time_factor() extends the limits on shared
+// machines in CI only.
 constexpr auto reported_within = 1s;
 constexpr auto destroyed_within = 1500ms;
 
@@ -28,8 +28,8 @@ struct LossReport {
   std::vector<int> failed_ranks;
 };
 
-/// Checks that all ranks but `dead` report the same loss, of dead ranks only, in time, and that one
-/// speaks for the job.
+/// Checks that all ranks except `dead` report the same loss of dead ranks within the limit, and
+/// that exactly one of them speaks for the job.
 LossReport check_survivors(const std::vector<Report>& reports, const std::set<int>& dead,
                            Clock::time_point since) {
   LossReport loss;
@@ -56,8 +56,8 @@ LossReport check_survivors(const std::vector<Report>& reports, const std::set<in
   }
   CHECK_FALSE(loss.failed_ranks.empty());
   CHECK(speakers == 1);
-  CHECK(seconds(loss.worst) < seconds(reported_within * patience()));
-  CHECK(seconds(loss.worst_destruction) < seconds(destroyed_within * patience()));
+  CHECK(seconds(loss.worst) < seconds(reported_within * time_factor()));
+  CHECK(seconds(loss.worst_destruction) < seconds(destroyed_within * time_factor()));
   return loss;
 }
 
@@ -72,7 +72,7 @@ void keep_worst(LossReport& worst, const LossReport& loss) {
   worst.worst_destruction = std::max(worst.worst_destruction, loss.worst_destruction);
 }
 
-/// Kills `victims` after a few rounds of an all_reduce loop and a random moment more.
+/// Kills `victims` in an all_reduce loop, at a random time after the first rounds.
 LossReport kill_in_loop(int size, std::size_t count, const std::vector<int>& victims, int signal,
                         std::mt19937& random) {
   Job job(size, [count](Rank& rank) -> std::string { reduce_forever(rank, count); });
@@ -138,7 +138,7 @@ TEST_CASE("two deaths at once are one set, the same everywhere") {
   fmt::print("two kills: both named in {} of {} runs\n", both, runs);
 }
 
-TEST_CASE("a second death after the agreed failure changes nothing and delays nobody") {
+TEST_CASE("a second death after the agreed failure neither changes nor delays the report") {
   Job job(4, [](Rank& rank) -> std::string { reduce_forever(rank, 1000); });
   job.await_marks_of_all(3);
   const auto since = job.signal(1, SIGKILL);
@@ -152,7 +152,7 @@ TEST_CASE("a second death after the agreed failure changes nothing and delays no
 }
 
 TEST_CASE("a death is reported although the rank that speaks for the job is stopped") {
-  // By TCP and by shared memory; the stopped rank comes to the same verdict when it goes on.
+  // Over TCP and shared memory. The stopped rank throws the same failure report after SIGCONT.
   for (const bool shared_memory : {false, true}) {
     CAPTURE(shared_memory);
     ::setenv("TUTTI_SHARED_MEMORY", shared_memory ? "1" : "0", 1);
@@ -169,7 +169,7 @@ TEST_CASE("a death is reported although the rank that speaks for the job is stop
     job.signal(0, SIGSTOP);
     std::this_thread::sleep_for(100ms);
     const auto since = job.signal(3, SIGKILL);
-    // Long before rank 0 goes on.
+    // Both end long before rank 0 continues.
     job.await_end(1, 5s);
     job.await_end(2, 5s);
     job.signal(0, SIGCONT);
@@ -190,7 +190,7 @@ TEST_CASE("a rank's death is reported although a child that it has forked lives 
       std::vector<float> data(100000);
       reduce_and_check(rank, communicator, data);
       if (rank.rank() == victim) {
-        // Longer than the survivor may take, and no longer than it has to be.
+        // The child outlives the time limit of the survivors, and ends soon after it.
         if (::fork() == 0) {
           std::this_thread::sleep_for(5s);
           ::_exit(0);
@@ -247,7 +247,7 @@ TEST_CASE("a death between calls is reported at the next call, at once") {
         std::vector<float> data(1000);
         reduce_and_check(rank, communicator, data);
         rank.mark();
-        rank.wait_for_go();
+        rank.wait_for_release();
         rank.stamp();
         reduce_and_check(rank, communicator, data);
         return "reduced without the dead";
@@ -256,12 +256,12 @@ TEST_CASE("a death between calls is reported at the next call, at once") {
       job.signal(victim, SIGKILL);
       std::this_thread::sleep_for(300ms);
       const auto go = Clock::now();
-      job.tell_go();
+      job.release();
       const auto reports = job.finish();
       const auto loss = check_survivors(reports, {victim}, go);
       CHECK(loss.failed_ranks == std::vector{victim});
-      // The verdict was there before the call: nothing to wait for, nothing to time out.
-      CHECK(seconds(loss.worst) < 0.2 * patience());
+      // The agreed failure precedes the call, so the call does not wait.
+      CHECK(seconds(loss.worst) < 0.2 * time_factor());
     }
   }
 }
@@ -295,7 +295,7 @@ TEST_CASE("each later call throws the same error again") {
         expect(error.code() == ErrorCode::peer_lost, "another code: " + error.sentence());
         expect(error.sentence() == first, first + " | but then | " + error.sentence());
       }
-      expect(Clock::now() - begin < 200ms * patience(), "a call after the verdict has waited");
+      expect(Clock::now() - begin < 200ms * time_factor(), "a call after the verdict has waited");
     }
     return "reported again and again";
   });
@@ -303,20 +303,21 @@ TEST_CASE("each later call throws the same error again") {
   job.signal(2, SIGKILL);
   auto reports = job.finish();
   reports.pop_back();
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE(
     "a death among point-to-point calls is reported to ranks that do not communicate with the dead "
     "rank") {
-  // 0 receives from 1, which never sends; 2 dies; 3 is outside any call and then comes.
+  // Rank 0 receives from rank 1, which never sends. Rank 2 dies. Rank 3 is outside any call and
+  // makes one later.
   Job job(4, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator();
     std::vector<float> data(1000);
     reduce_and_check(rank, communicator, data);
     rank.mark();
     if (rank.rank() == 0) communicator.recv(std::span(data), 1);
-    rank.wait_for_go();
+    rank.wait_for_release();
     communicator.recv(std::span(data), 0);
     return "received from nobody";
   });
@@ -324,7 +325,7 @@ TEST_CASE(
   std::this_thread::sleep_for(50ms);
   const auto since = job.signal(2, SIGKILL);
   std::this_thread::sleep_for(100ms);
-  job.tell_go();
+  job.release();
   CHECK(check_survivors(job.finish(), {2}, since).failed_ranks == std::vector{2});
 }
 
@@ -361,7 +362,7 @@ TEST_CASE("a death before there are links is reported across hosts whose kernels
     WARN("skipped: " + reason);
     return;
   }
-  // Rank 0 dials, so that the others only wait for it; the last rank is dialed.
+  // Rank 0 dials the other ranks, which wait for it; the last rank is only dialed.
   for (const int victim : {0, 2}) {
     CAPTURE(victim);
     Job job(3, [victim](Rank& rank) -> std::string {
@@ -385,7 +386,8 @@ TEST_CASE("a death before there are links is reported across hosts whose kernels
 }
 
 TEST_CASE("a death during set-up is reported to a rank that opens its control links only later") {
-  // What the others agreed on before its links stood must reach it, or be agreed on again.
+  // The others may agree before its links are open. It must then receive the report, or take part
+  // in a new agreement.
   for (const int size : {3, 4, 5}) {
     for (const int late : {0, 1}) {
       CAPTURE(size, late);
@@ -409,10 +411,11 @@ TEST_CASE("a death during set-up is reported to a rank that opens its control li
   }
 }
 
-TEST_CASE("a rank that waits for the goodbye of a dying rank learns that none will come") {
-  // A destructor that waits in vain takes half a second; one that a busy machine delays may, too.
+TEST_CASE("a rank that waits for the goodbye of a dying rank stops waiting") {
+  // A destructor that waits for its full limit takes 500 ms. One of a rank that the machine delays
+  // may, too.
   constexpr int jobs = 8;
-  int in_vain = 0;
+  int timed_out = 0;
   for (int i = 0; i < jobs; ++i) {
     Job job(6, [](Rank& rank) -> std::string {
       std::vector<float> data(100);
@@ -434,16 +437,16 @@ TEST_CASE("a rank that waits for the goodbye of a dying rank learns that none wi
       CHECK(report.text == "done");
       longest = std::max(longest, report.destruction);
     }
-    in_vain += longest >= 500ms ? 1 : 0;
+    timed_out += longest >= 500ms ? 1 : 0;
   }
   fmt::print("a death among goodbyes: {} of {} jobs had a destructor that waited in vain\n",
-             in_vain, jobs);
-  CHECK(in_vain <= jobs / 2);
+             timed_out, jobs);
+  CHECK(timed_out <= jobs / 2);
 }
 
-TEST_CASE("a rank whose last send is on its way when it dies does not spoil what has arrived") {
-  // Rank 1 sends a small message and dies. Rank 0 knows of the death when it receives: it has the
-  // whole message or the error, never half of it.
+TEST_CASE("a message that a rank sent before its death is received whole or not at all") {
+  // Rank 1 sends a small message and dies. Rank 0 receives after the death is detected. It gets the
+  // whole message or the error, never a part.
   for (int round = 0; round < 5; ++round) {
     Job job(2, [](Rank& rank) -> std::string {
       auto& communicator = rank.communicator();
@@ -464,7 +467,7 @@ TEST_CASE("a rank whose last send is on its way when it dies does not spoil what
     const auto reports = job.finish();
     INFO(describe(reports));
     CHECK(reports[0].finished);
-    CHECK(reports[0].complaint.empty());
+    CHECK(reports[0].other_error.empty());
     if (reports[0].failure) CHECK(reports[0].failure->code == ErrorCode::peer_lost);
   }
 }

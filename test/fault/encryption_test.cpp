@@ -1,4 +1,4 @@
-// Links that are encrypted by TUTTI_ENCRYPT=1, and somebody on the path who reads or changes them.
+// Encrypted links (TUTTI_ENCRYPT=1) with an attacker on the path who reads or changes the data.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ void set_encryption(bool on) {
 
 constexpr std::string_view pattern = "what nobody between the two ranks should be able to read";
 
-/// Rank 0 sends the pattern over and over.
+/// Rank 0 broadcasts the pattern repeatedly.
 std::string broadcast_pattern(Rank& rank, Communicator& communicator) {
   std::vector<std::uint8_t> text(100'000);
   const auto due = [](std::size_t i) {
@@ -37,12 +37,12 @@ std::string broadcast_pattern(Rank& rank, Communicator& communicator) {
   return "done";
 }
 
-/// A job whose links all lead through `relay`.
-Job detoured_job(int size, const Relay& relay, bool encrypted,
-                 std::function<std::string(Rank&, Communicator&)> body) {
+/// A job whose connections all pass through `relay`.
+Job relayed_job(int size, const Relay& relay, bool encrypted,
+                std::function<std::string(Rank&, Communicator&)> body) {
   return Job(size, [ports = relay.ports(), encrypted, body = std::move(body)](Rank& rank) {
     set_encryption(encrypted);
-    DetouredBootstrap detour(rank, ports);
+    RelayBootstrap detour(rank, ports);
     auto communicator = Communicator::create(detour, {.timeout = 20s});
     const auto text = body(rank, communicator);
     communicator.finalize();
@@ -50,23 +50,23 @@ Job detoured_job(int size, const Relay& relay, bool encrypted,
   });
 }
 
-/// Whether the pattern goes over the wire to be read.
+/// Whether the relay can read the pattern on the wire.
 bool is_read_on_the_path(bool encrypted) {
   Relay relay(2);
-  auto job = detoured_job(2, relay, encrypted, broadcast_pattern);
+  auto job = relayed_job(2, relay, encrypted, broadcast_pattern);
   std::string seen;
   relay.start(job, [&](LinkKind, std::size_t, std::vector<std::byte>& bytes) {
     seen.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   });
   const auto reports = job.finish();
   relay.stop();
-  CHECK(trouble(reports) == "");
-  CHECK(relay.connections() >= 2);  // a control link and a data link at least
+  CHECK(errors_of(reports) == "");
+  CHECK(relay.connections() >= 2);  // at least one control link and one data link
   CHECK(seen.size() > 500'000);
   return seen.find(pattern) != std::string::npos;
 }
 
-bool goes_on(Communicator& communicator) {
+bool can_shrink(Communicator& communicator) {
   try {
     static_cast<void>(communicator.shrink({.timeout = 3s}));
     return true;
@@ -75,40 +75,40 @@ bool goes_on(Communicator& communicator) {
   }
 }
 
-struct Bent {
+struct Tampered {
   std::vector<Report> reports;
   bool done = false;
 };
 
-/// One bit is flipped on the path, in the first link of that kind and well behind its handshake.
-Bent run_bent(LinkKind kind, int size) {
+/// The relay flips one bit in the first link of that kind, after the handshake.
+Tampered run_tampered(LinkKind kind, int size) {
   Relay relay(size);
-  auto job = detoured_job(size, relay, true, [kind](Rank& rank, Communicator& communicator) {
+  auto job = relayed_job(size, relay, true, [kind](Rank& rank, Communicator& communicator) {
     std::vector<float> data(50'000);
     try {
-      // Long enough for the control links to have something to say.
+      // Long enough for messages on the control links.
       for (int round = 0; round < 2000; ++round) {
         reduce_and_check(rank, communicator, data);
         if (round % 10 == 0 && rank.rank() == 1) std::this_thread::sleep_for(120ms);
       }
     } catch (const Error&) {
-      // Both ends live: neither may go on without the other.
-      if (kind == LinkKind::control) expect(!goes_on(communicator), "SHRINK WENT ON");
+      // Both ends are alive, so neither may continue without the other.
+      if (kind == LinkKind::control) expect(!can_shrink(communicator), "SHRINK WENT ON");
       throw;
     }
     return "done";
   });
-  Bent bent;
+  Tampered tampered;
   relay.start(job, [&](LinkKind of, std::size_t position, std::vector<std::byte>& bytes) {
     constexpr std::size_t behind_handshakes = 1500;
     const bool late_enough = position > (of == LinkKind::data ? behind_handshakes : 600);
-    if (bent.done || of != kind || !late_enough) return;
-    bytes.back() ^= std::byte{4};  // not of a length, which would have to wait for more
-    bent.done = true;
+    if (tampered.done || of != kind || !late_enough) return;
+    bytes.back() ^= std::byte{4};  // not in a length field: the receiver would wait for more data
+    tampered.done = true;
   });
-  bent.reports = job.finish(40s);
+  tampered.reports = job.finish(40s);
   relay.stop();
-  return bent;
+  return tampered;
 }
 
 }  // namespace
@@ -135,11 +135,11 @@ TEST_CASE("encrypted collectives and messages have the right data") {
       communicator.finalize();
       return "done";
     });
-    CHECK(trouble(reports) == "");
+    CHECK(errors_of(reports) == "");
   }
 }
 
-TEST_CASE("encrypted links carry on with writes of some bytes at a time") {
+TEST_CASE("encrypted links work with short writes") {
   const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
     set_encryption(true);
     ::setenv("TUTTI_FAULT", "short-writes:bytes=777", 1);
@@ -149,7 +149,7 @@ TEST_CASE("encrypted links carry on with writes of some bytes at a time") {
     communicator.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("a relay on the path can read plain links but not encrypted ones") {
@@ -158,14 +158,14 @@ TEST_CASE("a relay on the path can read plain links but not encrypted ones") {
 }
 
 TEST_CASE("a bit changed on the path ends an encrypted job with an error that names the peer") {
-  const auto bent = run_bent(LinkKind::data, 2);
-  INFO(describe(bent.reports));
-  REQUIRE(bent.done);
+  const auto tampered = run_tampered(LinkKind::data, 2);
+  INFO(describe(tampered.reports));
+  REQUIRE(tampered.done);
   for (std::size_t rank = 0; rank < 2; ++rank) {
-    REQUIRE(bent.reports[rank].failure);
-    const auto& sentence = bent.reports[rank].failure->sentence;
-    CHECK(bent.reports[rank].failure->code != ErrorCode::timeout);
-    CHECK_FALSE(bent.reports[rank].failure->failed_ranks.empty());
+    REQUIRE(tampered.reports[rank].failure);
+    const auto& sentence = tampered.reports[rank].failure->sentence;
+    CHECK(tampered.reports[rank].failure->code != ErrorCode::timeout);
+    CHECK_FALSE(tampered.reports[rank].failure->failed_ranks.empty());
     CHECK(sentence.find(fmt::format("rank {}", 1 - rank)) != std::string::npos);
     CHECK(sentence.find("received data failed authentication") != std::string::npos);
   }
@@ -174,20 +174,20 @@ TEST_CASE("a bit changed on the path ends an encrypted job with an error that na
 TEST_CASE("a bit changed on a control link leaves no survivors: all ranks report its two ends") {
   for (const int size : {2, 3, 5}) {
     CAPTURE(size);
-    const auto bent = run_bent(LinkKind::control, size);
-    INFO(describe(bent.reports));
-    REQUIRE(bent.done);
-    for (const auto& report : bent.reports) {
+    const auto tampered = run_tampered(LinkKind::control, size);
+    INFO(describe(tampered.reports));
+    REQUIRE(tampered.done);
+    for (const auto& report : tampered.reports) {
       REQUIRE(report.failure);
       CHECK(report.failure->code == ErrorCode::system);
       CHECK(report.failure->failed_ranks.size() == 2);
-      CHECK(report.failure->failed_ranks == bent.reports[0].failure->failed_ranks);
+      CHECK(report.failure->failed_ranks == tampered.reports[0].failure->failed_ranks);
       CHECK(report.failure->sentence.find("tampered with or damaged") != std::string::npos);
     }
   }
 }
 
-TEST_CASE("a rank that encrypts and one that does not say so, both, and name each other") {
+TEST_CASE("ranks that differ in encryption both report it and name each other") {
   const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
     set_encryption(rank.rank() != 2);
     static_cast<void>(rank.communicator({.timeout = 20s}));

@@ -1,4 +1,4 @@
-// TUTTI_FAULT: each kind does to a job what it says.
+// Fault injection by TUTTI_FAULT: each kind has its documented effect.
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int size = 3;
 
-/// Ten all_reduces under `fault`; each rank a "host" of its own, so that all data goes over TCP.
+/// Ten all_reduces under `fault`. Each rank is on a host of its own, so all data uses TCP.
 Body ten_calls(const std::string& fault, std::chrono::nanoseconds timeout = 20s) {
   return [=](Rank& rank) -> std::string {
     ::setenv("TUTTI_FAULT", fault.c_str(), 1);
@@ -55,7 +55,7 @@ TEST_CASE("stop: the rank is late until it is resumed") {
   CHECK(info.si_code == CLD_STOPPED);
   CHECK(job.marks(2) == 2);
   job.signal(2, SIGCONT);
-  CHECK(trouble(job.finish()) == "");
+  CHECK(errors_of(job.finish()) == "");
 }
 
 TEST_CASE("stop: past the deadline it is named as late, not as dead") {
@@ -72,9 +72,9 @@ TEST_CASE("stop: past the deadline it is named as late, not as dead") {
   }
 }
 
-TEST_CASE("delay: everybody waits for that rank") {
+TEST_CASE("delay: all ranks wait for that rank") {
   const auto reports = run_ranks(size, ten_calls("delay:rank=0,call=5,time=400ms"));
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
   for (const auto& report : reports) CHECK(std::stoi(report.text) >= 400);
 }
 
@@ -89,8 +89,8 @@ TEST_CASE("drop-link: the call fails on all ranks, and no living rank is called 
 }
 
 TEST_CASE("short-writes: the data is right all the same") {
-  CHECK(trouble(run_ranks(size, ten_calls("short-writes:bytes=500"))) == "");
-  CHECK(trouble(run_ranks(size, ten_calls("short-writes:rank=1,bytes=133"))) == "");
+  CHECK(errors_of(run_ranks(size, ten_calls("short-writes:bytes=500"))) == "");
+  CHECK(errors_of(run_ranks(size, ten_calls("short-writes:rank=1,bytes=133"))) == "");
 }
 
 TEST_CASE("an invalid fault, or one for no rank, is a usage error") {

@@ -34,7 +34,7 @@ void reduce_forever(Rank& rank, std::size_t count, const Options& options) {
   }
 }
 
-int reduce_until_told(Rank& rank, Communicator& communicator, std::size_t count) {
+int reduce_until_released(Rank& rank, Communicator& communicator, std::size_t count) {
   std::vector<float> data(count);
   std::array<std::int32_t, 1> enough{0};
   int rounds = 0;
@@ -42,7 +42,7 @@ int reduce_until_told(Rank& rank, Communicator& communicator, std::size_t count)
     reduce_and_check(rank, communicator, data);
     rank.mark();
     ++rounds;
-    enough[0] = rank.told_to_go() ? 1 : 0;
+    enough[0] = rank.is_released() ? 1 : 0;
     communicator.all_reduce(in_place, std::span(enough), max);
   }
   return rounds;

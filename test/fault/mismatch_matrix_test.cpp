@@ -1,4 +1,4 @@
-// Each pair of operations, and each field of each operation: all ranks report both calls.
+// Each pair of operations, and each parameter of each operation: all ranks report both calls.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace tutti::test {
 namespace {
 
-/// A collective on buffers that are large enough for any.
+/// A collective on buffers that are large enough for all variants.
 struct Variant {
   std::string name;
   Operation operation;
@@ -59,7 +59,7 @@ std::vector<Variant> operations() {
   return all;
 }
 
-void check_told(const Variant& most, const Variant& one, int size, int deviant) {
+void check_reported(const Variant& most, const Variant& one, int size, int deviant) {
   CAPTURE(most.name, one.name, size, deviant);
   const auto reports = run_ranks(size, [&](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 10s});
@@ -68,8 +68,8 @@ void check_told(const Variant& most, const Variant& one, int size, int deviant) 
       call(communicator, rank.rank() == deviant ? one : most);
       communicator.finalize();
     } catch (const Error& error) {
-      // By what peers say, and not by running into a deadline.
-      expect(Clock::now() - begin < 2s * patience(), "it took long: " + error.sentence());
+      // Detected by comparing calls, not by the deadline.
+      expect(Clock::now() - begin < 2s * time_factor(), "it took long: " + error.sentence());
       throw;
     }
     return "nobody noticed";
@@ -94,7 +94,7 @@ TEST_CASE("each pair of operations") {
     for (const auto& one : operations()) {
       if (most.operation == one.operation) continue;
       deviant = (deviant + 1) % 3;
-      check_told(most, one, 3, deviant);
+      check_reported(most, one, 3, deviant);
     }
   }
 }
@@ -117,7 +117,7 @@ TEST_CASE("each field of each operation") {
     if (shape.reduces) add("operator", [](Variant& variant) { variant.op = Operator::max; });
     for (const auto& other : others) {
       deviant = (deviant + 1) % 3;
-      check_told(most, other, 3, deviant);
+      check_reported(most, other, 3, deviant);
     }
   }
 }

@@ -1,5 +1,4 @@
-// Ranks that make different calls: all report what both did, in the call, at the next one, or at
-// the end.
+// Mismatched calls: every rank reports both calls, in the call, in the next one or in finalize().
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,8 +17,8 @@ using Action = std::function<void(Communicator&)>;
 
 struct Deviation {
   const char* name;
-  Action most;          ///< what all ranks but one do
-  Action one;           ///< what that one does
+  Action most;          ///< the call of all other ranks
+  Action one;           ///< the call of one rank
   std::string of_most;  ///< how the sentence must describe the calls
   std::string of_one;
 };
@@ -95,9 +94,9 @@ std::vector<Deviation> deviations() {
   };
 }
 
-/// Runs it and checks that each rank reports the same, with both descriptions.
-void check_told(const std::vector<Report>& reports, const std::string& first,
-                const std::string& second) {
+/// Checks that every rank reports the same mismatch with both descriptions.
+void check_reported(const std::vector<Report>& reports, const std::string& first,
+                    const std::string& second) {
   INFO(describe(reports));
   int speakers = 0;
   CHECK(std::all_of(reports.begin(), reports.end(),
@@ -109,7 +108,7 @@ void check_told(const std::vector<Report>& reports, const std::string& first,
     CHECK(report.failure->sentence.find(second) != std::string::npos);
     CHECK(report.failure->sentence == reports.front().failure->sentence);
     CHECK(report.failure->failed_ranks.size() == 2);
-    CHECK(report.destruction < 1500ms * patience());
+    CHECK(report.destruction < 1500ms * time_factor());
     speakers += report.failure->speaks ? 1 : 0;
   }
   CHECK(speakers == 1);
@@ -133,16 +132,16 @@ TEST_CASE("one rank that makes another collective call") {
                 (rank.rank() == deviant ? deviation.one : deviation.most)(communicator);
                 communicator.finalize();
               } catch (const Error& error) {
-                // Found by what peers say, not by running into a deadline.
-                expect(
-                    Clock::now() - begin < 2s * patience() || error.code() != ErrorCode::mismatch,
-                    "it took long: " + error.sentence());
+                // Detected by comparing calls, not by the deadline.
+                expect(Clock::now() - begin < 2s * time_factor() ||
+                           error.code() != ErrorCode::mismatch,
+                       "it took long: " + error.sentence());
                 throw;
               }
               return "nobody noticed";
             },
             20s);
-        check_told(reports, deviation.of_most, deviation.of_one);
+        check_reported(reports, deviation.of_most, deviation.of_one);
         for (const auto& report : reports) slowest = std::max(slowest, report.destruction);
       }
     }
@@ -150,7 +149,7 @@ TEST_CASE("one rank that makes another collective call") {
 }
 
 TEST_CASE("a deviation is found at the next call even if the calls themselves end well") {
-  // Both only send, and small messages are buffered on the way.
+  // Both ranks only send, and small messages are buffered.
   for (const int size : {2, 3}) {
     CAPTURE(size);
     const auto reports = run_ranks(size, [](Rank& rank) -> std::string {
@@ -159,7 +158,7 @@ TEST_CASE("a deviation is found at the next call even if the calls themselves en
       for (int i = 0; i < 3; ++i) all_reduce(1)(communicator);
       return "nobody noticed";
     });
-    check_told(reports, "broadcast of 1 f32 from rank 0", "broadcast of 1 f32 from rank 1");
+    check_reported(reports, "broadcast of 1 f32 from rank 0", "broadcast of 1 f32 from rank 1");
   }
 }
 
@@ -197,8 +196,8 @@ TEST_CASE("a send and a recv that differ") {
           communicator.finalize();
           return "nobody noticed";
         });
-        check_told(reports, fmt::format("send of {} f32 to rank 0", pair.sent),
-                   fmt::format("recv of {} f32 from rank {}", pair.received, from));
+        check_reported(reports, fmt::format("send of {} f32 to rank 0", pair.sent),
+                       fmt::format("recv of {} f32 from rank {}", pair.received, from));
       }
     }
   }
@@ -215,13 +214,14 @@ TEST_CASE("a send and a recv of different types") {
       communicator.finalize();
       return "nobody noticed";
     });
-    check_told(reports, fmt::format("send of {} f32 to rank 1", count),
-               fmt::format("recv of {} i32 from rank 0", count));
+    check_reported(reports, fmt::format("send of {} f32 to rank 1", count),
+                   fmt::format("recv of {} i32 from rank 0", count));
   }
 }
 
 TEST_CASE("ranks that name different algorithms for one call get a mismatch error") {
-  // Both move as many bytes between two ranks as the other: without a check the sums are wrong.
+  // Both calls move the same number of bytes between two ranks, so only the check detects the
+  // mismatch.
   for (const int size : {2, 3}) {
     CAPTURE(size);
     const auto reports = run_ranks(size, [](Rank& rank) -> std::string {
@@ -244,11 +244,11 @@ TEST_CASE("ranks that name different algorithms for one call get a mismatch erro
 }
 
 TEST_CASE("a difference long ago is still found at the end") {
-  // More calls later than any rank remembers.
+  // More calls than a rank's history keeps.
   const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 10s});
     broadcast(1, rank.rank())(communicator);
-    // Both are roots and never hear of each other.
+    // Both are roots and receive nothing from each other.
     for (int i = 0; i < 300; ++i) broadcast(1, 0)(communicator);
     communicator.finalize();
     return "nobody noticed";

@@ -1,4 +1,4 @@
-// TUTTI_RECORD: each rank's latest calls are in a file, after an error or on a signal.
+// TUTTI_RECORD: each rank writes its latest calls to a file, after an error or on SIGUSR1.
 #include <fmt/format.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -38,7 +38,7 @@ bool has(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("after a loss each survivor has written what it did last") {
+TEST_CASE("after a loss each survivor has written its latest calls") {
   const Folder folder;
   Job job(3, [&](Rank& rank) -> std::string {
     ::setenv("TUTTI_RECORD", folder.path.c_str(), 1);
@@ -59,7 +59,7 @@ TEST_CASE("after a loss each survivor has written what it did last") {
   }
 }
 
-TEST_CASE("on SIGUSR1 a rank writes whom it waits for, and goes on") {
+TEST_CASE("on SIGUSR1 a rank writes the ranks that it waits for, and continues") {
   const Folder folder;
   Job job(3, [&](Rank& rank) -> std::string {
     ::setenv("TUTTI_RECORD", folder.path.c_str(), 1);
@@ -68,7 +68,7 @@ TEST_CASE("on SIGUSR1 a rank writes whom it waits for, and goes on") {
     rank.mark();
     std::vector<float> data(10);
     if (rank.rank() == 1) {
-      rank.wait_for_go();
+      rank.wait_for_release();
       communicator.send(std::span(data), 0);
     }
     if (rank.rank() == 0) communicator.recv(std::span(data), 1);
@@ -78,7 +78,7 @@ TEST_CASE("on SIGUSR1 a rank writes whom it waits for, and goes on") {
   job.await_marks_of_all(1);
   std::this_thread::sleep_for(500ms);
   for (const int rank : {0, 1}) job.signal(rank, SIGUSR1);
-  const auto limit = Clock::now() + 5s * patience();
+  const auto limit = Clock::now() + 5s * time_factor();
   while ((record_of(folder, job, 0).empty() || record_of(folder, job, 1).empty()) &&
          Clock::now() < limit) {
     std::this_thread::sleep_for(10ms);
@@ -90,8 +90,8 @@ TEST_CASE("on SIGUSR1 a rank writes whom it waits for, and goes on") {
   CHECK(has(text, "requested by SIGUSR1"));
   CHECK(!has(record_of(folder, job, 1), "\"end_us\": null"));
   CHECK(record_of(folder, job, 2).empty());
-  job.tell_go();
-  CHECK(trouble(job.finish()) == "");
+  job.release();
+  CHECK(errors_of(job.finish()) == "");
 }
 
 TEST_CASE(
@@ -110,7 +110,7 @@ TEST_CASE(
     communicator.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
   const auto others = run_ranks(2, [](Rank& rank) -> std::string {
     std::vector<void (*)(int)> before;
     for (int number = 1; number < NSIG; ++number) {
@@ -134,7 +134,7 @@ TEST_CASE(
     }
     return "done";
   });
-  CHECK(trouble(others) == "");
+  CHECK(errors_of(others) == "");
 }
 
 }  // namespace tutti::test

@@ -17,7 +17,7 @@ namespace {
 using rendezvous::PeerInfo;
 using rendezvous::SocketAddress;
 
-constexpr std::size_t kind_at = 6;  // in a proof, after magic and version
+constexpr std::size_t kind_at = 6;  // offset of the link kind in a proof, after magic and version
 
 SocketAddress loopback(std::uint16_t port) {
   auto address = SocketAddress::loopback_v4();
@@ -28,14 +28,14 @@ SocketAddress loopback(std::uint16_t port) {
 void send_all(int fd, const std::vector<std::byte>& bytes, std::size_t count) {
   for (std::size_t sent = 0; sent < count;) {
     const auto done = ::send(fd, bytes.data() + sent, count - sent, MSG_NOSIGNAL);
-    if (done < 0 && errno != EINTR) return;  // the other end finds out
+    if (done < 0 && errno != EINTR) return;  // the other end detects it
     if (done > 0) sent += static_cast<std::size_t>(done);
   }
 }
 
 }  // namespace
 
-std::vector<Bytes> DetouredBootstrap::all_gather(const Bytes& mine, Deadline deadline) {
+std::vector<Bytes> RelayBootstrap::all_gather(const Bytes& mine, Deadline deadline) {
   auto advertised = mine;
   if (auto info = PeerInfo::decode(mine); info && !info->addresses.empty()) {
     for (const auto& address : info->addresses) {
@@ -69,8 +69,8 @@ Relay::~Relay() {
   stop();
 }
 
-void Relay::start(Job& job, Meddle meddle) {
-  meddle_ = std::move(meddle);
+void Relay::start(Job& job, Modify modify) {
+  modify_ = std::move(modify);
   thread_ = std::thread([this, &job] { run(job); });
 }
 
@@ -80,18 +80,18 @@ void Relay::stop() {
 }
 
 void Relay::run(Job& job) {
-  std::list<Way> ways;  // two a connection, the initiator's first
+  std::list<Direction> directions;  // two per connection, the initiator's first
   while (!is_over_) {
     std::vector<pollfd> waits;
     for (const auto& listener : listeners_) waits.push_back({listener.get(), POLLIN, 0});
-    for (const auto& way : ways) waits.push_back({way.from.get(), POLLIN, 0});
+    for (const auto& direction : directions) waits.push_back({direction.from.get(), POLLIN, 0});
     if (::poll(waits.data(), waits.size(), 5) <= 0) continue;
     auto ready = waits.begin() + static_cast<std::ptrdiff_t>(listeners_.size());
-    for (auto way = ways.begin(); way != ways.end(); ++ready) {
-      if (ready->revents != 0 && !carry(*way)) {
-        way = ways.erase(way);
+    for (auto direction = directions.begin(); direction != directions.end(); ++ready) {
+      if (ready->revents != 0 && !forward(*direction)) {
+        direction = directions.erase(direction);
       } else {
-        ++way;
+        ++direction;
       }
     }
     for (std::size_t rank = 0; rank < listeners_.size(); ++rank) {
@@ -104,32 +104,33 @@ void Relay::run(Job& job) {
       ++connections_;
       Descriptor here_too(::dup(here.get()));
       Descriptor there_too(::dup(there.get()));
-      ways.push_back({std::move(here), std::move(there), {}, 0});
-      // The responder's hello is no proof: this way's start names no kind of link.
-      ways.push_back({std::move(there_too), std::move(here_too), {}, 0});
+      directions.push_back({std::move(here), std::move(there), {}, 0});
+      // The responder sends a hello instead of a proof, so this direction has no link kind.
+      directions.push_back({std::move(there_too), std::move(here_too), {}, 0});
     }
   }
 }
 
-/// False once one end is gone.
-bool Relay::carry(Way& way) {
+/// Returns false when one end is closed.
+bool Relay::forward(Direction& direction) {
   std::vector<std::byte> bytes(std::size_t{256} << 10);
-  const auto got = ::recv(way.from.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+  const auto got = ::recv(direction.from.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return true;
   if (got <= 0) {
-    ::shutdown(way.to.get(), got == 0 ? SHUT_WR : SHUT_RDWR);
+    ::shutdown(direction.to.get(), got == 0 ? SHUT_WR : SHUT_RDWR);
     return false;
   }
   bytes.resize(static_cast<std::size_t>(got));
-  if (way.start.size() <= kind_at) way.start.insert(way.start.end(), bytes.begin(), bytes.end());
-  const auto kind = way.start.size() > kind_at
-                        ? static_cast<rendezvous::LinkKind>(way.start[kind_at])
+  if (direction.start.size() <= kind_at)
+    direction.start.insert(direction.start.end(), bytes.begin(), bytes.end());
+  const auto kind = direction.start.size() > kind_at
+                        ? static_cast<rendezvous::LinkKind>(direction.start[kind_at])
                         : rendezvous::LinkKind{};
   if (kind == rendezvous::LinkKind::control || kind == rendezvous::LinkKind::data) {
-    meddle_(kind, way.position, bytes);
+    modify_(kind, direction.position, bytes);
   }
-  way.position += bytes.size();
-  send_all(way.to.get(), bytes, bytes.size());
+  direction.position += bytes.size();
+  send_all(direction.to.get(), bytes, bytes.size());
   return true;
 }
 

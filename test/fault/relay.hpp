@@ -12,14 +12,14 @@
 #include "rendezvous/handshake.hpp"
 #include "support/fork_ranks.hpp"
 
-/// Somebody on the path between ranks.
+/// A relay on the path between ranks.
 namespace tutti::test {
 
-/// A bootstrap that makes every rank reach every other through the relay: a rank's infos show the
-/// relay's port for it. The rank tells the parent where it really listens.
-class DetouredBootstrap final : public Bootstrap {
+/// A bootstrap that routes all connections through the relay: it replaces each rank's port in the
+/// peer info by the relay's port for that rank. The rank reports its real port to the parent.
+class RelayBootstrap final : public Bootstrap {
  public:
-  DetouredBootstrap(Rank& rank, std::vector<std::uint16_t> ports)
+  RelayBootstrap(Rank& rank, std::vector<std::uint16_t> ports)
       : rank_(rank), ports_(std::move(ports)) {}
   [[nodiscard]] int rank() const override { return rank_.rank(); }
   [[nodiscard]] int size() const override { return rank_.size(); }
@@ -35,11 +35,13 @@ class DetouredBootstrap final : public Bootstrap {
   std::vector<std::uint16_t> ports_;
 };
 
-/// Listens once for each rank. After start(), in a thread: joined before the test forks again.
+/// Listens on one port per rank. start() creates a thread; it must be joined before the test forks
+/// again.
 class Relay {
  public:
-  /// Sees, and may change, what the initiator of a connection sends, from its `position`th byte on.
-  using Meddle = std::function<void(rendezvous::LinkKind kind, std::size_t position,
+  /// Reads, and may change, data from the initiator of a connection. `position` is the offset of
+  /// `bytes` in its stream.
+  using Modify = std::function<void(rendezvous::LinkKind kind, std::size_t position,
                                     std::vector<std::byte>& bytes)>;
 
   explicit Relay(int ranks);
@@ -48,23 +50,23 @@ class Relay {
   ~Relay();
 
   [[nodiscard]] const std::vector<std::uint16_t>& ports() const { return ports_; }
-  void start(Job& job, Meddle meddle);
+  void start(Job& job, Modify modify);
   void stop();
-  /// Connections that it has carried.
+  /// Number of forwarded connections.
   [[nodiscard]] int connections() const { return connections_; }
 
  private:
-  struct Way {
+  struct Direction {
     Descriptor from, to;
-    std::vector<std::byte> start;  ///< of what the initiator said: it names the kind of link
+    std::vector<std::byte> start;  ///< first bytes from the initiator, which contain the link kind
     std::size_t position = 0;
   };
   void run(Job& job);
-  bool carry(Way& way);
+  bool forward(Direction& direction);
 
   std::vector<Descriptor> listeners_;
   std::vector<std::uint16_t> ports_;
-  Meddle meddle_;
+  Modify modify_;
   std::atomic<bool> is_over_{false};
   std::atomic<int> connections_{0};
   std::thread thread_;

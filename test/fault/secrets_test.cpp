@@ -1,4 +1,4 @@
-// Jobs whose ranks were given a secret before they started: the same, different ones, or none.
+// Jobs with shared secrets: the same on all ranks, different ones, or none on some.
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,10 +17,10 @@ namespace {
 const std::string one = "f3a9c1d27b604e58a1b2c3d4e5f60718";
 const std::string other = "18f3a9c1d27b604e58a1b2c3d4e5f607";
 
-/// A rank that has `secret` in its environment, or none where it is empty; returns what it logged.
+/// A rank with `secret` in its environment; empty for none. Returns its log.
 std::string run_with(Rank& rank, const std::string& secret) {
   if (!secret.empty()) ::setenv("TUTTI_SECRET", secret.c_str(), 1);
-  // Threads of the communicator write to it, until the end of the communicator.
+  // Threads of the communicator write to it until the communicator is destroyed.
   struct Logged {
     std::mutex mutex;
     std::string text;
@@ -60,12 +60,12 @@ void check_mismatch(const std::vector<Report>& reports) {
 
 TEST_CASE("ranks with the same secret connect, and no log contains it") {
   const auto reports = run_ranks(3, [](Rank& rank) { return run_with(rank, one); });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
   for (const auto& report : reports) CHECK(report.text.find(one) == std::string::npos);
 }
 
 TEST_CASE("without a secret rank 0 generates one") {
-  CHECK(trouble(run_ranks(3, [](Rank& rank) { return run_with(rank, ""); })) == "");
+  CHECK(errors_of(run_ranks(3, [](Rank& rank) { return run_with(rank, ""); })) == "");
 }
 
 TEST_CASE("a rank with another secret, or with none, is named by all") {

@@ -1,4 +1,4 @@
-// Survivors that go on in a communicator of their own.
+// Survivors continue in a communicator of their own.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -13,7 +13,7 @@
 namespace tutti::test {
 namespace {
 
-/// Calls until a rank is lost.
+/// Makes calls until a rank is lost.
 void lose_a_rank(Communicator& communicator) {
   std::vector<float> data(1000);
   try {
@@ -23,7 +23,7 @@ void lose_a_rank(Communicator& communicator) {
   }
 }
 
-/// Ranks of the job as they were numbered at its start, summed up over those that are there.
+/// Sum of the original rank numbers over all ranks of the communicator.
 int sum_of_origins(Communicator& communicator, int origin) {
   std::int32_t sum_of = 1 << origin;
   communicator.all_reduce(in_place, std::span(&sum_of, 1), sum);
@@ -47,7 +47,7 @@ void check_well(std::vector<Report> reports, const std::set<int>& dead) {
     CAPTURE(rank);
     CHECK(reports[rank].finished);
     CHECK(!reports[rank].failure);
-    CHECK(reports[rank].complaint.empty());
+    CHECK(reports[rank].other_error.empty());
   }
 }
 
@@ -82,7 +82,7 @@ TEST_CASE("after a loss the survivors are ranks of a communicator that works") {
   }
 }
 
-TEST_CASE("a rank that was stopped when another died goes on with the others") {
+TEST_CASE("a rank that was stopped when another died continues with the others") {
   for (const bool shared_memory : {false, true}) {
     for (const int stopped : {0, 1, 2}) {
       CAPTURE(shared_memory, stopped);
@@ -100,11 +100,11 @@ TEST_CASE("a rank that was stopped when another died goes on with the others") {
       });
       ::unsetenv("TUTTI_SHARED_MEMORY");
       job.await_marks_of_all(1);
-      // Amid the calls, so that all are past set-up.
+      // During the loop, when all ranks are past set-up.
       std::this_thread::sleep_for(50ms);
       job.signal(stopped, SIGSTOP);
       job.signal(3, SIGKILL);
-      // The others are on their way into shrink(), and wait for it there.
+      // The others enter shrink() and wait for it there.
       for (int rank = 0; rank < 3; ++rank) {
         if (rank != stopped) job.await_marks(rank, 2);
       }
@@ -114,7 +114,7 @@ TEST_CASE("a rank that was stopped when another died goes on with the others") {
   }
 }
 
-TEST_CASE("a rank that is stopped for longer than shrink() may take goes nowhere alone") {
+TEST_CASE("a rank that is stopped beyond shrink()'s deadline does not continue alone") {
   for (const int stopped : {0, 2}) {
     CAPTURE(stopped);
     Job job(4, [stopped](Rank& rank) -> std::string {
@@ -126,8 +126,8 @@ TEST_CASE("a rank that is stopped for longer than shrink() may take goes nowhere
         (void)communicator.shrink({.timeout = 1s});
       } catch (const Error& error) {
         rank.mark();
-        // They live on, and the one that comes back may talk to them.
-        if (rank.rank() != stopped) rank.wait_for_go();
+        // The others stay alive, since the resumed rank may connect to them.
+        if (rank.rank() != stopped) rank.wait_for_release();
         throw;
       }
       return "went on";
@@ -141,7 +141,7 @@ TEST_CASE("a rank that is stopped for longer than shrink() may take goes nowhere
     }
     job.signal(stopped, SIGCONT);
     job.await_marks(stopped, 3);
-    job.tell_go();
+    job.release();
     const auto reports = job.finish();
     INFO(describe(reports));
     for (std::size_t rank = 0; rank < 3; ++rank) {
@@ -194,7 +194,7 @@ TEST_CASE("a rank that dies or leaves instead of shrinking is excluded") {
           std::this_thread::sleep_for(30ms);
           if (dies) ::_exit(3);
           rank.destroy_communicators();
-          std::this_thread::sleep_for(1s);  // it lives on
+          std::this_thread::sleep_for(1s);  // stays alive
           return "left";
         }
         auto rest = communicator.shrink();
@@ -208,7 +208,7 @@ TEST_CASE("a rank that dies or leaves instead of shrinking is excluded") {
       const auto since = job.signal(2, SIGKILL);
       const auto reports = job.finish();
       check_well(reports, dies ? std::set{2, other} : std::set{2});
-      CHECK(seconds(reports[4].ended - since) < 2.0 * patience());
+      CHECK(seconds(reports[4].ended - since) < 2.0 * time_factor());
     }
   }
 }
@@ -233,7 +233,7 @@ TEST_CASE("a survivor that does not call shrink() is named at the deadline") {
     REQUIRE(reports[rank].failure);
     CHECK(reports[rank].failure->code == ErrorCode::timeout);
     CHECK(reports[rank].failure->failed_ranks == std::vector{2});
-    CHECK(seconds(reports[rank].ended - since) < 3.0 * patience());
+    CHECK(seconds(reports[rank].ended - since) < 3.0 * time_factor());
   }
 }
 

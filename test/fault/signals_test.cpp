@@ -1,4 +1,4 @@
-// A storm of signals whose handler does not restart system calls.
+// A signal every millisecond, whose handler does not restart system calls.
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -18,7 +18,7 @@ volatile std::sig_atomic_t caught = 0;
 void start_storm() {
   struct sigaction action {};
   action.sa_handler = [](int) { caught = caught + 1; };
-  action.sa_flags = 0;  // no SA_RESTART: each interrupted call says EINTR
+  action.sa_flags = 0;  // no SA_RESTART: interrupted calls return EINTR
   ::sigaction(SIGALRM, &action, nullptr);
   itimerval each{};
   each.it_interval.tv_usec = 1000;
@@ -72,7 +72,7 @@ TEST_CASE("interrupted system calls do no harm, from set-up to the end") {
       expect(caught > 100, "there was no storm");
       return "done";
     });
-    CHECK(trouble(reports) == "");
+    CHECK(errors_of(reports) == "");
   }
 }
 
@@ -90,7 +90,7 @@ TEST_CASE("a rank that sleeps in the kernel under the storm still wakes up at it
       }
     } catch (const Error& error) {
       stop_storm();
-      expect(Clock::now() - begin < 3s * patience(), "late: " + error.sentence());
+      expect(Clock::now() - begin < 3s * time_factor(), "late: " + error.sentence());
       throw;
     }
     return "passed";

@@ -1,4 +1,4 @@
-// Ranks of which one can start no thread.
+// Jobs in which one rank can't create threads.
 #include <csignal>
 #include <optional>
 #include <string>
@@ -20,7 +20,7 @@ std::optional<Error> failure_of(Action action) {
   return std::nullopt;
 }
 
-/// `rank` could start no thread, and every report says so.
+/// Checks that every report says that `rank` can't create a thread.
 void check_failures(const std::vector<Report>& reports, int rank, const std::string& purpose) {
   INFO(describe(reports));
   int speaking = 0;
@@ -50,7 +50,7 @@ TEST_CASE("a rank that can start no thread ends the set-up of all, and all name 
   check_failures(reports, 1, "for the control links");
 }
 
-TEST_CASE("a rank that can start no thread for a started call ends the job, the same on all") {
+TEST_CASE("a rank that can start no thread for a non-blocking call ends the job, the same on all") {
   if (!can_refuse_threads()) return;
   const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 20s});
@@ -60,7 +60,7 @@ TEST_CASE("a rank that can start no thread for a started call ends the job, the 
     const auto first =
         failure_of([&] { communicator.start_all_reduce(in_place, std::span(data), sum).wait(); });
     expect(first.has_value(), "the started call went well");
-    // Calls that block, too.
+    // Blocking calls throw it too.
     communicator.barrier();
     return "went on";
   });
@@ -69,7 +69,7 @@ TEST_CASE("a rank that can start no thread for a started call ends the job, the 
 
 TEST_CASE("a rank that can start no thread after a loss ends shrink() on all, and all name it") {
   if (!can_refuse_threads()) return;
-  // The lowest rank leads the agreement, and the highest dials nobody.
+  // The lowest rank coordinates the agreement; the highest dials no rank.
   for (const int without : {0, 1, 2}) {
     CAPTURE(without);
     auto reports = run_ranks(4, [without](Rank& rank) -> std::string {
@@ -92,7 +92,7 @@ TEST_CASE("a rank that can start no thread after a loss ends shrink() on all, an
   }
 }
 
-TEST_CASE("calls that block need no thread after set-up, and neither does the end") {
+TEST_CASE("blocking calls and the end of the job need no thread after set-up") {
   if (!can_refuse_threads()) return;
   const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 20s});
@@ -103,7 +103,7 @@ TEST_CASE("calls that block need no thread after set-up, and neither does the en
     communicator.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 }  // namespace tutti::test

@@ -1,4 +1,4 @@
-// Ranks that are late: stopped, asleep, or busy elsewhere. Late is not dead.
+// Late ranks: stopped, asleep or in another call. A late rank is not dead.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,8 +14,8 @@ namespace tutti::test {
 namespace {
 
 constexpr auto deadline = 1s;
-// What a rank may take beyond its deadline: to ask the others what they do, and to agree.
-constexpr auto verdict_time = 1500ms;
+// Limit for an error after the deadline: the rank asks the others for their state, and all agree.
+constexpr auto agreement_time = 1500ms;
 
 const Report& report_of(const std::vector<Report>& reports, int rank) {
   return reports.at(static_cast<std::size_t>(rank));
@@ -29,14 +29,14 @@ void stop_all(const Job& job, Clock::duration time) {
 
 }  // namespace
 
-TEST_CASE("a rank that is stopped for less than the deadline does no harm") {
+TEST_CASE("a rank that is stopped for less than the deadline causes no error") {
   for (const int size : {2, 4}) {
     for (const int victim : {0, size - 1}) {
       for (const std::size_t count : {std::size_t{1000}, std::size_t{1} << 20}) {
         CAPTURE(size, victim, count);
         Job job(size, [count](Rank& rank) -> std::string {
           auto& communicator = rank.communicator({.timeout = 10s});
-          reduce_until_told(rank, communicator, count);
+          reduce_until_released(rank, communicator, count);
           communicator.finalize();
           return "done";
         });
@@ -46,14 +46,14 @@ TEST_CASE("a rank that is stopped for less than the deadline does no harm") {
         const auto before = job.marks(victim);
         job.signal(victim, SIGCONT);
         job.await_marks(victim, before + 3);
-        job.tell_go();
-        CHECK(trouble(job.finish()) == "");
+        job.release();
+        CHECK(errors_of(job.finish()) == "");
       }
     }
   }
 }
 
-TEST_CASE("a rank that is stopped for longer is the one that the others name at the deadline") {
+TEST_CASE("a rank that is stopped for longer than the deadline is named by the others") {
   for (const int size : {2, 3, 4, 5}) {
     for (const int victim : std::set{0, size / 2, size - 1}) {
       CAPTURE(size, victim);
@@ -73,8 +73,9 @@ TEST_CASE("a rank that is stopped for longer is the one that the others name at 
         const auto& report = report_of(reports, rank);
         REQUIRE(report.failure);
         if (rank == victim) {
-          // It wakes up in a job that has ended: an error within its own deadline.
-          CHECK(seconds(report.ended - continued) < seconds(deadline + verdict_time * patience()));
+          // The job has ended meanwhile: the rank must throw within its own deadline.
+          CHECK(seconds(report.ended - continued) <
+                seconds(deadline + agreement_time * time_factor()));
           continue;
         }
         CHECK(report.failure->code == ErrorCode::timeout);
@@ -82,9 +83,9 @@ TEST_CASE("a rank that is stopped for longer is the one that the others name at 
         CHECK(report.failure->sentence.find(fmt::format("rank {} (", victim)) != std::string::npos);
         CHECK(report.failure->sentence.find("does not answer") != std::string::npos);
         CHECK(seconds(report.ended - job.stamped(rank)) <
-              seconds(deadline + verdict_time * patience()));
+              seconds(deadline + agreement_time * time_factor()));
         CHECK(seconds(report.ended - job.stamped(rank)) > 0.9 * seconds(deadline));
-        CHECK(report.destruction < 1500ms * patience());
+        CHECK(report.destruction < 1500ms * time_factor());
         speakers += report.failure->speaks ? 1 : 0;
       }
       CHECK(speakers == 1);
@@ -98,7 +99,7 @@ TEST_CASE("a pause of all ranks makes no rank late") {
     ::setenv("TUTTI_SHARED_MEMORY", shared_memory ? "1" : "0", 1);
     Job job(3, [](Rank& rank) -> std::string {
       auto& communicator = rank.communicator({.timeout = 2s});
-      reduce_until_told(rank, communicator, 1000);
+      reduce_until_released(rank, communicator, 1000);
       communicator.finalize();
       return "done";
     });
@@ -107,25 +108,25 @@ TEST_CASE("a pause of all ranks makes no rank late") {
     stop_all(job, 4s);
     const auto before = job.marks(0);
     job.await_marks(0, before + 3);
-    job.tell_go();
-    CHECK(trouble(job.finish()) == "");
+    job.release();
+    CHECK(errors_of(job.finish()) == "");
   }
 }
 
 TEST_CASE("a pause of all ranks in set-up makes no rank late") {
-  // Before the secret, the infos and the barrier, and while the links are made: all others wait for
-  // the last rank.
+  // Stopped before the exchange of the secret, of the peer info, before the barrier, and while
+  // links are opened. All other ranks wait for the last one.
   for (const int exchange : {1, 2, 3, 4}) {
     CAPTURE(exchange);
     Job job(3, [exchange](Rank& rank) -> std::string {
-      const auto dawdle = [&rank, exchange](int number) {
+      const auto pause = [&rank, exchange](int number) {
         if (number != exchange || rank.rank() != 2) return;
         rank.mark();
         std::this_thread::sleep_for(500ms);
       };
-      rank.bootstrap().before = dawdle;
-      rank.bootstrap().after = [dawdle](int number) {
-        if (number == 3) dawdle(4);
+      rank.bootstrap().before = pause;
+      rank.bootstrap().after = [pause](int number) {
+        if (number == 3) pause(4);
       };
       auto& communicator = rank.communicator({.timeout = 2s});
       std::vector<float> data(1000);
@@ -135,7 +136,7 @@ TEST_CASE("a pause of all ranks in set-up makes no rank late") {
     });
     job.await_marks(2, 1);
     stop_all(job, 4s);
-    CHECK(trouble(job.finish()) == "");
+    CHECK(errors_of(job.finish()) == "");
   }
 }
 
@@ -187,7 +188,8 @@ TEST_CASE("a rank that sleeps outside any call is named with what it does") {
 }
 
 TEST_CASE("a rank that is stuck in another call is named with that call") {
-  // 1 waits for a message that 2 never sends: 0 and 2 wait in the barrier for 1.
+  // Rank 1 waits for a message that rank 2 never sends. Ranks 0 and 2 wait in the barrier for rank
+  // 1.
   const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 1s});
     communicator.barrier();
@@ -213,8 +215,7 @@ TEST_CASE("a receive names the sender that it waits for, not a rank that is late
     communicator.barrier();
     std::vector<float> data(10);
     if (rank.rank() == 2) {
-      std::this_thread::sleep_for(
-          3s);  // has nothing to do with the message, only with the broadcast
+      std::this_thread::sleep_for(3s);  // delays only the broadcast, not the message
       return "slept";
     }
     communicator.broadcast(std::span(data), 0, {.algorithm = "direct"});
@@ -246,7 +247,7 @@ TEST_CASE("two ranks that both send first: the report names both sends") {
   }
 }
 
-TEST_CASE("a receive that nobody answers ends at the call's own deadline") {
+TEST_CASE("a receive without a send ends at the call's own deadline") {
   const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 20s});
     communicator.barrier();
@@ -256,7 +257,7 @@ TEST_CASE("a receive that nobody answers ends at the call's own deadline") {
       try {
         communicator.recv(std::span(data), 1, {.timeout = 300ms});
       } catch (const Error& error) {
-        expect(Clock::now() - begin < 300ms + verdict_time * patience(), "it came too late");
+        expect(Clock::now() - begin < 300ms + agreement_time * time_factor(), "it came too late");
         throw;
       }
     } else {
@@ -273,8 +274,9 @@ TEST_CASE("a receive that nobody answers ends at the call's own deadline") {
   }
 }
 
-TEST_CASE("a set-up that a stopped rank keeps waiting ends at the deadline") {
-  // Stopped after the infos: the control link to it stands in the kernel, and nobody answers.
+TEST_CASE("set-up ends at the deadline if a rank is stopped") {
+  // Stopped after the exchange of peer info: the kernel accepts the control link, but the process
+  // does not answer.
   for (const int victim : {0, 2}) {
     CAPTURE(victim);
     Job job(3, [victim](Rank& rank) -> std::string {
@@ -300,7 +302,7 @@ TEST_CASE("a set-up that a stopped rank keeps waiting ends at the deadline") {
       CHECK(report.failure->sentence.find("set-up") != std::string::npos);
       CHECK(report.failure->sentence.find(fmt::format("rank {} (", victim)) != std::string::npos);
       CHECK(seconds(report.ended - job.stamped(rank)) <
-            seconds(deadline + verdict_time * patience()));
+            seconds(deadline + agreement_time * time_factor()));
     }
   }
 }

@@ -31,7 +31,7 @@ std::set<std::string> sockets_of(pid_t pid) {
   return inodes;
 }
 
-/// "0100007F:1F90": each 32-bit word of the address as the machine's number, the port in order.
+/// Parses "0100007F:1F90": 32-bit words of the address in host byte order, the port in hexadecimal.
 Endpoint parse(const std::string& text, int rank) {
   const auto colon = text.find(':');
   const auto port = static_cast<std::uint16_t>(std::stoul(text.substr(colon + 1), nullptr, 16));
@@ -83,7 +83,7 @@ void serve(Attempt& attempt, const Behavior& behavior, Clock::time_point begin) 
     attempt.has_sent = true;
     if (!behavior.sends) return;
     const auto words = behavior.sends(attempt.hello);
-    // What does not fit at once is left out: it is nonsense anyway.
+    // Drops what does not fit into the socket buffer.
     if (::send(attempt.socket.get(), words.data(), words.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
       close();
   };
@@ -114,7 +114,7 @@ std::vector<Endpoint> endpoints_of(pid_t pid, int rank) {
   for (const auto* file : {"tcp", "tcp6"}) {
     std::ifstream table(fmt::format("/proc/{}/net/{}", pid, file));
     std::string line;
-    std::getline(table, line);  // its heading
+    std::getline(table, line);  // skips the heading
     while (std::getline(table, line)) {
       std::istringstream words(line);
       std::array<std::string, 10> columns;

@@ -13,10 +13,10 @@
 #include "base/descriptor.hpp"
 #include "tutti/bootstrap.hpp"
 
-/// Connections to a job's ports from outside the job, many at once, in one thread.
+/// Opens many connections from outside a job to its ports, in one thread.
 namespace tutti::test {
 
-/// A socket at which a process listens.
+/// A listening socket of a process.
 struct Endpoint {
   int rank = -1;
   sockaddr_storage address{};
@@ -24,37 +24,37 @@ struct Endpoint {
   std::string text;
 };
 
-/// Every TCP port at which the process listens, from /proc.
+/// All TCP ports on which the process listens, from /proc.
 [[nodiscard]] std::vector<Endpoint> endpoints_of(pid_t pid, int rank);
 
-/// What a connection sends: at once if `sends_first`, else after the hello, which it may use.
+/// What a connection sends: immediately if `sends_first`, else after the hello, which it may use.
 struct Behavior {
   std::string name;
   bool sends_first = true;
-  /// Nothing to send: it stays silent.
+  /// Empty: the connection sends nothing.
   std::function<Bytes(const Bytes& hello)> sends;
 };
 
-/// What became of one connection.
+/// Result of one connection.
 struct Outcome {
   std::string endpoint;
   bool connected = false;
-  bool closed = false;  ///< by the process that listens
+  bool closed = false;  ///< closed by the listening process
   std::chrono::steady_clock::duration after{};
   std::size_t received = 0;
 };
 
-/// One connection to each of `endpoints`, all at the same time, until all are closed or `limit` is
-/// over.
+/// Opens one connection to each of `endpoints` at the same time. Returns when all are closed, or
+/// after `limit`.
 std::vector<Outcome> connect_all(const std::vector<Endpoint>& endpoints, const Behavior& behavior,
                                  std::chrono::milliseconds limit);
 
-/// Starts a connection and does not wait for it.
+/// Starts a connection without waiting for its completion.
 [[nodiscard]] Descriptor start_connect(const Endpoint& endpoint);
 
 [[nodiscard]] long resident_kib(pid_t pid);
 [[nodiscard]] std::size_t open_descriptors(pid_t pid);
-/// As many descriptors as the system lets this process have.
+/// Raises the limit on open descriptors to the hard limit.
 void raise_descriptor_limit();
 
 }  // namespace tutti::test

@@ -1,5 +1,5 @@
-// Unauthenticated connections to the ports of a running job: dropped without an answer, and without
-// effect on the job.
+// Unauthenticated connections to the ports of a running job are dropped without an answer and do
+// not affect the job.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,11 +22,11 @@ using rendezvous::Nonce;
 
 constexpr auto dropped_within = 3000ms;
 constexpr std::size_t hello_bytes = rendezvous::hello_bytes;
-// What a thousand dropped connections may leave behind. Sanitizers keep freed memory, and notes of
-// each access.
+// Limit for memory that a thousand dropped connections may leak. Sanitizers keep freed memory and
+// record accesses.
 constexpr long max_growth_kib = is_sanitized ? 8192 : 512;
 
-/// Hands a recorded broadcast to JobSecret::share: how the test comes by a job's secret.
+/// Replays a recorded broadcast to JobSecret::share, which gives the test the job's secret.
 class Recorded final : public Bootstrap {
  public:
   explicit Recorded(Bytes message) : message_(std::move(message)) {}
@@ -61,7 +61,7 @@ Bytes random_bytes(std::size_t count) {
   return bytes;
 }
 
-/// A proof by the rules; empty if the hello is none of tutti's.
+/// A valid proof; empty if the bytes are not a hello.
 Bytes prove(const Membership& self, int to, LinkKind kind, const Bytes& hello_read) {
   rendezvous::Hello hello{};
   if (hello_read.size() < hello.size()) return {};
@@ -73,14 +73,14 @@ Bytes prove(const Membership& self, int to, LinkKind kind, const Bytes& hello_re
   return proof == nullptr ? Bytes() : Bytes(proof->begin(), proof->end());
 }
 
-/// A job of all_reduce loops, with what the test knows of it.
+/// A job that repeats all_reduce, with its endpoints and secret.
 class LoopingJob {
  public:
   explicit LoopingJob(int size, std::size_t count = 1000)
       : job_(size, [count](Rank& rank) -> std::string {
           auto& communicator = rank.communicator({.timeout = 20s});
           rank.say(text_of(rank.bootstrap().latest_broadcast()));
-          reduce_until_told(rank, communicator, count);
+          reduce_until_released(rank, communicator, count);
           communicator.finalize();
           return "done";
         }) {
@@ -96,10 +96,11 @@ class LoopingJob {
   [[nodiscard]] const Bytes& secret() const { return secret_; }
   [[nodiscard]] Job& job() { return job_; }
 
-  /// Every connection must be dropped in time, with at most a hello, while the job goes on.
+  /// Checks that every connection is dropped in time after at most a hello, and that the job
+  /// continues.
   void check_dropped(const std::vector<Endpoint>& endpoints, const Behavior& behavior) {
     const auto before = job_.marks(0);
-    const auto outcomes = connect_all(endpoints, behavior, dropped_within * patience());
+    const auto outcomes = connect_all(endpoints, behavior, dropped_within * time_factor());
     Clock::duration slowest{};
     for (const auto& outcome : outcomes) {
       INFO(behavior.name << ": " << outcome.endpoint);
@@ -114,8 +115,8 @@ class LoopingJob {
   }
 
   void check_good_end() {
-    job_.tell_go();
-    CHECK(trouble(job_.finish()) == "");
+    job_.release();
+    CHECK(errors_of(job_.finish()) == "");
   }
 
  private:
@@ -130,9 +131,9 @@ Membership member(const Bytes& secret, int rank, int size) {
 
 }  // namespace
 
-TEST_CASE("unauthenticated connections to any port are dropped, and the job goes on") {
+TEST_CASE("unauthenticated connections to any port are dropped, and the job continues") {
   LoopingJob looping(4);
-  // Each rank listens somewhere, or this test would test nothing.
+  // The test needs a listening socket on each rank.
   for (int rank = 0; rank < 4; ++rank) {
     CHECK(std::any_of(looping.endpoints().begin(), looping.endpoints().end(),
                       [rank](const Endpoint& endpoint) { return endpoint.rank == rank; }));
@@ -172,7 +173,7 @@ TEST_CASE("unauthenticated connections to any port are dropped, and the job goes
 TEST_CASE("a peer without the secret is refused even if it follows the protocol") {
   constexpr int size = 3;
   LoopingJob looping(size);
-  // The right job id, which is public, and another secret.
+  // The correct job id, which is public, with another secret.
   auto wrong = looping.secret();
   REQUIRE(wrong.size() == bootstrap::JobSecret::secret_bytes + bootstrap::JobSecret::id_bytes);
   wrong[0] ^= std::byte{1};
@@ -194,7 +195,7 @@ TEST_CASE("a peer without the secret is refused even if it follows the protocol"
   looping.check_good_end();
 }
 
-TEST_CASE("even with the secret, impossible claims are refused") {
+TEST_CASE("even with the secret, invalid claims are rejected") {
   constexpr int size = 3;
   LoopingJob looping(size);
   for (const auto& endpoint : looping.endpoints()) {
@@ -207,7 +208,7 @@ TEST_CASE("even with the secret, impossible claims are refused") {
                                          }});
     };
     const auto good = member(looping.secret(), from, size);
-    // All three ranks are neighbours: that control link stands already.
+    // All three ranks are neighbours, so that control link is open already.
     refused("a second control link", good, to, LinkKind::control);
     refused("an unknown kind of link", good, to, static_cast<LinkKind>(9));
     refused("for another rank", good, (to + 2) % size, LinkKind::control);
@@ -225,7 +226,7 @@ TEST_CASE("even with the secret, impossible claims are refused") {
   looping.check_good_end();
 }
 
-TEST_CASE("a recorded handshake is of no use a second time") {
+TEST_CASE("a replayed handshake is rejected") {
   constexpr int size = 3;
   LoopingJob looping(size);
   for (const auto& endpoint : looping.endpoints()) {
@@ -234,7 +235,7 @@ TEST_CASE("a recorded handshake is of no use a second time") {
         {endpoint}, {"the original", false, [&](const Bytes& hello) {
                        recorded = prove(member(looping.secret(), (endpoint.rank + 1) % size, size),
                                         endpoint.rank, LinkKind::data, hello);
-                       // Recorded on its way and never delivered: it would be let in.
+                       // A valid proof, recorded and not delivered.
                        return Bytes(rendezvous::proof_bytes, std::byte{0});
                      }});
     REQUIRE(recorded.size() == rendezvous::proof_bytes);
@@ -250,7 +251,7 @@ TEST_CASE("a recorded handshake is of no use a second time") {
   looping.check_good_end();
 }
 
-TEST_CASE("hundreds of connections cost neither memory nor descriptors in the end") {
+TEST_CASE("hundreds of connections leak neither memory nor descriptors") {
   raise_descriptor_limit();
   constexpr int size = 3;
   constexpr int crowd = 200;
@@ -261,7 +262,7 @@ TEST_CASE("hundreds of connections cost neither memory nor descriptors in the en
   const Behavior silent{"a silent crowd", true, {}};
   const Behavior loud{"a loud crowd", true, [](const Bytes&) { return random_bytes(500); }};
 
-  looping.check_dropped(endpoints, loud);  // so that the first allocations do not count
+  looping.check_dropped(endpoints, loud);  // excludes first allocations from the measurement
   looping.check_dropped(endpoints, silent);
   std::vector<long> resident;
   std::vector<std::size_t> descriptors;
@@ -293,7 +294,7 @@ TEST_CASE("many silent connections hold a bounded number of descriptors") {
     for (int i = 0; i < 200; ++i) crowd.push_back(start_connect(endpoint));
   }
   std::this_thread::sleep_for(300ms);
-  CHECK(open_descriptors(looping.job().pid(0)) > before + 10);  // it does let them wait
+  CHECK(open_descriptors(looping.job().pid(0)) > before + 10);  // open connections hold descriptors
   CHECK(open_descriptors(looping.job().pid(0)) <= before + 70);
   const auto marks = looping.job().marks(0);
   looping.job().await_marks_of_all(marks + 5);
@@ -307,8 +308,8 @@ TEST_CASE("unauthenticated connections during set-up delay no rank for long") {
     Job job(size, [](Rank& rank) -> std::string {
       rank.bootstrap().after = [&rank](int exchange) {
         if (exchange != 2) return;
-        rank.mark();  // it listens, and its info is out
-        rank.wait_for_go();
+        rank.mark();  // the rank listens, and its peer info has been sent
+        rank.wait_for_release();
       };
       const auto begin = Clock::now();
       auto& communicator = rank.communicator({.timeout = 20s});
@@ -328,21 +329,21 @@ TEST_CASE("unauthenticated connections during set-up delay no rank for long") {
       for (int i = 0; i < 200; ++i) crowd.push_back(start_connect(endpoint));
     }
     const auto begin = Clock::now();
-    job.tell_go();
-    // And more of them come all the time.
+    job.release();
+    // More connections arrive all the time.
     std::mt19937 random(5);  // NOLINT
     while (Clock::now() < begin + 1s) {
       try {
         crowd[random() % crowd.size()] = start_connect(endpoints[random() % endpoints.size()]);
       } catch (const std::runtime_error&) {
-        break;  // the job is over already
+        break;  // the job has ended
       }
       std::this_thread::sleep_for(200us);
     }
     const auto reports = job.finish();
-    CHECK(trouble(reports) == "");
+    CHECK(errors_of(reports) == "");
     for (const auto& report : reports) {
-      CHECK(seconds(report.ended - begin) < 5.0 * patience());
+      CHECK(seconds(report.ended - begin) < 5.0 * time_factor());
     }
   }
 }

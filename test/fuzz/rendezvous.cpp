@@ -1,4 +1,4 @@
-// What comes from strangers and peers while the ranks meet.
+// Data from unauthenticated connections and from peers during rendezvous.
 #include <algorithm>
 
 #include "rendezvous/address.hpp"
@@ -16,11 +16,12 @@ namespace {
 using rendezvous::Membership;
 
 Membership member(int rank) {
-  static const auto secret = test::known_secret();  // drawing it each time would cost the most
+  // drawn once: drawing it per input would take most of the time
+  static const auto secret = test::known_secret();
   return {.secret = secret, .epoch = 0, .rank = rank, .size = 4};
 }
 
-/// `input` at the start of an array; zeros behind.
+/// Copies `input` to the start of an array; the rest is zero.
 template <std::size_t N>
 std::array<std::byte, N> padded(Input& input) {
   std::array<std::byte, N> result{};
@@ -32,7 +33,8 @@ std::array<std::byte, N> padded(Input& input) {
 
 }  // namespace
 
-// The first byte says what the rest is: a hello, a proof, an answer, or changes to a good proof.
+// The first byte selects the rest's meaning: a hello, a proof, an answer, or changes to a valid
+// proof.
 void handshake(Input input) {
   if (input.empty()) return;
   const auto what = std::to_integer<unsigned>(input[0]) % 4;
@@ -54,7 +56,7 @@ void handshake(Input input) {
   if (what == 1) {
     proof = padded<rendezvous::proof_bytes>(input);
   } else if (what == 2) {
-    // Pairs of a place and what is added there.
+    // Pairs of an offset and a value to add there.
     for (std::size_t i = 0; i + 1 < input.size(); i += 2) {
       auto& changed = proof[std::to_integer<std::size_t>(input[i]) % proof.size()];
       changed = static_cast<std::byte>(std::to_integer<unsigned>(changed) +
@@ -101,7 +103,7 @@ void peer_info(Input input) {
   }
 }
 
-// A line with the filter, then lines with names of interfaces, some with their address behind.
+// One line with the filter, then lines with names of interfaces and, for some, an address.
 void interfaces(Input input) {
   auto text = text_of(input);
   const auto line_end = std::min(text.find('\n'), text.size());

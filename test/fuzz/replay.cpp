@@ -1,5 +1,5 @@
-// Runs each target over its kept inputs, and over variants of them: the same for every run, and
-// without libFuzzer, so that every build tests them.
+// Runs each target over its corpus and over mutated inputs. It is deterministic and does not need
+// libFuzzer, so every build runs it.
 //
 //     fuzz_replay [--only-kept] CORPUS [TARGET…]
 #include <fmt/format.h>
@@ -34,7 +34,7 @@ std::vector<Bytes> read_inputs(const std::filesystem::path& folder) {
   return inputs;
 }
 
-/// A few bytes changed, and perhaps cut short or followed by more.
+/// Changes a few bytes; may truncate or extend the input.
 Bytes variant(Bytes bytes, std::mt19937& random) {
   const auto changes = random() % 4;
   for (unsigned i = 0; i < changes && !bytes.empty(); ++i) {

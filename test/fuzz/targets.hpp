@@ -10,14 +10,14 @@
 
 #include "base/bytes.hpp"
 
-/// What reads bytes or text from outside, each as a function that any input may be given to. Run by
-/// libFuzzer (libfuzzer_main.cpp) or over the kept inputs (replay.cpp).
+/// Functions that parse bytes or text from outside; each accepts any input. Run by libFuzzer
+/// (libfuzzer_main.cpp) or over the corpus (replay.cpp).
 namespace tutti::fuzz {
 
 using Input = std::span<const std::byte>;
 
 struct Target {
-  std::string_view name;  ///< also of its folder in corpus/
+  std::string_view name;  ///< and name of its folder in corpus/
   void (*run)(Input);
 };
 
@@ -61,14 +61,14 @@ inline constexpr std::array targets{
     Target{"answers", answers},
 };
 
-/// Ends the process, which is a report, where `holds` is false.
+/// Aborts the process if `holds` is false, which libFuzzer reports.
 inline void require(bool holds, const char* sentence) {
   if (holds) return;
   std::fprintf(stderr, "broken promise: %s\n", sentence);
   std::abort();
 }
 
-/// All that is left, as text.
+/// The rest of the input as text.
 inline std::string text_of(Input input) {
   return {reinterpret_cast<const char*>(input.data()), input.size()};
 }

@@ -1,4 +1,4 @@
-// What people write: values, variables, names, secrets.
+// Text from users: values, variables, names, secrets.
 #include <algorithm>
 
 #include "base/call_signature.hpp"
@@ -14,7 +14,7 @@
 namespace tutti::fuzz {
 namespace {
 
-/// Bad input is a sentence for people and no other kind of end.
+/// Invalid input must give one printable sentence.
 void require_good_sentence(const Error& error) {
   require(error.code() == ErrorCode::usage, "bad input is a usage error");
   require(error.sentence().find('=') != std::string::npos || error.sentence().find("TUTTI_") == 0,
@@ -34,7 +34,7 @@ EnvironmentMap map_from(Input input) {
   return map;
 }
 
-/// Who this process is, by variables and by options, which stand in the map by their own names.
+/// Rank and size from variables and options. The map contains the options by their own names.
 void check_launch(const EnvironmentMap& map) {
   const auto word = [&](const char* name) {
     const auto found = map.find(name);
@@ -140,7 +140,7 @@ void hostfile(Input input) {
       require(host.slots.value_or(0) >= 0 && host.port.value_or(1) >= 1,
               "counts and ports are no negative numbers");
     }
-    // Placed by rules that the same text gives: neither may throw anything but a sentence.
+    // Places ranks with rules from the same text. Neither may throw anything but Error{usage}.
     const auto text = text_of(input);
     auto map_by = hostfile::MapBy{};
     if (text.find("node") != std::string::npos) map_by = hostfile::parse_map_by("node");
@@ -196,7 +196,7 @@ std::string refusal_of(const std::string& weak_secret) {
   return {};
 }
 
-/// Another one of the same kind: each letter and digit is the next.
+/// A secret of the same length and character classes: the successor of each letter and digit.
 std::string like(std::string secret) {
   constexpr std::string_view all = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
   for (auto& c : secret) {
@@ -219,7 +219,7 @@ void secret(Input input) {
             "a short secret is refused");
   } catch (const Error& error) {
     require_good_sentence(error);
-    // It says how many characters there are, and not which.
+    // The error contains the number of characters, not the characters.
     require(refusal_of(like(text)) == error.sentence(), "the sentence keeps the secret");
   }
 }

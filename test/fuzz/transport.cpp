@@ -1,4 +1,4 @@
-// What a peer may send on a data link.
+// Data from a peer on a data link.
 #include <fcntl.h>
 #include <sys/uio.h>
 
@@ -33,8 +33,9 @@ class Inspector final : public transport::CallInspector {
   bool refuses_;
 };
 
-/// Frames out of a terse form, so that the fuzzer need not find out 56 bytes at once: kind and
-/// sequence, position, payload; or, after a 0xFF, raw bytes. As they lie in a ring, if `by_ring`.
+/// Expands a compact encoding to frames, so the fuzzer need not find 56-byte headers: kind and
+/// sequence, position, payload; after 0xFF, raw bytes. With `by_ring` in the format of a ring
+/// buffer.
 Bytes frames_from(Input input, bool by_ring = false) {
   Bytes wire;
   ByteReader reader(input);
@@ -57,7 +58,7 @@ Bytes frames_from(Input input, bool by_ring = false) {
     const auto header = encode(frame);
     if (by_ring) wire.resize(transport::next_line(wire.size()));
     wire.insert(wire.end(), header.begin(), header.end());
-    // Sometimes less than what it says.
+    // Sometimes shorter than its length field.
     const auto sent = (kind & 0x80U) != 0 ? payload / 2 : payload;
     wire.resize(wire.size() + sent, static_cast<std::byte>(sequence));
   }
@@ -87,7 +88,8 @@ void frame(Input input) {
 
 namespace {
 
-/// The memory that two ranks share. Made once: that takes a hundred times as long as most inputs.
+/// A segment shared by two ranks. Created once, since that takes a hundred times as long as most
+/// inputs.
 class Segment {
  public:
   Segment() {
@@ -99,15 +101,15 @@ class Segment {
     all_ = map(0);
   }
 
-  /// The link from rank 0 to rank 1, as `rank` maps it.
+  /// The link from rank 0 to rank 1 in the mapping of `rank`.
   [[nodiscard]] std::unique_ptr<transport::LinkMemory> map(int rank) const {
     return std::make_unique<transport::LinkMemory>(segments_[static_cast<std::size_t>(rank)], 0, 1);
   }
 
-  /// As it was at first, whatever the latest input has put there.
+  /// Restores the initial content.
   void clear() const {
     for (const auto& ring : {all_->data_ring(), all_->reply_ring()}) {
-      // A writer goes over the end of what has memory only where the ring has that.
+      // The writer wraps around only within the allocated part of the ring.
       const auto used = std::min<std::uint64_t>(ring.state->written, ring.bytes.size());
       std::fill_n(ring.bytes.begin(), used, std::byte{0});
       ring.state->written = 0;
@@ -123,7 +125,7 @@ class Segment {
   std::unique_ptr<transport::LinkMemory> all_;
 };
 
-/// The two ends of a link: a socket or, where ranks share memory, rings in it.
+/// The two ends of a link: a socket or, with shared memory, ring buffers.
 class Ends {
  public:
   explicit Ends(bool by_ring) : by_ring_(by_ring) {
@@ -145,7 +147,7 @@ class Ends {
     if (!by_ring_) return {std::move(socket)};
     return transport::LinkEndpoint::accepted(std::move(socket), std::move(receivers_));
   }
-  /// Says that the sender's ring is so long, which may be a lie.
+  /// Sets the length of the sender's ring, which may be wrong.
   void say_length(std::uint64_t length) const { data_state_->length.store(length); }
 
  private:
@@ -228,7 +230,7 @@ void receive(Input input, bool by_ring) {
 
 }  // namespace
 
-// The first byte chooses what is posted, and when.
+// The first byte selects which receives are posted, and when.
 void incoming(Input input) {
   receive(input, false);
 }
@@ -253,7 +255,7 @@ void send(Input input, bool by_ring) {
     peer = ends.receiver();
     (void)peer.negotiate();
   };
-  // Where it can, by a ring, a message leaves at once; its own credit is what stops it.
+  // Through a ring a message is sent immediately, within its own credit.
   const Bytes short_message(60);
   const auto send_at_once = [&] {
     for (int i = 0; by_ring && i < 20; ++i) {

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::byte poison_value{0xA5};
 
-/// What one rank passes and what must come out.
+/// Input and expected result of one rank.
 class Problem {
  public:
   Problem(const Case& one, int rank, int size, std::uint64_t seed)
@@ -39,7 +39,7 @@ class Problem {
   }
   [[nodiscard]] std::size_t send_elements() const { return elements(shape_.send, send_counts_); }
   [[nodiscard]] std::size_t recv_elements() const { return elements(shape_.recv, recv_counts_); }
-  /// In place: where the own input lies in the one buffer.
+  /// In-place: offset of this rank's input in the buffer.
   [[nodiscard]] std::size_t own_offset() const {
     return shape_.send == Extent::one && shape_.recv == Extent::all ? offset(rank_) : 0;
   }
@@ -70,7 +70,7 @@ class Problem {
     return call;
   }
 
-  /// Empty if `found`, the receive buffer, is right.
+  /// Empty if `found`, the receive buffer, is correct.
   [[nodiscard]] std::string judge(const std::vector<std::byte>& found) const {
     const auto element_bytes = size_of(case_.type);
     if (shape_.reduces) {
@@ -79,7 +79,7 @@ class Problem {
                              ? offset(rank_)
                              : 0;
       for (std::size_t i = 0; i < found.size() / element_bytes; ++i) {
-        const auto wrong = complaint(source_, first + i, found.data() + i * element_bytes);
+        const auto wrong = difference(source_, first + i, found.data() + i * element_bytes);
         if (!wrong.empty()) return fmt::format("element {} is {}", i, wrong);
       }
       return {};
@@ -92,7 +92,7 @@ class Problem {
 
  private:
   [[nodiscard]] bool is_root() const { return rank_ == case_.root; }
-  /// v-forms: blocks of different lengths, some of them empty.
+  /// v-forms: blocks of different lengths, some empty.
   [[nodiscard]] std::size_t block(int rank) const {
     if (!shape_.counts_differ) return case_.count;
     return rank % 3 == 1 ? 0 : case_.count + 2 * static_cast<std::size_t>(rank);
@@ -174,7 +174,7 @@ std::string check_in_place(Communicator& communicator, device::DeviceMemory& mem
   auto after = buffer.download();
   if (!problem.has_recv()) return after == before ? std::string() : "the input has changed";
   if (elements > problem.recv_elements()) {
-    // The result is the own block.
+    // The result is this rank's block.
     Collective apart = problem.call();
     const auto blocks = static_cast<std::size_t>(communicator.rank());
     std::size_t first = problem.recv_elements() * blocks;
@@ -327,7 +327,7 @@ std::string check_messages(Communicator& communicator, device::DeviceMemory& mem
       if (recv.download() != due) return fmt::format("send_recv of {} i32: wrong", count);
     }
     if (size == 1) continue;
-    // One way round; the last rank receives first.
+    // In the ring order; the last rank receives first.
     recv.poison();
     message.operation = rank + 1 == size ? Operation::recv : Operation::send;
     communicator.run(message, options);

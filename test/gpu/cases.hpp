@@ -9,7 +9,7 @@
 
 namespace tutti::gpu_test {
 
-/// Memory of this rank's device, freed at the end.
+/// Device memory of this rank, freed by the destructor.
 class DeviceBuffer {
  public:
   DeviceBuffer(device::DeviceMemory& memory, std::size_t bytes);
@@ -20,7 +20,7 @@ class DeviceBuffer {
   [[nodiscard]] std::byte* data() const { return data_; }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
   void upload(const std::vector<std::byte>& bytes, std::size_t offset = 0);
-  /// Fills it with what no operation writes.
+  /// Fills it with a value that no operation produces.
   void poison();
   [[nodiscard]] std::vector<std::byte> download() const;
 
@@ -30,32 +30,33 @@ class DeviceBuffer {
   std::byte* data_;
 };
 
-/// One collective on device memory.
+/// One collective on device buffers.
 struct Case {
   Operation operation = Operation::all_reduce;
   Type type = Type::f32;
   Operator op = Operator::sum;
   int root = 0;
   bool in_place = false;
-  bool started = false;   ///< by start() and wait()
-  std::size_t count = 0;  ///< elements of a block, or of the whole; v-forms: of the first block
+  bool started = false;  ///< with start() and wait()
+  /// Elements of a block or of the whole buffer; v-forms: of the first block.
+  std::size_t count = 0;
 
   [[nodiscard]] std::string text() const;
 };
 
-/// Every collective operation with each of these counts: from each of `roots`, apart and in place,
-/// called and started. Types and operators change from case to case, so that all come up.
+/// Every collective with each of these counts and `roots`, out-of-place and in-place, blocking and
+/// non-blocking. Types and operators alternate, so that all are used.
 [[nodiscard]] std::vector<Case> operation_cases(const std::vector<std::size_t>& counts,
                                                 const std::vector<int>& roots);
-/// Every type and operator that NCCL reduces, by all_reduce, reduce and reduce_scatter; with
-/// `small_floats` the 8-bit ones, too.
+/// Every type and operator that NCCL reduces, with all_reduce, reduce and reduce_scatter;
+/// `small_floats` adds the 8-bit floats.
 [[nodiscard]] std::vector<Case> arithmetic_cases(std::size_t count, bool small_floats);
 
-/// Runs one on random data with poisoned outputs and compares each element; empty if all is right.
+/// Runs one case on random data with poisoned outputs and compares every element. Empty if correct.
 /// Collective.
 [[nodiscard]] std::string check(Communicator& communicator, device::DeviceMemory& memory,
                                 const Case& one, std::uint64_t seed);
-/// Messages round the ring, of each count, called and started.
+/// Messages around the ring with each count, blocking and non-blocking.
 [[nodiscard]] std::string check_messages(Communicator& communicator, device::DeviceMemory& memory,
                                          const std::vector<std::size_t>& counts);
 

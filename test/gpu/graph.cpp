@@ -11,7 +11,7 @@
 namespace tutti::gpu_test {
 namespace {
 
-/// Calls of the driver that the library has no use for.
+/// Driver calls that the library does not use.
 template <class... Arguments>
 void call(const char* name, Arguments... arguments) {
   static void* const driver = ::dlopen("libcuda.so.1", RTLD_NOW);
@@ -39,7 +39,7 @@ Capture::~Capture() {
   try {
     end();
   } catch (const std::exception&) {
-    // A capture that went wrong ends in an error, which has been told.
+    // The error of a failed capture has been reported already.
   }
 }
 
@@ -75,7 +75,7 @@ std::string check_graph(Communicator& communicator, device::DeviceMemory& memory
     communicator.fan_out(value, size - 1, {.stream = stream});
     communicator.start_all_reduce(in_place, value, max, {.stream = stream}).wait(stream);
   };
-  // Once outside: NCCL connects the ranks at the first call.
+  // Once outside the capture: NCCL connects the ranks in the first call.
   start();
   queue();
   communicator.synchronize(stream);
@@ -87,7 +87,7 @@ std::string check_graph(Communicator& communicator, device::DeviceMemory& memory
   constexpr int replays = 3;
   for (int i = 0; i < replays; ++i) capture.replay();
   communicator.synchronize(stream);
-  // Every replay sums over all ranks, and all then have the same.
+  // Each replay sums over all ranks, so all have the same value afterwards.
   std::int32_t due = size * (size + 1) / 2;
   for (int i = 1; i < replays; ++i) due *= size;
   for (std::size_t rank = 0; rank < ranks; ++rank) {

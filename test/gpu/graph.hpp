@@ -7,8 +7,8 @@
 
 namespace tutti::gpu_test {
 
-/// Captures what is queued on a stream, as long as it lives, and can replay it from then on.
-/// Throws std::runtime_error where CUDA refuses.
+/// Captures the work on a stream until end(); replay() launches it. Throws std::runtime_error if
+/// CUDA returns an error.
 class Capture {
  public:
   explicit Capture(void* stream);
@@ -18,7 +18,7 @@ class Capture {
 
   /// Ends the capture.
   void end();
-  /// Queues all of it on the stream.
+  /// Launches the graph on the stream.
   void replay();
 
  private:
@@ -27,7 +27,7 @@ class Capture {
   void* executable_ = nullptr;
 };
 
-/// Captures several operations, replays them some times, and compares; empty if all is right.
+/// Captures several operations, replays them and compares the results. Empty if correct.
 /// Collective, on the NCCL path.
 [[nodiscard]] std::string check_graph(Communicator& communicator, device::DeviceMemory& memory);
 

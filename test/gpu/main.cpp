@@ -1,6 +1,6 @@
-// Checks of the device path on a GPU machine, with ranks by fork: gpu_check RANKS WHAT…; `gpu_check
-// 2 all` runs all of them. Prints a line for each and ends with 1 if one failed. scripts/gpu-test
-// builds and calls it.
+// Checks of the device path on a machine with GPUs; ranks are forked: gpu_check RANKS CHECK…;
+// `gpu_check 2 all` runs all checks. Prints one line per check. Exit status 1 if one fails.
+// scripts/gpu-test builds and runs it.
 #include <fmt/format.h>
 
 #include <csignal>
@@ -37,7 +37,7 @@ std::vector<int> ends(const Communicator& communicator) {
   return communicator.size() == 1 ? std::vector{0} : std::vector{0, communicator.size() - 1};
 }
 
-/// Every operation, type and operator; host memory through the same communicator in between.
+/// Every operation, type and operator, alternating with host buffers on the same communicator.
 std::string operations(Rank& rank) {
   auto& communicator = rank.communicator(on_nccl);
   device::DeviceMemory memory(communicator.device());
@@ -53,7 +53,7 @@ std::string operations(Rank& rank) {
   return "done";
 }
 
-/// Small, for compute-sanitizer.
+/// A small set, for compute-sanitizer.
 std::string memcheck(Rank& rank) {
   auto& communicator = rank.communicator(on_nccl);
   device::DeviceMemory memory(communicator.device());
@@ -89,7 +89,7 @@ std::string works(Rank& rank) {
   const std::size_t count = std::size_t{1} << 20;
   DeviceBuffer buffer(memory, count * 4);
   const device_span<float> values(reinterpret_cast<float*>(buffer.data()), count);
-  // The first call connects the ranks, which waits inside NCCL.
+  // The first call connects the ranks, and blocks inside NCCL.
   communicator.all_reduce(in_place, values, sum, {.stream = memory.stream()});
   communicator.synchronize(memory.stream());
   communicator.barrier();
@@ -106,7 +106,7 @@ std::string works(Rank& rank) {
   return "done";
 }
 
-/// All ranks on the first device.
+/// All ranks use the first device.
 std::string staged(Rank& rank) {
   ::setenv("CUDA_VISIBLE_DEVICES", "0", 1);
   auto& communicator = rank.communicator({.timeout = 60s});
@@ -118,11 +118,11 @@ std::string staged(Rank& rank) {
   return communicator.device_path_reason();
 }
 
-/// Ranks that call different operations and wait.
+/// Ranks make different calls, which block.
 std::string mismatch(Rank& rank) {
   auto& communicator = rank.communicator({.timeout = 20s, .backend = BackendChoice::nccl});
   device::DeviceMemory memory(communicator.device());
-  const std::size_t count = 5040;  // up to 10 ranks share it evenly
+  const std::size_t count = 5040;  // divisible by the number of ranks up to 10
   DeviceBuffer buffer(memory, count * 4);
   const device_span<float> values(reinterpret_cast<float*>(buffer.data()), count);
   const Stream stream(memory.stream());
@@ -138,7 +138,7 @@ std::string mismatch(Rank& rank) {
   return "nothing was thrown";
 }
 
-/// The last rank stays away from the first call of two ranks, in which NCCL connects them.
+/// The last rank does not make the first call, in which NCCL connects the ranks.
 std::string away(Rank& rank) {
   auto& communicator = rank.communicator({.timeout = 3s, .backend = BackendChoice::nccl});
   device::DeviceMemory memory(communicator.device());
@@ -160,11 +160,11 @@ std::string away(Rank& rank) {
   return "nothing was thrown";
 }
 
-/// NCCL can't be set up on one rank: all take the staged path, and go on.
+/// NCCL's initialisation fails on one rank: all ranks use the staged path.
 std::string no_setup(Rank& rank) {
   if (rank.rank() == 1) {
     ::setenv("NCCL_NET", "no such network", 1);
-    ::setenv("FAKE_NCCL_INIT_RESULT", "5", 1);  // where devices are made up
+    ::setenv("FAKE_NCCL_INIT_RESULT", "5", 1);  // for the fake libraries
   }
   auto& communicator = rank.communicator({.timeout = 10s});
   expect(communicator.has_device_path(), communicator.device_path_reason());
@@ -188,7 +188,7 @@ std::string loop_until_killed(Rank& rank) {
 
 using Judge = std::string (*)(const std::vector<Report>&);
 
-/// Empty if every rank but the `silent` one threw this code and words.
+/// Empty if every rank except `silent` threw this code, with these words.
 std::string judge_failure(const std::vector<Report>& reports, ErrorCode code,
                           const std::string& words, int silent) {
   for (std::size_t rank = 0; rank < reports.size(); ++rank) {
@@ -237,18 +237,18 @@ struct Check {
 };
 
 constexpr std::array<Check, 9> checks{{
-    {"operations", 1, operations, test::trouble},
-    {"graph", 1, graph, test::trouble},
-    {"groups", 2, groups, test::trouble},
-    {"works", 1, works, test::trouble},
-    {"staged", 2, staged, test::trouble},
+    {"operations", 1, operations, test::errors_of},
+    {"graph", 1, graph, test::errors_of},
+    {"groups", 2, groups, test::errors_of},
+    {"works", 1, works, test::errors_of},
+    {"staged", 2, staged, test::errors_of},
     {"mismatch", 2, mismatch, judge_mismatch},
     {"away", 2, away, judge_away},
-    {"no-setup", 2, no_setup, test::trouble},
-    {"memcheck", 1, memcheck, test::trouble},
+    {"no-setup", 2, no_setup, test::errors_of},
+    {"memcheck", 1, memcheck, test::errors_of},
 }};
 
-/// True if all is well.
+/// Returns true if the check passed.
 bool perform(const std::string& name, int ranks, const std::string& wrong, double seconds) {
   fmt::print("{} {} on {} rank{} ({:.1f} s){}{}\n", wrong.empty() ? "passed" : "FAILED", name,
              ranks, ranks == 1 ? "" : "s", seconds, wrong.empty() ? "" : ": ", wrong);

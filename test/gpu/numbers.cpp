@@ -9,7 +9,7 @@
 namespace tutti::gpu_test {
 namespace {
 
-/// splitmix64's finaliser.
+/// The finalizer of splitmix64.
 std::uint64_t mix(std::uint64_t value) {
   value += 0x9E3779B97F4A7C15U;
   value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9U;
@@ -49,7 +49,7 @@ Format format_of(Type type) {
   }
 }
 
-/// Of a normal number that the format holds exactly, or 0.
+/// Encodes 0 or a normal number that the format represents exactly.
 std::uint64_t encode(double value, const Format& format) {
   if (value == 0) return 0;
   int power = 0;
@@ -66,7 +66,7 @@ double decode(std::uint64_t bits, const Format& format) {
       static_cast<int>((bits >> format.mantissa) & ((std::uint64_t{1} << format.exponent) - 1));
   const double sign = ((bits >> (format.exponent + format.mantissa)) & 1) != 0 ? -1 : 1;
   if (power == 0) return sign * std::ldexp(fraction, 1 - format.bias - format.mantissa);
-  // All ones mean infinity or no number, but in e4m3, whose numbers go on.
+  // All ones encode infinity or NaN, except in e4m3.
   const bool special = power == (1 << format.exponent) - 1 && format.exponent > 4;
   if (special) return fraction == 0 ? sign * HUGE_VAL : std::nan("");
   const double whole = std::ldexp(1.0, format.mantissa) + fraction;
@@ -75,7 +75,7 @@ double decode(std::uint64_t bits, const Format& format) {
 
 double float_value(const Source& source, std::uint64_t bits) {
   if (source.op == Operator::product) {
-    // Powers of two around 1 stay exact in any order.
+    // Products of powers of two around 1 are exact in any order.
     return std::ldexp((bits & 4) != 0 ? -1.0 : 1.0, static_cast<int>(bits % 3) - 1);
   }
   if (source.type == Type::f32) {
@@ -90,7 +90,7 @@ double float_value(const Source& source, std::uint64_t bits) {
 std::uint64_t element_bits(const Source& source, int rank, std::size_t index) {
   const auto bits = random_bits(source, rank, index);
   if (!is_integer(source.type)) return encode(float_value(source, bits), format_of(source.type));
-  // An average of integers is a sum first: it is not to overflow.
+  // An average of integers is computed as a sum, which must not overflow.
   if (source.op == Operator::average) return bits % (128 / static_cast<unsigned>(source.ranks));
   return bits;
 }
@@ -162,8 +162,8 @@ std::string float_complaint(const Source& source, std::size_t index, const std::
         due += next;
     }
   }
-  // Each addition in any order rounds by half a unit of a partial sum at most; an average may
-  // scale before or after.
+  // Each addition rounds by at most half a unit of a partial sum, in any order. An average may
+  // divide before or after.
   long double allowed = 0;
   if (source.op == Operator::sum || source.op == Operator::average) {
     allowed =
@@ -196,7 +196,7 @@ std::vector<std::byte> contribution(const Source& source, int rank, std::size_t 
   return bytes;
 }
 
-std::string complaint(const Source& source, std::size_t index, const std::byte* found) {
+std::string difference(const Source& source, std::size_t index, const std::byte* found) {
   return is_integer(source.type) ? integer_complaint(source, index, found)
                                  : float_complaint(source, index, found);
 }

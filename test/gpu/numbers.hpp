@@ -7,28 +7,28 @@
 
 #include "tutti/types.hpp"
 
-/// Test data that every rank can work out for every other, and what reductions of it must give, in
-/// higher precision than any device's.
+/// Test data that every rank can compute for all others, and the expected results of reductions, in
+/// higher precision than the device's.
 namespace tutti::gpu_test {
 
-/// Where a rank's data comes from.
+/// Parameters of the test data.
 struct Source {
   Type type = Type::u8;
-  Operator op = Operator::sum;  ///< what it will be reduced by
+  Operator op = Operator::sum;  ///< the operator of the reduction
   std::uint64_t seed = 0;
   int ranks = 1;
 };
 
-/// Element `index` of what `rank` contributes: any bits for integers, [-1, 1) for f32 and f64,
-/// quarters up to 2 for smaller floats; for product and average what neither overflows nor
-/// vanishes. Written to `to`.
+/// Writes element `index` of the contribution of `rank`: any bits for integers; [-1, 1) for f32 and
+/// f64; multiples of 1/4 up to 2 for smaller floats; for product and average values that neither
+/// overflow nor vanish.
 void write_element(const Source& source, int rank, std::size_t index, std::byte* to);
 [[nodiscard]] std::vector<std::byte> contribution(const Source& source, int rank, std::size_t first,
                                                   std::size_t count);
 
-/// Empty if `found` is the reduction of all ranks' elements `index`, as near as the type allows for
-/// any order; else both values.
-[[nodiscard]] std::string complaint(const Source& source, std::size_t index,
-                                    const std::byte* found);
+/// Empty if `found` is the reduction of all ranks' elements `index`, within the rounding of any
+/// order; else both values.
+[[nodiscard]] std::string difference(const Source& source, std::size_t index,
+                                     const std::byte* found);
 
 }  // namespace tutti::gpu_test

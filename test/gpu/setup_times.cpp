@@ -23,7 +23,7 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 using test::Rank;
 
-/// ncclConfig_t as of 2.18, which later ones read by its version.
+/// ncclConfig_t of NCCL 2.18. Later versions accept it by its version field.
 struct Config {
   std::size_t size = sizeof(Config);
   unsigned magic = 0xcafebeef;
@@ -72,7 +72,7 @@ void await(const device::NcclCalls& nccl, device::NcclComm comm) {
   check(state, "set-up");
 }
 
-/// A first small all-reduce, in which NCCL connects the ranks.
+/// A first small all-reduce: NCCL connects the ranks.
 double first_call(device::DeviceMemory& memory, const device::NcclCalls& nccl,
                   device::NcclComm comm, const device::CudaCalls& cuda) {
   void* const value = memory.allocate(4);
@@ -135,7 +135,7 @@ std::string measure_ours(Rank& rank) {
   return text;
 }
 
-/// The figure that each rank's text begins with, of the slowest.
+/// The maximum of the numbers at the start of the ranks' texts.
 double slowest(const std::vector<test::Report>& reports) {
   double most = 0;
   for (const auto& report : reports) most = std::max(most, std::stod(report.text));
@@ -160,21 +160,21 @@ std::string print_setup_times(int ranks) {
                         {"plain NCCL, non-blocking and split",
                          [](Rank& rank) { return measure_plain(rank, true); },
                          {}}};
-  // The first round pays for what the machine has to load. Pairs alternate in order.
+  // The first round loads libraries and is not counted. Pairs alternate in order.
   constexpr int rounds = 13;
   for (int round = 0; round < rounds; ++round) {
     for (std::size_t i = 0; i < 2; ++i) {
       auto& [name, body, times] = ways[round % 2 == 0 ? i : 1 - i];
       const auto reports = test::run_ranks(ranks, body, 60s);
-      const auto trouble = test::trouble(reports);
-      fmt::print("  set-up {}, {}: {}\n", round, name, trouble.empty() ? reports[0].text : trouble);
-      if (!trouble.empty()) return fmt::format("{}: {}", name, trouble);
+      const auto errors = test::errors_of(reports);
+      fmt::print("  set-up {}, {}: {}\n", round, name, errors.empty() ? reports[0].text : errors);
+      if (!errors.empty()) return fmt::format("{}: {}", name, errors);
       if (round > 0) times.push_back(slowest(reports));
     }
   }
   const auto split = test::run_ranks(ranks, ways[2].body, 60s);
   fmt::print("  set-up, {}: {}\n", ways[2].name,
-             test::trouble(split).empty() ? split[0].text : test::trouble(split));
+             test::errors_of(split).empty() ? split[0].text : test::errors_of(split));
   std::vector<double> more;
   for (std::size_t i = 0; i < ways[0].times.size(); ++i) {
     more.push_back(ways[1].times[i] - ways[0].times[i]);

@@ -1,4 +1,4 @@
-"""An installed tutti in a temporary folder, and foreign projects built from it."""
+"""An installed tutti in a temporary folder, and programs that are built against it."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("TUTTI_BUILD") or ROOT / "build")
 STRICT = ["-std=c++20", "-Wall", "-Wextra", "-Werror"]
-SKIP_OLD_BINDINGS = ["-DOMPI_SKIP_MPICXX=1", "-DMPICH_SKIP_MPICXX=1"]  # MPI's own, not ours: full of warnings
+SKIP_OLD_BINDINGS = ["-DOMPI_SKIP_MPICXX=1", "-DMPICH_SKIP_MPICXX=1"]  # MPI's own headers, which cause warnings
 RUN = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", "4"]
 
 sys.path.insert(0, str(ROOT / "test" / "support"))
@@ -25,7 +25,7 @@ def need(*tools):
 
 
 def run(*words, cwd=None, env=None, status=0, seconds=120):
-    """Standard output and standard error of a command that must end with `status`."""
+    """Runs a command that must exit with `status`. Returns standard output and standard error."""
     words = [str(word) for word in words]
     done = subprocess.run(words, cwd=cwd, env=clean_environment() | (env or {}), text=True, timeout=seconds,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
@@ -35,7 +35,7 @@ def run(*words, cwd=None, env=None, status=0, seconds=120):
 
 
 def clean_environment():
-    """Ours, without what could let a foreign project find another tutti, or change what it does."""
+    """Our environment without variables that could lead to another tutti or change its behaviour."""
     theirs = {"LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "CPLUS_INCLUDE_PATH", "PKG_CONFIG_PATH", "CMAKE_PREFIX_PATH"}
     ours = {name: value for name, value in os.environ.items()
             if name not in theirs and not (name.startswith("TUTTI_") and name != "TUTTI_BUILD")}
@@ -48,14 +48,14 @@ def build_options():
 
 
 class Prefix:
-    """One installation, made once a test program; `folder` is what a user would call the prefix."""
+    """One installation per test program. `folder` is the prefix."""
 
     def __init__(self):
         need("meson")
         self._temporary = tempfile.TemporaryDirectory(prefix="tutti-install-")
         self.scratch = Path(self._temporary.name)
         options = build_options()
-        # Installed below DESTDIR, the tree is already somewhere else than the prefix that it was configured for.
+        # DESTDIR moves the tree to another place than the configured prefix.
         run("meson", "install", "-C", BUILD, "--no-rebuild", "--quiet", "--destdir", self.scratch / "stage", seconds=300)
         self.folder = self.scratch / "prefix"
         self.configured = options["prefix"]
@@ -83,7 +83,7 @@ class Prefix:
         return {"PKG_CONFIG_PATH": str(self.libraries / "pkgconfig")}
 
     def cmake(self, project, *options, status=0):
-        """Configures `project`; returns what CMake said."""
+        """Configures `project`. Returns CMake's output."""
         return run("cmake", "-S", project, "-B", project / "build", f"-DCMAKE_PREFIX_PATH={self.folder}", *options,
                    status=status)
 

@@ -1,4 +1,4 @@
-"""What docs/guide.md, docs/from-pytorch.md and docs/environment.md show is true: programs build and run, every name exists."""
+"""Examples of docs/guide.md, docs/from-pytorch.md and docs/environment.md: programs compile and run, and every name exists."""
 
 import re
 import unittest
@@ -18,7 +18,7 @@ def blocks(document, language):
 
 
 class GuideProgram(unittest.TestCase):
-    """The embedding example, built by the commands beside it."""
+    """The embedding example, built by the commands next to it."""
 
     def project(self, name):
         need("mpicxx", "mpirun")
@@ -59,7 +59,7 @@ class GuideProgram(unittest.TestCase):
 
 
 class FromPyTorch(unittest.TestCase):
-    """The program that has every C++ line of the tables."""
+    """A program with all C++ lines of the tables."""
 
     def test_builds_and_runs_without_mpi(self):
         need("pkg-config", "c++")

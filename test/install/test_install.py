@@ -1,4 +1,4 @@
-"""What `meson install` leaves, and foreign projects that are built from it by pkg-config and by CMake."""
+"""The tree that `meson install` creates, and programs built against it by pkg-config and CMake."""
 
 import re
 import shutil
@@ -122,7 +122,7 @@ class Tree(unittest.TestCase):
 
 
 class Headers(unittest.TestCase):
-    """Under the warnings that users have, as errors."""
+    """Headers compile without warnings under the flags that users have."""
 
     def compile(self, compiler, source, *options):
         tree = prefix()
@@ -132,7 +132,7 @@ class Headers(unittest.TestCase):
         for name in names:
             with self.subTest(name):
                 source = prefix().scratch / "alone.cpp"
-                # Twice: a header that lacks its guard fails.
+                # Included twice: this detects a missing include guard.
                 source.write_text(f"#include <tutti/{name}>\n#include <tutti/{name}>\n")
                 self.compile(compiler, source, *options)
 
@@ -154,7 +154,7 @@ class Headers(unittest.TestCase):
         self.compile("c++", source)
 
     def test_what_is_not_a_number_is_not_reduced(self):
-        """The compiler names the concept, and the type that lacks it."""
+        """The compiler's error names the concept and the type."""
         need("c++")
         source = prefix().scratch / "struct.cpp"
         source.write_text(STRUCT)
@@ -177,7 +177,7 @@ class Headers(unittest.TestCase):
 
 
 class Stencil(unittest.TestCase):
-    """A foreign MPI code: the same file as in apps/, built out of the tree."""
+    """An MPI program from apps/, built outside the tree."""
 
     def build_by_pkg_config(self, name):
         need("mpicxx", "pkg-config")
@@ -198,7 +198,7 @@ class Stencil(unittest.TestCase):
         return tree.cmake_build(project) / "stencil"
 
     def check(self, program, *words):
-        """Its line is that of plain MPI, and both end well, MPI_Finalize included."""
+        """Its output equals that of plain MPI, and both exit with 0 after MPI_Finalize."""
         need("mpirun")
         by_tutti = run(*RUN, program, *words)
         by_mpi = run(*RUN, program, "--plain", *words)
@@ -208,7 +208,7 @@ class Stencil(unittest.TestCase):
 
     def test_by_pkg_config(self):
         program = self.build_by_pkg_config("stencil-pkg-config")
-        # Ended by the tolerance, on all ranks in the same step.
+        # The tolerance ends it, on all ranks in the same step.
         steps = int(re.search(r"(\d+) steps", self.check(program, "24", "100000", "0.01")).group(1))
         self.assertTrue(10 < steps < 100000)
         self.check(program, "37", "20", "0")

@@ -1,4 +1,4 @@
-"""What the library is made of: layers that can include only those that they use, and exported symbols that are the public API's."""
+"""Structure of the library: a layer can include only the layers that it uses, and only the public API is exported."""
 
 import json
 import os
@@ -20,7 +20,7 @@ def compile_commands():
 
 
 def compiles(layer, header):
-    """True if a source of the layer can include the header. Skips where the layer's sources have no command of their own."""
+    """True if a source of the layer can include the header. Skips if the layer's sources have no compile command of their own."""
     command = next((command for command in compile_commands() if f"libtutti_{layer}.a.p" in command["output"]), None)
     if command is None:
         raise unittest.SkipTest(f"compile_commands.json has no command of layer {layer}")

@@ -1,4 +1,4 @@
-// Built by each MPI's own mpicxx over the same libtutti.
+// Compiled by each MPI's mpicxx against the same libtutti.
 #include <mpi.h>
 
 #include <cstdio>

@@ -7,7 +7,7 @@ int main() {
     auto comm = tutti::from_environment();
     int sum = comm.rank() + 1;
     comm.all_reduce(tutti::in_place, std::span(&sum, 1), tutti::sum);
-    // Another one, which meets at the same place.
+    // A second job with the same MASTER_ADDR and MASTER_PORT.
     auto again = tutti::from_environment();
     again.barrier();
     std::printf("rank %d of %d, local rank %d, sum %d\n", comm.rank(), comm.size(),

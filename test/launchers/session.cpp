@@ -1,4 +1,4 @@
-// A communicator of an MPI session's group, without MPI_Init; fails where MPI_COMM_WORLD is used.
+// A communicator from a group of an MPI session, without MPI_Init. Fails if MPI_COMM_WORLD is used.
 #include <mpi.h>
 
 #include <cstdio>
@@ -16,7 +16,7 @@ void require_other_than_world(MPI_Comm communicator) {
 
 }  // namespace
 
-// MPI lets programs stand between a library and itself.
+// MPI's profiling interface: the program may override MPI calls.
 extern "C" {
 int MPI_Comm_rank(MPI_Comm communicator, int* rank) {
   require_other_than_world(communicator);
@@ -31,7 +31,7 @@ int MPI_Comm_size(MPI_Comm communicator, int* size) {
 namespace {
 
 int work(MPI_Comm communicator) {
-  // Calls that wait drive MPI, which has no MPI_COMM_SELF here.
+  // Blocking calls progress MPI, which has no MPI_COMM_SELF here.
   auto comm = tutti::from_mpi(communicator, {.mpi_progress = true});
   int sum = comm.rank() + 1;
   comm.all_reduce(tutti::in_place, std::span(&sum, 1), tutti::sum);
@@ -46,7 +46,7 @@ int work(MPI_Comm communicator) {
   return 0;
 }
 
-/// Without a session that it could be of.
+/// Without a session, from_mpi() must reject it.
 void refuse_world() {
   try {
     auto comm = tutti::from_mpi(MPI_COMM_WORLD);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Real launchers, each with real processes: who they say we are, and that the job runs. What is not installed is skipped with
-its reason; scripts/peers installs it.
+"""Real launchers with real processes: each rank's place is detected, and the job runs. Tests of missing launchers are skipped with a
+reason; scripts/peers installs them.
 
     python3 test/launchers/test_launchers.py [Class.test…]
 """
@@ -38,7 +38,7 @@ def peer(name, program):
 
 @functools.cache
 def build(source, compiler):
-    """A program of this folder, over the libtutti of this build."""
+    """Builds a program of this folder against this build's libtutti."""
     if not shutil.which(compiler):
         raise unittest.SkipTest(f"no {compiler}")
     program = Path(scratch.name) / f"{source}-{re.sub('[^a-z0-9]', '-', str(compiler).lower())}"
@@ -54,7 +54,7 @@ class Checks(unittest.TestCase):
     maxDiff = None
 
     def hello(self, result, ranks, also=""):
-        """Each rank with its local rank, and a sum that needs all."""
+        """Checks the local rank of each rank, and a sum over all ranks."""
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         total = ranks * (ranks + 1) // 2
         lines = sorted(line for line in map(unprefixed, result.stdout.splitlines()) if line.startswith("rank "))
@@ -64,7 +64,7 @@ class Checks(unittest.TestCase):
             self.assertIn(also, line)
 
     def session(self, result, ranks, also):
-        """The same of a communicator without MPI_Init, for which MPI_COMM_WORLD was refused."""
+        """The same for a communicator without MPI_Init, for which MPI_COMM_WORLD was rejected."""
         self.hello(result, ranks, also)
         self.assertEqual(result.stderr.count("MPI is not initialised: "), ranks, result.stderr)
         self.assertEqual(result.stderr.count("communicator of an MPI session"), ranks, result.stderr)
@@ -76,7 +76,7 @@ class Checks(unittest.TestCase):
         self.assertTrue(any(line.startswith(f"{ranks} ranks on 1 host") for line in lines), result.stdout)
 
     def sources(self, result):
-        """The last column of info, by rank."""
+        """The last column of `tutti info`, by rank."""
         rows = [re.split(r"  +", unprefixed(line)) for line in result.stdout.splitlines()]
         return {int(row[0]): row[-1] for row in rows if row[0].isdigit()}
 
@@ -96,7 +96,7 @@ class OpenMpi4(Checks):
         self.hello(self.mpirun(build("hello", "mpicxx")), 4, "Open MPI v4")
 
     def test_program_without_mpi(self):
-        """What mpirun says of the ranks serves, MPI or not; the place to meet is given."""
+        """mpirun's variables give the ranks, even without MPI; MASTER_ADDR and MASTER_PORT are set."""
         self.hello(self.mpirun("-x", "MASTER_ADDR=127.0.0.1", "-x", f"MASTER_PORT={free_port()}", build("hello_env", "c++")), 4)
 
     def test_world_size_by_hand(self):
@@ -144,7 +144,7 @@ class Mpich(Checks):
         self.session(self.mpiexec(build("session", peer("mpich", "mpicxx"))), 4, "MPICH")
 
     def test_program_of_another_mpi(self):
-        """The usual mistake: every process is alone by its own MPI."""
+        """A common mistake: every process is a job of one rank for its MPI."""
         result = self.mpiexec(TUTTI, "info")
         self.assertNotEqual(result.returncode, 0)
         self.assertIn("PMI_SIZE=4, but MPI (Open MPI", result.stdout + result.stderr)
@@ -157,7 +157,7 @@ class Mpich(Checks):
 
 class IntelMpi(Checks):
     def test_program(self):
-        """MPICH's mpicxx built it: the two share their binary interface."""
+        """Built by MPICH's mpicxx: the two MPIs share an ABI."""
         mpiexec = peer("impi", "mpiexec")
         libraries = sorted(PEERS.glob("impi/lib/**/libmpi.so.12*")) + sorted(PEERS.glob("impi/lib/libmpi.so.12*"))
         if not libraries:
@@ -177,7 +177,7 @@ class Torchrun(Checks):
             self.skipTest(reason)
 
     def test_command(self):
-        """The agent holds MASTER_PORT itself."""
+        """torchrun's agent listens on MASTER_PORT itself."""
         self.verified(torchrun("--nproc_per_node", 4, "--master_port", free_port(), "--no_python", TUTTI, "fan-out"), 4)
 
     def test_standalone(self):
@@ -188,7 +188,7 @@ class Torchrun(Checks):
         self.assertEqual(self.sources(result)[1], "torchrun (RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2)")
 
     def test_doctor(self):
-        """Each rank ends with the job's status, and rank 0 prints."""
+        """Each rank exits with the job's status, and rank 0 prints."""
         lines = [unprefixed(line) for line in torchrun("--nproc_per_node", 2, "--master_port", free_port(), "--no_python", TUTTI,
                                                        "doctor").stdout.splitlines()]
         self.assertFalse([line for line in lines if line.startswith(("stops: ", "slows: "))])
@@ -249,7 +249,7 @@ class Srun(Checks):
         self.hello(self.srun("-n", 3, "--mpi=pmi2", build("hello", peer("mpich", "mpicxx"))), 3, "MPICH")
 
     def test_without_pmi(self):
-        """Each process is alone by MPI: an error with both sizes, and what to do."""
+        """Each process is a job of one rank for MPI: an error with both sizes and a remedy."""
         result = self.srun("-n", 2, "--mpi=none", TUTTI, "info")
         self.assertNotEqual(result.returncode, 0)
         self.assertIn("=2, but MPI would find 1 rank", result.stderr)

@@ -1,8 +1,8 @@
-// What from_mpi() makes of the communicators that MPI has, under MPI's default error handlers.
+// from_mpi() with all kinds of MPI communicators, under MPI's default error handlers.
 //
 //     mpirun -np 4 build/test/mpi/communicators null|left-out|inter|spawn|alone|session|abort
 //
-// Rank 0 prints what it has met. MPI still works afterwards, and so does tutti, over all ranks.
+// Rank 0 prints what it received. MPI and tutti still work over all ranks afterwards.
 #include <mpi.h>
 
 #include <chrono>
@@ -19,7 +19,7 @@ bool free_waits = false;
 
 }  // namespace
 
-// MPI lets programs stand between a library and itself, and an MPI_Comm_free wait for all ranks.
+// Overrides MPI_Comm_free through the profiling interface, and lets it wait for all ranks.
 extern "C" int MPI_Comm_free(MPI_Comm* communicator) {
   if (free_waits) PMPI_Barrier(*communicator);
   return PMPI_Comm_free(communicator);
@@ -29,7 +29,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Longer than the test waits: what is not refused at once is seen as a hang.
+/// Longer than the test's limit: an error must come immediately, else the test sees a hang.
 constexpr auto timeout = 300s;
 
 int rank_in(MPI_Comm communicator) {
@@ -71,7 +71,7 @@ MPI_Comm half_of_world() {
 std::string refuse_what_is_no_intracommunicator(const std::string& kind) {
   if (kind == "null") return refusal(MPI_COMM_NULL);
   if (kind == "left-out") {
-    // Rank 0 is not in it; the others use it.
+    // Rank 0 is not a member; the others use it.
     MPI_Comm rest = MPI_COMM_NULL;
     const bool is_out = rank_in(MPI_COMM_WORLD) == 0;
     MPI_Comm_split(MPI_COMM_WORLD, is_out ? MPI_UNDEFINED : 0, 0, &rest);
@@ -93,7 +93,7 @@ std::string refuse_what_is_no_intracommunicator(const std::string& kind) {
   return refused;
 }
 
-/// Three more processes, and a communicator that is larger than what the launcher has started.
+/// Spawns three processes: the communicator is larger than the launcher's job.
 void spawn(const char* program) {
   MPI_Comm parent = MPI_COMM_NULL;
   MPI_Comm_get_parent(&parent);
@@ -111,7 +111,7 @@ void spawn(const char* program) {
   MPI_Comm_disconnect(&parent);
 }
 
-/// Rank 0 alone can't be set up, so that it leaves alone what is made by all.
+/// Set-up fails on rank 0 only: it must not free what all ranks share.
 void fail_alone() {
   free_waits = true;
   const int rank = rank_in(MPI_COMM_WORLD);
@@ -125,25 +125,25 @@ void fail_alone() {
   std::printf("rank %d: %s\n", rank, told.c_str());
   std::fflush(stdout);
   MPI_Barrier(MPI_COMM_WORLD);
-  // Requests are open in MPI: no MPI_Finalize.
+  // MPI has open requests: MPI_Finalize would block.
   std::_Exit(0);
 }
 
-/// tutti initializes MPI, and finalizes it.
+/// tutti initializes and finalizes MPI.
 int begin_session() {
   int level = -1;
   {
     tutti::MpiSession session;
     MPI_Query_thread(&level);
     require_sums(MPI_COMM_WORLD);
-    tutti::MpiSession another;  // leaves it alone
+    tutti::MpiSession another;  // does not initialize it again
   }
   int finalized = 0;
   MPI_Finalized(&finalized);
   return level >= MPI_THREAD_FUNNELED && finalized != 0 ? 0 : 1;
 }
 
-/// Every rank gets the same error.
+/// Every rank throws the same error.
 void fail_together() {
   auto comm = tutti::from_mpi(MPI_COMM_WORLD, {.timeout = timeout});
   if (comm.rank() == 1) comm.abort("the input is unusable");

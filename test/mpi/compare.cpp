@@ -63,7 +63,7 @@ MPI_Op mpi_operator(Operator op) {
   }
 }
 
-/// The finaliser of splitmix64 (Steele, Lea, Flood 2014).
+/// The finalizer of splitmix64 (Steele, Lea, Flood 2014).
 std::uint64_t mix(std::uint64_t value) {
   value += 0x9E3779B97F4A7C15U;
   value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9U;
@@ -82,18 +82,18 @@ T load(const std::byte* from) {
   return value;
 }
 
-/// Values whose sums and products are exact in any order, so that MPI's order does not matter:
-/// small whole numbers, or powers of two for a product.
+/// Values whose sums and products are exact in any order, so MPI's order does not matter: small
+/// integers, or powers of two for a product.
 double exact_value(std::uint64_t bits, Type type, Operator op) {
   if (op == Operator::product)
     return std::ldexp((bits & 8U) != 0 ? -1 : 1, static_cast<int>(bits % 3) - 1);
-  // Of 16-bit floats as large as is exact, so that sums must be rounded.
+  // For 16-bit floats up to the largest exact integer, so that sums are rounded.
   const std::int64_t most = type == Type::f16 ? 2047 : 127;
   return static_cast<double>(static_cast<std::int64_t>(bits % (2 * most + 1)) - most);
 }
 
 std::uint16_t half_of(double value) {
-  // Whole numbers up to 2048 and small powers of two are exact.
+  // Integers up to 2048 and small powers of two are exact.
   if (value == 0) return 0;
   int exponent = 0;
   const double fraction = std::frexp(std::fabs(value), &exponent);
@@ -115,7 +115,7 @@ double value_of_bfloat(std::uint16_t bits) {
   return static_cast<double>(value);
 }
 std::uint16_t bfloat_of(double value) {
-  // Values of up to 8 significant bits are exact.
+  // Values with up to 8 significant bits are exact.
   const auto narrow = static_cast<float>(value);
   std::uint32_t bits = 0;
   std::memcpy(&bits, &narrow, sizeof bits);
@@ -126,7 +126,7 @@ double value_of(Type type, const std::byte* at) {
   return type == Type::f16 ? value_of_half(bits) : value_of_bfloat(bits);
 }
 
-/// Reduced over 8 ranks, they fit 8 bits.
+/// Values whose reduction over 8 ranks fits into 8 bits.
 std::uint64_t eight_bits(std::uint64_t bits, Type type, Operator op) {
   if (op == Operator::product) return type == Type::i8 ? ((bits & 1U) != 0 ? 255U : 1U) : bits & 1U;
   if (op != Operator::sum) return bits;
@@ -146,16 +146,16 @@ void store_value(std::byte* to, Type type, std::uint64_t bits, Operator op, bool
     default:
       break;
   }
-  // A wrapped sum is the same in any order, but its average is not what people mean.
+  // A wrapped sum does not depend on the order, but its average is meaningless.
   if (reduces && op == Operator::average) bits %= 16;
-  // Open MPI's vector code saturates 8-bit sums where ours, and its own scalar code, wrap around:
-  // what overflows is not compared.
+  // Open MPI's vector code saturates 8-bit sums; tutti and Open MPI's scalar code wrap around.
+  // Overflows are not compared.
   if (reduces && size_of(type) == 1) bits = eight_bits(bits, type, op);
   std::memcpy(to, &bits, size_of(type));
 }
 
 int checked_int(std::size_t value) {
-  return static_cast<int>(value);  // counts here are small
+  return static_cast<int>(value);  // counts are small
 }
 
 }  // namespace
@@ -198,7 +198,8 @@ Comparison::Sides Comparison::sides() const {
   if (shape.send == Extent::none) result.send = result.recv;  // the root's buffer
   if (shape.send_at_root_only && rank_ != case_.root) result.send = 0;
   if (shape.recv_at_root_only && rank_ != case_.root) result.recv = 0;
-  // Rank r gets counts[r] from everyone: what comes from each is the own count.
+  // Rank r receives counts[r] elements from each rank, so each of them sends this rank its own
+  // count.
   if (case_.operation == Operation::all_to_all_v) {
     result.recv = block(rank_) * static_cast<std::size_t>(size_);
   }
@@ -224,7 +225,7 @@ void Comparison::run_theirs() {
     run_their_collective(input_.data(), expected_.data());
     return;
   }
-  // MPI has no 16-bit floats: the reference is its reduction of the same values in f64.
+  // MPI has no 16-bit floats. The reference is MPI's reduction of the same values in f64.
   const auto sent = input_.size() / 2;
   std::vector<double> wide(sent);
   for (std::size_t i = 0; i < sent; ++i) wide[i] = value_of(case_.type, input_.data() + 2 * i);
@@ -299,7 +300,7 @@ void Comparison::run_their_collective(const void* send, void* recv) {
         store(at + 8 * i, load<double>(at + 8 * i) / size_);
         break;
       default: {
-        // All below 128 in every type: sums of up to 8 numbers below 16.
+        // Below 128 in every type: sums of up to 8 numbers below 16.
         std::uint64_t value = 0;
         std::memcpy(&value, at + i * size_of(case_.type), size_of(case_.type));
         value /= static_cast<std::uint64_t>(size_);
@@ -327,7 +328,7 @@ void Comparison::run_ours() {
   const auto bytes = size_of(case_.type);
   const auto room = sides();
   const auto larger = std::max(room.send, room.recv);
-  // Each rank for itself has memory that others can read where it lies, or not.
+  // Each rank decides independently whether its buffers are zero-copy.
   const auto draw = case_.seed >> (3 * rank_);
   send_ = make_memory(room.send * bytes + 2 * guard, draw % 3 == 0);
   recv_ = make_memory((case_.in_place ? larger : room.recv) * bytes + 2 * guard, draw % 2 == 0);
@@ -381,8 +382,7 @@ std::string Comparison::compare_bytes(const std::byte* ours, const std::byte* th
   return {};
 }
 
-/// One rounding: no further from the exact value than half of the distance to the next 16-bit
-/// value.
+/// One rounding: the error is at most half the distance to the next 16-bit value.
 std::string Comparison::compare_16_bit(const std::byte* ours, std::size_t elements) const {
   const int digits = case_.type == Type::f16 ? 11 : 8;
   for (std::size_t i = 0; i < elements; ++i) {
@@ -411,7 +411,7 @@ std::string Comparison::finish() {
   auto fault = in_f64 ? compare_16_bit(ours, room.recv)
                       : compare_bytes(ours, expected_.data(), room.recv, "the result");
   if (fault.empty() && in_larger) {
-    // The other blocks stay as they were.
+    // The other blocks must be unchanged.
     const auto behind = before(rank_) + block(rank_);
     fault = compare_bytes(recv_at_, input_.data(), before(rank_), "a block before the result");
     if (fault.empty()) {

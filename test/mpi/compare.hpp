@@ -9,11 +9,11 @@
 
 #include "tutti/tutti.hpp"
 
-/// The same call by tutti and by MPI on the same input. Every rank draws the same cases, so a
-/// difference is found on the rank that has it and told with all that makes the case.
+/// Makes the same call with tutti and MPI on the same input. All ranks draw the same cases. The
+/// rank with a difference reports it with the parameters of the case.
 namespace tutti::test {
 
-/// A communicator of both libraries with the same ranks.
+/// Communicators of both libraries with the same ranks.
 struct Pair {
   Communicator* ours = nullptr;
   MPI_Comm theirs = MPI_COMM_NULL;
@@ -26,21 +26,21 @@ struct Case {
   int root = 0;
   bool in_place = false;
   bool async = false;
-  std::size_t offset = 0;  ///< of our buffers, in bytes beyond an aligned address
-  /// Elements of the whole buffer or of a block; of v-forms, of each rank's block.
+  std::size_t offset = 0;  ///< of tutti's buffers from an aligned address, in bytes
+  /// Elements of the whole buffer or of a block; v-forms: of each rank's block.
   std::size_t count = 0;
   std::vector<std::size_t> counts;
-  std::uint64_t seed = 0;  ///< of the data
+  std::uint64_t seed = 0;  ///< of the test data
 };
 
 [[nodiscard]] std::string describe(const Case& one, int size);
 
-/// A case that has been started by us and done by MPI.
+/// A call that MPI has completed and tutti has started.
 class Comparison {
  public:
-  /// Does MPI's half, and starts or does ours.
+  /// Makes MPI's call, and makes or starts tutti's.
   Comparison(const Pair& pair, const Case& one);
-  /// What differs; empty if nothing does. Ends our half.
+  /// Completes tutti's call. Returns the difference; empty if there is none.
   [[nodiscard]] std::string finish();
 
  private:
@@ -63,13 +63,13 @@ class Comparison {
   Case case_;
   int rank_ = 0;
   int size_ = 1;
-  std::vector<std::byte> input_;     ///< what this rank sends
-  std::vector<std::byte> expected_;  ///< what MPI gives; of 16-bit reductions, f64 values
-  /// Ours, with room before and behind.
+  std::vector<std::byte> input_;     ///< this rank's input
+  std::vector<std::byte> expected_;  ///< MPI's result; f64 values for 16-bit reductions
+  /// A buffer of tutti's, with guard bytes before and behind.
   struct Memory {
     std::vector<std::byte> own;
     Allocation<std::byte> allocated;
-    std::span<std::byte> bytes;  ///< one of the two
+    std::span<std::byte> bytes;  ///< points into one of the two
   };
   [[nodiscard]] Memory make_memory(std::size_t bytes, bool allocated) const;
   Memory send_;
@@ -80,7 +80,7 @@ class Comparison {
   Work work_;
 };
 
-/// Whether MPI has this combination, or there is a reference for it.
+/// Whether MPI supports this combination, or there is a reference for it.
 [[nodiscard]] bool comparable(Operation operation, Type type, Operator op);
 
 }  // namespace tutti::test

@@ -1,10 +1,10 @@
-// Every collective against MPI's result on the same input.
+// Compares every collective with MPI's result on the same input.
 //
 //     mpirun -np N compare_with_mpi all             each operation, type, operator, root and form
-//     once mpirun -np N compare_with_mpi random SEED S   a random program for S seconds
+//     mpirun -np N compare_with_mpi random SEED S   a random program for S seconds
 //
-// Says on rank 0 how many calls were compared; on a difference the rank that has it says which
-// call, with all that makes it, and the program's seed. Exit status 1 then.
+// Rank 0 prints the number of compared calls. The rank with a difference prints the call with its
+// parameters and the program's seed. Exit status 1 then.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -44,7 +44,7 @@ bool has_in_place(Operation operation) {
   return shape_of(operation).send != Extent::none && operation != Operation::all_to_all_v;
 }
 
-/// Calls `use` for everything that the table of operations, types and operators has.
+/// Calls `use` for every valid combination of operation, type and operator.
 template <class Use>
 void for_each_combination(Use use) {
   for (const auto operation : operations) {
@@ -93,7 +93,7 @@ long compare_all(const Pair& world) {
   return compared;
 }
 
-/// One random program: the same on all ranks, since all draw from the same seed.
+/// A random program. All ranks draw from the same seed, so they make the same calls.
 class Program {
  public:
   Program(const Pair& world, std::uint64_t seed) : seed_(seed), random_(seed) {
@@ -103,7 +103,7 @@ class Program {
   long run(std::chrono::seconds time) {
     const auto begin = std::chrono::steady_clock::now();
     while (true) {
-      // All must stop at the same call: rank 0's clock counts.
+      // All ranks must stop at the same call, by rank 0's clock.
       int stop = std::chrono::steady_clock::now() - begin >= time ? 1 : 0;
       MPI_Bcast(&stop, 1, MPI_INT, 0, MPI_COMM_WORLD);
       if (stop != 0) break;
@@ -116,7 +116,7 @@ class Program {
  private:
   struct Part {
     std::unique_ptr<Communicator> owned;
-    Communicator* ours = nullptr;  ///< null where this rank is not in it
+    Communicator* ours = nullptr;  ///< null if this rank is not a member
     MPI_Comm theirs = MPI_COMM_NULL;
   };
 
@@ -202,7 +202,7 @@ class Program {
     while (flight_.size() > (one.async ? max_in_flight : 0)) retire();
   }
 
-  /// Everyone sends to one and receives from another, with a tag, in one of three ways.
+  /// Every rank sends one message with a tag and receives one, in one of three ways.
   void exchange() {
     auto& world = *parts_.front().ours;
     const int size = world.size();

@@ -1,13 +1,13 @@
-// How much of a call's time its caller can use: the time of an all-reduce and of computing, one
-// after the other and both at once, interleaved.
+// Measures overlap: the time of an all-reduce and of a computation, sequential and concurrent,
+// interleaved.
 //
 //     scripts/cluster up 2 --rate 1gbit
 //     scripts/cluster run -np 2 --map-by node build/test/mpi/overlap 64 5    # MiB, rounds
 //
-// Prints the medians over the rounds, of the slowest rank, and both-at-once over the sum. On two
-// ranks the same for the same bytes by plain blocking sockets, one thread a direction and no
-// reduction: what of it is the kernel's work, which nobody can hide where the ranks compute on all
-// cores; and for MPI_Iallreduce.
+// Prints medians over the rounds, of the slowest rank, and concurrent time over the sum. On two
+// ranks it measures the same for MPI_Iallreduce and for plain blocking sockets, with one thread per
+// direction and without a reduction. The latter is the kernel's share, which can't overlap if the
+// ranks compute on all cores.
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <ifaddrs.h>
@@ -36,7 +36,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Arithmetic that stays in registers, as a kernel that is bound by computing does.
+/// Arithmetic in registers, like a compute-bound kernel.
 double compute(std::int64_t steps) {
   double a = 1.0;
   double b = 0.5;
@@ -52,7 +52,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Both directions of one connection between two ranks at once.
+/// Transfers in both directions of one connection between two ranks.
 class PlainExchange {
  public:
   explicit PlainExchange(int rank) {
@@ -123,7 +123,7 @@ class PlainExchange {
   std::vector<std::thread> threads_;
 };
 
-/// Something to do beside the computing.
+/// A communication to overlap with the computation.
 struct Way {
   std::string name;
   std::function<void()> start;
@@ -137,7 +137,7 @@ int run(std::size_t mebibytes, int rounds) {
   std::vector<float> data((mebibytes << 20) / sizeof(float), 1.0F);
   auto received = data;
   volatile double sink = 0;
-  // Seconds of the slowest rank.
+  // Time of the slowest rank in seconds.
   const auto time = [&](const std::function<void()>& body) {
     communicator.barrier();
     const auto begin = Clock::now();
@@ -176,7 +176,7 @@ int run(std::size_t mebibytes, int rounds) {
   };
   static_cast<void>(alone(ways[0]));
   const double communication = alone(ways[0]);
-  // As much computing as communication, the same number of steps on all ranks.
+  // As much computation as communication; the same number of steps on all ranks.
   constexpr std::int64_t probe = 20'000'000;
   std::vector<double> probes;
   for (int i = 0; i < 9; ++i) probes.push_back(time([&] { sink = compute(probe); }));

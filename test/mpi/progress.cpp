@@ -1,10 +1,11 @@
-// Rank 0 has a long MPI_Isend open and goes into a call of ours; rank 1 first receives it, and then
-// comes to the call too. MPI moves the message only while somebody calls MPI on rank 0.
+// Rank 0 has an MPI_Isend of a large message in progress and enters a call of tutti. Rank 1
+// receives the message first, then enters the call. MPI transfers the message only while rank 0
+// calls MPI.
 //
 //     mpirun -np 2 --mca btl tcp,self --mca pml ob1 build/test/mpi/progress drive|leave
 //
-// With "drive", waits in tutti drive MPI, and all is done. With "leave" they don't, and the call
-// ends at its deadline.
+// With "drive", tutti's waits progress MPI, and all completes. With "leave" they do not, and the
+// call times out.
 #include <mpi.h>
 
 #include <chrono>
@@ -19,7 +20,7 @@ namespace {
 
 constexpr int count = 16 << 20;
 
-/// Returns an exit status.
+/// Returns the exit status.
 int work(bool drives) {
   using namespace std::chrono_literals;
   auto comm = tutti::from_mpi(MPI_COMM_WORLD, {.timeout = 4s, .mpi_progress = drives});

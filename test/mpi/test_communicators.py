@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What from_mpi() makes of the communicators that MPI has, under MPI's default error handlers.
+"""from_mpi() with all kinds of MPI communicators, under MPI's default error handlers.
 
     TUTTI_COMMUNICATORS=build/test/mpi/communicators python3 test/mpi/test_communicators.py [Class.test…]
 """
@@ -21,7 +21,7 @@ def run_program(ranks, kind):
 
 
 class Refused(unittest.TestCase):
-    """At once, by one sentence; MPI and tutti work afterwards."""
+    """Rejected immediately with one sentence. MPI and tutti work afterwards."""
     maxDiff = None
 
     def refused(self, kind, sentence, also=()):
@@ -43,14 +43,14 @@ class Refused(unittest.TestCase):
 
 class Spawned(unittest.TestCase):
     def test_more_ranks_than_the_launcher_has_started(self):
-        """The launcher's local ranks are about other ranks: no warning."""
+        """The launcher's local ranks are those of other ranks: no warning."""
         result = run_program(1, "spawn")
         self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "sums over 4 ranks\n", ""))
 
 
 class Alone(unittest.TestCase):
     def test_a_rank_that_fails_alone_waits_for_nobody(self):
-        """MPI_Comm_free may wait for all ranks, and the others don't come to it."""
+        """MPI_Comm_free may wait for all ranks, and the others do not call it."""
         lines = sorted(run_program(3, "alone").stdout.splitlines())
         self.assertEqual(len(lines), 3, lines)
         self.assertTrue(lines[0].startswith("rank 0: TUTTI_ALGORITHM=none-such is unknown"), lines)

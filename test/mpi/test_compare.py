@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Every collective gives what MPI gives on the same input; and MPI moves its messages while a call waits, where it is asked to.
+"""Every collective gives MPI's result on the same input. With mpi_progress, MPI transfers messages while a call waits.
 
     TUTTI_COMPARE=build/test/mpi/compare_with_mpi python3 test/mpi/test_compare.py [Class.test…]
 
-TUTTI_TEST_SEED sets the seed of the random programs; it is printed, and another one each time where it is not set.
+TUTTI_TEST_SEED sets the seed of the random programs. It is printed; the default is a new seed per run.
 """
 import os
 import sys
@@ -42,10 +42,10 @@ class Compare(unittest.TestCase):
 
 
 class Progress(unittest.TestCase):
-    """A message that needs its sender's progress in MPI, whose sender waits in a call of ours."""
+    """An MPI message that needs progress of its sender, which waits in a call of tutti."""
 
     def run_program(self, how, ranks):
-        # Without shared memory and its single copy, which need nobody's progress.
+        # Without shared memory and single copy, which need no progress of the sender.
         return command("mpirun", "-np", ranks, "--oversubscribe", "--bind-to", "none", "--mca", "pml", "ob1", "--mca", "btl", "tcp,self",
                        PROGRESS, how, timeout=60)
 

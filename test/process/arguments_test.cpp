@@ -1,4 +1,4 @@
-// What a caller may get wrong: an error that names the value, and a communicator that still works.
+// Invalid arguments: an error with the value, and a communicator that still works.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 struct Misuse {
   const char* name;
   std::function<void(Communicator&, std::vector<float>&)> call;
-  std::vector<std::string> words;  ///< what the sentence must contain
+  std::vector<std::string> words;  ///< parts of the error
 };
 
 std::vector<Misuse> misuses() {
@@ -208,7 +208,7 @@ TEST_CASE("invalid arguments are errors that name the value, and the communicato
       communicator.finalize();
       return "done";
     });
-    CHECK(trouble(reports) == "");
+    CHECK(errors_of(reports) == "");
   }
 }
 
@@ -227,7 +227,7 @@ TEST_CASE("invalid arguments on one rank only: it may still make the right call 
     communicator.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("a call like the one before but for one argument is checked, and done, anew") {
@@ -276,7 +276,7 @@ TEST_CASE("a call like the one before but for one argument is checked, and done,
     communicator.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("empty buffers may be null, and adjacent buffers do not overlap") {
@@ -295,7 +295,7 @@ TEST_CASE("empty buffers may be null, and adjacent buffers do not overlap") {
     communicator.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("invalid settings are reported before anything is sent") {
@@ -338,7 +338,7 @@ TEST_CASE("an algorithm of the environment holds for the operations that have it
     expect(communicator.latest_algorithm() == "recursive_doubling", "the call's own name wins");
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 }  // namespace tutti::test

@@ -1,5 +1,5 @@
-// The same bits on all ranks, whatever their threads are set to, and averages of numbers whose sum
-// no type holds: by every algorithm.
+// Reductions give the same bits on all ranks, whatever floating-point mode their threads have;
+// averages of numbers whose sum overflows. With every algorithm.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -20,7 +20,8 @@ namespace {
 constexpr Operation reductions[] = {Operation::all_reduce, Operation::reduce,
                                     Operation::reduce_scatter};
 
-/// Of an operation: the usual one, that of shared memory where there is some, and those of links.
+/// The default algorithm of an operation, the shared-memory one if there is one, and those over
+/// links.
 std::vector<std::string> algorithms_of(Communicator& communicator, Operation operation,
                                        bool in_rank_order) {
   std::vector<std::string> result{""};
@@ -47,8 +48,8 @@ struct Case {
   }
 };
 
-/// What the call leaves in the receive buffer, of contributions that are `value_at(i)` on all
-/// blocks. Where a rank has no result, nothing.
+/// Returns the receive buffer of a call in which every rank contributes `value_at(i)` to all
+/// blocks. Empty on ranks without a result.
 template <class T, class Value>
 std::vector<T> result_of(Communicator& communicator, const Case& one, Value value_at) {
   const auto& shape = shape_of(one.operation);
@@ -94,7 +95,7 @@ std::vector<T> result_of(Communicator& communicator, const Case& one, Value valu
           send.begin() + static_cast<std::ptrdiff_t>(begin + one.count)};
 }
 
-/// Calls `f` with every way to make a reduction.
+/// Calls `f` with every way to reduce.
 template <class F>
 void for_each_way(Communicator& communicator, bool in_rank_order, std::size_t count, F f) {
   for (const auto operation : reductions) {
@@ -113,7 +114,7 @@ void for_each_way(Communicator& communicator, bool in_rank_order, std::size_t co
   }
 }
 
-/// The smallest numbers, whose sums are exact in any order, and some of ordinary size.
+/// The smallest numbers, whose sums are exact in any order, and some normal numbers.
 template <class T>
 void try_modes(Rank& rank, Communicator& communicator, std::size_t count) {
   constexpr FloatMode modes[] = {FloatMode::usual, FloatMode::flushing, FloatMode::upward,
@@ -147,7 +148,8 @@ void try_averages(Communicator& communicator, std::size_t count) {
   const T large = sizeof(T) == 4 ? static_cast<T>(3e38) : static_cast<T>(1e308);
   const T values[] = {large, -large, most, -most, T{1}, T{7} / 3, std::numeric_limits<T>::min()};
   const auto value_at = [&](std::size_t i) { return values[i % std::size(values)]; };
-  // As semantics.md has it. Of up to three equal numbers the sum is the same in any order.
+  // As documented in semantics.md. The sum of up to three equal numbers does not depend on the
+  // order.
   const int size = communicator.size();
   const T weight = size == 1 ? 1 : size == 2 ? T{1} / 4 : T{1} / 8;
   const auto due = [&](std::size_t i) {
@@ -166,7 +168,7 @@ void try_averages(Communicator& communicator, std::size_t count) {
   });
 }
 
-/// bf16, as the upper half of an f32.
+/// bf16 is the upper half of an f32.
 void try_16_bit_averages(Communicator& communicator, std::size_t count) {
   constexpr std::uint16_t values[] = {0x7f62, 0xff62, 0x7f7f, 0xff7f, 0x3f80, 0x0001, 0x0080};
   const auto value_at = [&](std::size_t i) { return values[i % std::size(values)]; };
@@ -204,7 +206,7 @@ TEST_CASE("the bits are the same on all ranks, however each rank's thread comput
           return "done";
         },
         200s);
-    REQUIRE(trouble(reports) == "");
+    REQUIRE(errors_of(reports) == "");
   }
 }
 
@@ -238,7 +240,7 @@ TEST_CASE("the memory in which 16-bit floats are added up is given back") {
     }
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("an average of large numbers is their average, by every algorithm") {
@@ -255,7 +257,7 @@ TEST_CASE("an average of large numbers is their average, by every algorithm") {
           return "done";
         },
         200s);
-    REQUIRE(trouble(reports) == "");
+    REQUIRE(errors_of(reports) == "");
   }
 }
 

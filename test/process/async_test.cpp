@@ -1,5 +1,5 @@
-// Calls that are started: several in flight, dropped, waited for in any order, and what becomes of
-// them when the communicator goes.
+// Non-blocking calls: several in flight, dropped, waited for in any order, and when the
+// communicator is destroyed.
 #include <sys/resource.h>
 
 #include <deque>
@@ -22,7 +22,7 @@ std::vector<int> numbers(std::size_t count, int rank, int round) {
   return values;
 }
 
-/// Of all ranks' numbers().
+/// Whether `values` is the sum of all ranks' numbers().
 bool is_sum(const std::vector<int>& values, int size, int round) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     const int due = size * (static_cast<int>(i % 1000) + 3 * round) + 7 * (size * (size - 1) / 2);
@@ -31,7 +31,7 @@ bool is_sum(const std::vector<int>& values, int size, int round) {
   return true;
 }
 
-/// The largest amount of memory that this process has had, in KiB.
+/// Peak resident memory of this process in KiB.
 long peak_memory() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
@@ -79,7 +79,7 @@ TEST_CASE("10,000 asynchronous all-reduces with up to 16 in flight are right, an
         return "done";
       },
       200s);
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("calls in flight may be waited for in any order, beside calls that block") {
@@ -101,7 +101,7 @@ TEST_CASE("calls in flight may be waited for in any order, beside calls that blo
     communicator.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("a call makes progress while its caller computes") {
@@ -110,7 +110,7 @@ TEST_CASE("a call makes progress while its caller computes") {
     auto data = numbers(2'000'000, rank.rank(), 1);
     communicator.barrier();
     auto work = communicator.start_all_reduce(in_place, data, sum);
-    std::this_thread::sleep_for(1s * patience());  // as far as the library can see, it computes
+    std::this_thread::sleep_for(1s * time_factor());  // the library sees it as computing
     const auto begin = Clock::now();
     expect(work.wait_for(0s), "it has not moved by itself");
     expect(Clock::now() - begin < 500ms, "looking took long");
@@ -118,7 +118,7 @@ TEST_CASE("a call makes progress while its caller computes") {
     communicator.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("messages in flight: both directions at once, each with its own tag") {
@@ -142,7 +142,7 @@ TEST_CASE("messages in flight: both directions at once, each with its own tag") 
     communicator.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("a wait that times out harms nothing; past the call's own deadline it is an error") {
@@ -156,7 +156,7 @@ TEST_CASE("a wait that times out harms nothing; past the call's own deadline it 
     expect(data == std::vector<int>(10, 1), "WRONG DATA");
     if (rank.rank() == 1) {
       std::this_thread::sleep_for(2s);
-      communicator.barrier();  // throws what the other has met
+      communicator.barrier();  // throws the other rank's error
       return "done";
     }
     auto late = communicator.start_all_reduce(in_place, data, sum, {.timeout = 500ms});
@@ -201,7 +201,7 @@ TEST_CASE("wait_all and wait_any over calls of several kinds") {
     communicator.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("wait_any does not wait for a call whose peer comes late") {
@@ -220,12 +220,12 @@ TEST_CASE("wait_any does not wait for a call whose peer comes late") {
     works.push_back(communicator.start_recv(std::span(&late, 1), 0, {.tag = 0}));
     works.push_back(communicator.start_recv(std::span(&soon, 1), 0, {.tag = 1}));
     expect(wait_any(works) == 1 && soon == 7, "not the one that came");
-    // Only now does rank 0 send the other.
+    // Rank 0 sends the second message only now.
     communicator.send(std::span(&value, 1), 0, {.tag = 2});
     expect(wait_any(works) == 0 && late == 7, "not the other");
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("wait_all and wait_any end at the deadline of a call that nobody answers") {
@@ -252,11 +252,11 @@ TEST_CASE("wait_all and wait_any end at the deadline of a call that nobody answe
       std::this_thread::sleep_for(1s);
       return "done";
     });
-    CHECK(trouble(reports) == "");
+    CHECK(errors_of(reports) == "");
   }
 }
 
-TEST_CASE("a Work that is dropped lets its call go on") {
+TEST_CASE("a call continues if its Work is dropped") {
   const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 20s});
     auto data = numbers(200'000, rank.rank(), 1);
@@ -265,7 +265,7 @@ TEST_CASE("a Work that is dropped lets its call go on") {
     expect(is_sum(data, 3, 1), "WRONG DATA after the end");
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("the error of a call that was dropped is thrown by the next") {
@@ -321,7 +321,7 @@ TEST_CASE("a communicator destroyed with calls that end within a second waits fo
     expect(is_sum(data, 3, 1), "WRONG DATA");
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 }  // namespace tutti::test

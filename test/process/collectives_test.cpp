@@ -1,4 +1,4 @@
-// The collective calls over real processes: every element of every result is checked on every rank.
+// Collectives between processes: every element of every result is checked on every rank.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ constexpr std::array<Type, 10> all_types{Type::i8,  Type::u8,  Type::i32,  Type:
                                          Type::u64, Type::f16, Type::bf16, Type::f32, Type::f64};
 constexpr std::array<Operator, 5> all_operators{sum, product, min, max, average};
 
-/// 0, 1, a few, odd, around the eager limit, and enough for several chunks of a pipeline.
+/// 0, 1, a few, odd counts, around the eager limit, and several chunks of a pipeline.
 constexpr std::array<std::size_t, 8> counts{0, 1, 2, 7, 1001, 16384, 65537, 350001};
 
 void try_from_root(Communicator& communicator, Operation operation, std::size_t count, int root,
@@ -35,7 +35,7 @@ void try_from_root(Communicator& communicator, Operation operation, std::size_t 
 
 template <class T>
 T reduced(Operator op, int ranks, std::size_t i) {
-  // Unsigned arithmetic wraps as the reduction's does.
+  // Unsigned arithmetic wraps around, as in the reduction.
   std::uint64_t total = op == product ? 1 : 0;
   double exact = op == product ? 1 : 0;
   int least = value_of(0, i);
@@ -109,7 +109,7 @@ TEST_CASE("broadcast and fan_out, every root") {
       communicator.finalize();
       return "done";
     });
-    CHECK(trouble(reports) == "");
+    CHECK(errors_of(reports) == "");
   }
 }
 
@@ -135,7 +135,7 @@ TEST_CASE("every element type is moved whole") {
       communicator.finalize();
       return "done";
     });
-    CHECK(trouble(reports) == "");
+    CHECK(errors_of(reports) == "");
   }
 }
 
@@ -155,7 +155,7 @@ TEST_CASE("all_reduce of every type by every operator, in place and not") {
       communicator.finalize();
       return "done";
     });
-    CHECK(trouble(reports) == "");
+    CHECK(errors_of(reports) == "");
   }
 }
 
@@ -173,7 +173,7 @@ TEST_CASE("all_reduce of all counts, and at any address") {
       communicator.finalize();
       return "done";
     });
-    CHECK(trouble(reports) == "");
+    CHECK(errors_of(reports) == "");
   }
 }
 
@@ -189,7 +189,7 @@ TEST_CASE("average of integers truncates toward zero, also below it") {
     expect(real[0] == 3.0F, fmt::format("{}", real[0]));
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("NaN wins in min and max on every rank") {
@@ -213,7 +213,7 @@ TEST_CASE("NaN wins in min and max on every rank") {
         }
         return "done";
       });
-      CHECK(trouble(reports) == "");
+      CHECK(errors_of(reports) == "");
     }
   }
 }
@@ -228,7 +228,7 @@ TEST_CASE("a sum has the same bits on all ranks and in each run") {
         for (int run = 0; run < 5; ++run) {
           std::vector<float> data(count);
           for (std::size_t i = 0; i < count; ++i) {
-            // Sums that depend on the order of the additions.
+            // Sums that depend on the order of additions.
             data[i] = 1.0F / static_cast<float>(1 + value_of(rank.rank(), i)) *
                       (i % 2 == 0 ? 1e6F : 1e-3F);
           }
@@ -242,7 +242,7 @@ TEST_CASE("a sum has the same bits on all ranks and in each run") {
         }
         return fmt::format("{:x}", first);
       });
-      REQUIRE(trouble(reports) == "");
+      REQUIRE(errors_of(reports) == "");
       for (const auto& report : reports) CHECK(report.text == reports[0].text);
     }
   }
@@ -287,7 +287,7 @@ TEST_CASE("each algorithm by name") {
       communicator.finalize();
       return used;
     });
-    CHECK(trouble(reports) == "");
+    CHECK(errors_of(reports) == "");
     CHECK(reports[0].text.find("scatter_ring") != std::string::npos);
     CHECK(reports[0].text.find("recursive_doubling") != std::string::npos);
   }
@@ -331,7 +331,7 @@ TEST_CASE("64 MiB once") {
         return "done";
       },
       60s);
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("no rank leaves a barrier before all have entered") {
@@ -352,7 +352,7 @@ TEST_CASE("no rank leaves a barrier before all have entered") {
       return fmt::format("{}", left.time_since_epoch().count());
     });
     const auto reports = job.finish();
-    REQUIRE(trouble(reports) == "");
+    REQUIRE(errors_of(reports) == "");
     for (const auto& report : reports) {
       const Clock::time_point left{Clock::duration(std::stoll(report.text))};
       for (int rank = 0; rank < size; ++rank) CHECK(left >= job.stamped(rank));
@@ -370,7 +370,7 @@ TEST_CASE("ranks wait for a late root") {
     expect(Clock::now() - begin > 900ms, "somebody did not wait for the root");
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("thousands of small calls in a row") {
@@ -391,7 +391,7 @@ TEST_CASE("thousands of small calls in a row") {
       communicator.finalize();
       return "done";
     });
-    CHECK(trouble(reports) == "");
+    CHECK(errors_of(reports) == "");
   }
 }
 

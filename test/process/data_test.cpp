@@ -1,5 +1,5 @@
-// Data as it may lie and be: at the end of memory, in every size of communicator, with NaN, in the
-// order that a deterministic job promises.
+// Properties of data: buffers at the end of mapped memory, all sizes of communicators, NaN, and the
+// order of deterministic reductions.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -16,10 +16,10 @@
 namespace tutti::test {
 namespace {
 
-/// Memory that ends where the process may not go on.
-class AtTheEdge {
+/// A buffer directly before an inaccessible page.
+class GuardedBuffer {
  public:
-  explicit AtTheEdge(std::size_t bytes) {
+  explicit GuardedBuffer(std::size_t bytes) {
     const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
     mapped_ = (bytes + page - 1) / page * page + page;
     base_ = ::mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -28,9 +28,9 @@ class AtTheEdge {
     ::mprotect(edge, page, PROT_NONE);
     begin_ = edge - bytes;
   }
-  AtTheEdge(const AtTheEdge&) = delete;
-  AtTheEdge& operator=(const AtTheEdge&) = delete;
-  ~AtTheEdge() { ::munmap(base_, mapped_); }
+  GuardedBuffer(const GuardedBuffer&) = delete;
+  GuardedBuffer& operator=(const GuardedBuffer&) = delete;
+  ~GuardedBuffer() { ::munmap(base_, mapped_); }
 
   template <class T>
   std::span<T> as(std::size_t count) {
@@ -57,7 +57,7 @@ int sum_over(int size, std::size_t i) {
   return 100'000 * (size * (size - 1) / 2) + size * static_cast<int>(i);
 }
 
-/// What element i of rank `rank`'s result is, by the meaning of the operation.
+/// Element i of the result of `rank`, as the operation is defined.
 int due(Operation operation, int rank, int size, int root, std::size_t count, std::size_t i) {
   const auto block = count == 0 ? 0 : static_cast<int>(i / count);
   const auto own = static_cast<std::size_t>(rank) * count;
@@ -79,7 +79,7 @@ int due(Operation operation, int rank, int size, int root, std::size_t count, st
   }
 }
 
-/// Runs an operation on i32 with both buffers at the edge; throws where the result is wrong.
+/// Runs an operation on i32 with both buffers at the edge. Throws if the result is wrong.
 void try_operation(Communicator& communicator, Operation operation, int root, std::size_t count) {
   const auto& shape = shape_of(operation);
   const int rank = communicator.rank();
@@ -90,8 +90,8 @@ void try_operation(Communicator& communicator, Operation operation, int root, st
   };
   const auto send_count = elements(shape.send, shape.send_at_root_only);
   const auto recv_count = elements(shape.recv, shape.recv_at_root_only);
-  AtTheEdge send_memory(send_count * sizeof(int));
-  AtTheEdge recv_memory(recv_count * sizeof(int));
+  GuardedBuffer send_memory(send_count * sizeof(int));
+  GuardedBuffer recv_memory(recv_count * sizeof(int));
   const auto send = send_memory.as<int>(send_count);
   const auto recv = recv_memory.as<int>(recv_count);
   for (std::size_t i = 0; i < send_count; ++i) send[i] = value_of(rank, i);
@@ -135,7 +135,7 @@ TEST_CASE("every operation on every size of communicator from 1 to 33") {
         return "done";
       },
       150s);
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("buffers that end where memory ends") {
@@ -152,7 +152,7 @@ TEST_CASE("buffers that end where memory ends") {
         return "done";
       },
       100s);
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("NaN wins in min and max on every rank, and of two zeros the smaller is the negative") {
@@ -168,7 +168,7 @@ TEST_CASE("NaN wins in min and max on every rank, and of two zeros the smaller i
     world.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("an average: 3 of 2 and 4; of integers 1 and 2, truncated, 1; of -1 and -2, -1") {
@@ -183,7 +183,7 @@ TEST_CASE("an average: 3 of 2 and 4; of integers 1 and 2, truncated, 1; of -1 an
     world.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("a deterministic job gives the same bits in 20 runs, fused or not, in any chunks") {
@@ -212,7 +212,7 @@ TEST_CASE("a deterministic job gives the same bits in 20 runs, fused or not, in 
     }
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 }  // namespace tutti::test

@@ -1,4 +1,4 @@
-// Communicators made of a communicator's ranks: split, duplicate, create_group.
+// Communicators with some of a communicator's ranks: split, duplicate, create_group.
 #include <algorithm>
 #include <numeric>
 #include <thread>
@@ -9,7 +9,7 @@
 namespace tutti::test {
 namespace {
 
-/// The sum over a communicator of what each rank puts in.
+/// Sum of `mine` over the communicator.
 int sum_of(Communicator& communicator, int mine) {
   std::vector<int> value{mine};
   communicator.all_reduce(in_place, value, sum);
@@ -36,7 +36,7 @@ void in_two_threads(Here here, There there) {
 TEST_CASE("split: each color sums over its members, ordered by key") {
   const auto reports = run_ranks(5, [](Rank& rank) -> std::string {
     auto& world = rank.communicator({.timeout = 10s});
-    // {4, 2, 0} and {3, 1}: the keys turn the order round.
+    // {4, 2, 0} and {3, 1}: the keys reverse the order.
     auto part = world.split(rank.rank() % 2, -rank.rank());
     expect(part.has_value(), "no communicator");
     expect(part->size() == (rank.rank() % 2 == 0 ? 3 : 2), "the size is wrong");
@@ -53,7 +53,7 @@ TEST_CASE("split: each color sums over its members, ordered by key") {
     world.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("split without a color, by members, and of a group") {
@@ -77,7 +77,7 @@ TEST_CASE("split without a color, by members, and of a group") {
     world.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("traffic of two communicators of the same ranks never mixes") {
@@ -88,7 +88,7 @@ TEST_CASE("traffic of two communicators of the same ranks never mixes") {
     std::vector<int> a(100'000, rank.rank());
     std::vector<int> b(100'000, rank.rank() + 10);
     std::vector<int> c(10, rank.rank() + 100);
-    // Started in a different order on each rank: only the order within each counts.
+    // Started in a different order on each rank: only the order within a communicator matters.
     std::vector<Work> works(3);
     for (int i = 0; i < 3; ++i) {
       const auto which = static_cast<std::size_t>((i + rank.rank()) % 3);
@@ -100,7 +100,7 @@ TEST_CASE("traffic of two communicators of the same ranks never mixes") {
     expect(a == std::vector<int>(100'000, 3), "WRONG DATA in the first");
     expect(b == std::vector<int>(100'000, 33), "WRONG DATA in the second");
     expect(c == std::vector<int>(10, 303), "WRONG DATA in the third");
-    // A message that nobody awaits in one holds up nothing in another.
+    // A message without a receive must not block another communicator.
     const int next = (rank.rank() + 1) % 3;
     const int previous = (rank.rank() + 2) % 3;
     std::vector<int> out(1'000'000, rank.rank());
@@ -113,7 +113,7 @@ TEST_CASE("traffic of two communicators of the same ranks never mixes") {
     world.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("two threads use two communicators at once") {
@@ -131,7 +131,7 @@ TEST_CASE("two threads use two communicators at once") {
     world.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("two threads send short messages on two communicators at once") {
@@ -141,7 +141,7 @@ TEST_CASE("two threads send short messages on two communicators at once") {
     const int peer = 1 - rank.rank();
     const auto work = [&](Communicator& communicator, int salt) {
       for (int i = 0; i < 3000; ++i) {
-        // Of all lengths that go at once, and some that don't.
+        // Lengths below and above the eager limit.
         const auto count = static_cast<std::size_t>(1 + (i * 37 + salt) % 3000);
         const std::vector<int> out(count, 10 * i + rank.rank() + salt);
         std::vector<int> in(count);
@@ -161,7 +161,7 @@ TEST_CASE("two threads send short messages on two communicators at once") {
     world.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("different calls in a group are found, and all ranks of the job report it") {
@@ -217,7 +217,7 @@ TEST_CASE("a member that never comes to a group is named, and so is a group of o
 TEST_CASE("members that form no group get a usage error") {
   const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
     auto& world = rank.communicator({.timeout = 10s});
-    const auto complaint = [&](std::vector<int> members) -> std::string {
+    const auto error_of = [&](std::vector<int> members) -> std::string {
       try {
         static_cast<void>(world.create_group(members));
       } catch (const Error& error) {
@@ -226,15 +226,15 @@ TEST_CASE("members that form no group get a usage error") {
       }
       return "accepted";
     };
-    expect(complaint({0, 1, 2}).find("member 2") != std::string::npos, "out of range is accepted");
-    expect(complaint({0, 0, 1}).find("rank 0 is named twice") != std::string::npos,
+    expect(error_of({0, 1, 2}).find("member 2") != std::string::npos, "out of range is accepted");
+    expect(error_of({0, 0, 1}).find("rank 0 is named twice") != std::string::npos,
            "a member twice is accepted");
-    expect(complaint({1 - rank.rank()}).find("not a member") != std::string::npos,
+    expect(error_of({1 - rank.rank()}).find("not a member") != std::string::npos,
            "a stranger makes a group");
     world.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE(
@@ -271,7 +271,7 @@ TEST_CASE(
     world.finalize();
     return reported;
   });
-  REQUIRE(trouble(reports) == "");
+  REQUIRE(errors_of(reports) == "");
   const std::string has = " is not a valid rank of this communicator, which has ranks 0 to ";
   const auto part = has + "1 (ranks 2 and 3 of the job)\n";
   CHECK(reports[3].text ==
@@ -288,7 +288,7 @@ TEST_CASE(
 }
 
 TEST_CASE("failures in a group are reported in the job's ranks, and say so") {
-  // The part's ranks 0, 1 and 2 are ranks 3, 2 and 1 of the job.
+  // The part's ranks 0, 1 and 2 are the job's ranks 3, 2 and 1.
   const auto in_part = [](const auto& call) {
     return run_ranks(4, [&](Rank& rank) -> std::string {
       auto& world = rank.communicator({.timeout = 2s});
@@ -299,8 +299,8 @@ TEST_CASE("failures in a group are reported in the job's ranks, and say so") {
       return "passed";
     });
   };
-  const auto require_told = [](const std::vector<Report>& reports, ErrorCode code,
-                               const std::vector<std::string>& parts) {
+  const auto require_reported = [](const std::vector<Report>& reports, ErrorCode code,
+                                   const std::vector<std::string>& parts) {
     for (const auto& report : reports) {
       INFO(describe(reports));
       REQUIRE(report.failure);
@@ -313,27 +313,28 @@ TEST_CASE("failures in a group are reported in the job's ranks, and say so") {
     part.broadcast(values, part.rank() == 0 ? 0 : 1);
     part.barrier();
   });
-  require_told(roots, ErrorCode::mismatch,
-               {"called broadcast of 100000 i32 from rank 3 of the job",
-                "called broadcast of 100000 i32 from rank 2 of the job"});
+  require_reported(roots, ErrorCode::mismatch,
+                   {"called broadcast of 100000 i32 from rank 3 of the job",
+                    "called broadcast of 100000 i32 from rank 2 of the job"});
   const auto messages = in_part([](Communicator& part, std::vector<int>& values) {
     if (part.rank() == 0) part.send(std::span(values).first(3), 2);
     if (part.rank() == 2) part.recv(std::span(values).first(2), 0);
   });
-  require_told(
+  require_reported(
       messages, ErrorCode::mismatch,
       {"called send of 3 i32 to rank 1 of the job", "called recv of 2 i32 from rank 3 of the job"});
   const auto late = in_part([](Communicator& part, std::vector<int>& values) {
     if (part.rank() == 1) part.recv(values, 2);
   });
-  require_told(late, ErrorCode::timeout,
-               {"recv of 100000 i32 from rank 1 of the job (call ", "waiting for rank 1 ("});
+  require_reported(late, ErrorCode::timeout,
+                   {"recv of 100000 i32 from rank 1 of the job (call ", "waiting for rank 1 ("});
   const auto circle = in_part([](Communicator& part, std::vector<int>& values) {
     if (part.rank() != 1) part.send(values, 2 - part.rank());
   });
-  require_told(circle, ErrorCode::timeout,
-               {"deadlock: ranks wait for each other", "send of 100000 i32 to rank 3 of the job",
-                "send of 100000 i32 to rank 1 of the job"});
+  require_reported(
+      circle, ErrorCode::timeout,
+      {"deadlock: ranks wait for each other", "send of 100000 i32 to rank 3 of the job",
+       "send of 100000 i32 to rank 1 of the job"});
 }
 
 TEST_CASE(
@@ -350,7 +351,7 @@ TEST_CASE(
     last->finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 }  // namespace tutti::test

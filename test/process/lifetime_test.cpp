@@ -1,4 +1,4 @@
-// How communicators come and go, and what they know of their ranks.
+// Creation and destruction of communicators, and their properties.
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -22,7 +22,7 @@ std::size_t threads_of_this_process() {
       std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}));
 }
 
-/// The kinds of open descriptors, by their /proc names; the directory that is read included.
+/// The kinds of open descriptors by their names in /proc. Includes the directory that is read.
 std::vector<std::string> descriptors(const std::string& process) {
   std::vector<std::string> result;
   std::error_code error;
@@ -36,7 +36,7 @@ std::vector<std::string> descriptors(const std::string& process) {
 
 TEST_CASE("a communicator of one: every call works alone") {
   AloneBootstrap alone;
-  // ThreadSanitizer adds a thread of its own to a process that makes its first.
+  // ThreadSanitizer creates a thread together with the first thread of a process.
   std::thread([] {}).join();
   const auto threads = threads_of_this_process();
   {
@@ -68,7 +68,7 @@ TEST_CASE("two communicators in a row, and many") {
         require_sum(rank.communicator({.timeout = 10s}));
         if (i % 2 == 0) rank.destroy_communicators();
         if (i % 2 == 1) {
-          // The next one meets while this one is still alive.
+          // A second communicator from the same bootstrap while the first exists.
           require_sum(rank.communicator({.timeout = 10s}));
           rank.destroy_communicators();
         }
@@ -76,7 +76,7 @@ TEST_CASE("two communicators in a row, and many") {
       expect(threads_of_this_process() == threads, "a thread was left behind");
       return "done";
     });
-    CHECK(trouble(reports) == "");
+    CHECK(errors_of(reports) == "");
   }
 }
 
@@ -87,7 +87,7 @@ TEST_CASE("two communicators alive at once do not mix up their messages") {
     for (int i = 0; i < 50; ++i) {
       require_sum(first);
       require_sum(second, 70000);
-      // The same tag on both, received in the other order.
+      // The same tag on both communicators, received in the opposite order.
       std::vector<std::int32_t> one(10, 1);
       std::vector<std::int32_t> two(10, 2);
       if (rank.rank() == 0) {
@@ -106,7 +106,7 @@ TEST_CASE("two communicators alive at once do not mix up their messages") {
     second.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("an error in one communicator leaves the other alone") {
@@ -125,7 +125,7 @@ TEST_CASE("an error in one communicator leaves the other alone") {
     second.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("moving a communicator keeps it working") {
@@ -140,7 +140,7 @@ TEST_CASE("moving a communicator keeps it working") {
     third.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("a rank that destroys its communicator early is named to ranks that still wait for it") {
@@ -181,7 +181,7 @@ TEST_CASE("a rank that destroys its communicator early is named to ranks that st
         try {
           wait.call(communicator);
         } catch (const Error& error) {
-          expect(Clock::now() - begin < 2s * patience(), "it took long: " + error.sentence());
+          expect(Clock::now() - begin < 2s * time_factor(), "it took long: " + error.sentence());
           throw;
         }
         return "did not notice";
@@ -196,7 +196,7 @@ TEST_CASE("a rank that destroys its communicator early is named to ranks that st
         CHECK(report.failure->code == ErrorCode::mismatch);
         CHECK(report.failure->failed_ranks == std::vector{leaver});
         CHECK(report.failure->sentence.find(fmt::format("rank {} (", leaver)) != std::string::npos);
-        CHECK(report.destruction < 1500ms * patience());
+        CHECK(report.destruction < 1500ms * time_factor());
       }
     }
   }
@@ -209,8 +209,8 @@ TEST_CASE("a rank that is slow to leave delays the others' destructors by a seco
     if (rank.rank() == 1) std::this_thread::sleep_for(3s);
     return "done";
   });
-  CHECK(trouble(reports) == "");
-  for (const auto& report : reports) CHECK(seconds(report.destruction) < 1.5 * patience());
+  CHECK(errors_of(reports) == "");
+  for (const auto& report : reports) CHECK(seconds(report.destruction) < 1.5 * time_factor());
 }
 
 TEST_CASE("the last message of a rank that leaves at once still arrives") {
@@ -232,7 +232,7 @@ TEST_CASE("the last message of a rank that leaves at once still arrives") {
       data.require_from(0, "the last message");
       return "received";
     });
-    CHECK(trouble(reports) == "");
+    CHECK(errors_of(reports) == "");
   }
 }
 
@@ -272,7 +272,7 @@ TEST_CASE("programs that a rank starts inherit nothing of ours") {
     communicator.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("a child that a rank forks holds none of its sockets") {
@@ -290,7 +290,7 @@ TEST_CASE("a child that a rank forks holds none of its sockets") {
     expect(own >= 2, "this test looks for sockets and there are none");
     const auto child = ::fork();
     if (child == 0) {
-      // What it opens itself is its own affair, also where a descriptor of the rank had that
+      // Descriptors that it opens itself are not affected, even if the rank had one with that
       // number.
       const int mine = ::open("/dev/null", O_RDONLY);
       rank.destroy_communicators();
@@ -304,7 +304,7 @@ TEST_CASE("a child that a rank forks holds none of its sockets") {
     communicator.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("a child that a rank forks may end without harm to the rank") {
@@ -318,7 +318,7 @@ TEST_CASE("a child that a rank forks may end without harm to the rank") {
     communicator.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("a communicator that a forked child assigns over goes without harm to the rank") {
@@ -327,7 +327,7 @@ TEST_CASE("a communicator that a forked child assigns over goes without harm to 
     auto& second = rank.communicator({.timeout = 10s});
     const auto child = ::fork();
     if (child == 0) {
-      ::alarm(5);  // it would wait for threads that it does not have
+      ::alarm(5);  // else it would wait for threads that it does not have
       first = std::move(second);
       auto& same = first;
       first = std::move(same);
@@ -343,7 +343,7 @@ TEST_CASE("a communicator that a forked child assigns over goes without harm to 
     first.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("a log's sink may end the job") {
@@ -359,7 +359,7 @@ TEST_CASE("a log's sink may end the job") {
     if (rank.rank() == 0) whole = &communicator;
     lines = 0;
     try {
-      // Its abort() writes a line, whose sink aborts again.
+      // abort() writes a log line, and the sink calls abort() again.
       if (rank.rank() == 0) communicator.abort("enough");
       communicator.barrier();
     } catch (const Error& error) {
@@ -369,7 +369,7 @@ TEST_CASE("a log's sink may end the job") {
     }
     return "went on";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
   for (const auto& report : reports) CHECK(report.text == "aborted");
 }
 
@@ -385,7 +385,7 @@ TEST_CASE("few descriptors: it works, or says what the limit is") {
   INFO(describe(reports));
   for (const auto& report : reports) {
     CHECK(report.finished);
-    CHECK(report.complaint == "");
+    CHECK(report.other_error == "");
     if (!report.failure) continue;
     CHECK(report.failure->sentence.find("ulimit -n") != std::string::npos);
   }
@@ -404,9 +404,9 @@ TEST_CASE("sixteen ranks that only broadcast have few sockets each") {
     communicator.finalize();
     return fmt::format("{}", sockets);
   });
-  REQUIRE(trouble(reports) == "");
+  REQUIRE(errors_of(reports) == "");
   for (const auto& report : reports) {
-    // 2 log2(16) - 1 control links, a listener or two, the links of a chain or tree; not 2 x 15.
+    // 2 log2(16) - 1 control links, one or two listeners, the links of a chain or tree; not 2 x 15.
     CHECK(std::stol(report.text) <= 16);
   }
 }

@@ -1,4 +1,4 @@
-// send, recv and send_recv: order, tags, sizes, and what must not wait for what.
+// send, recv and send_recv: order, tags, sizes, and calls that must not block.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace tutti::test {
 namespace {
 
-/// The element values of message `number`.
+/// Element values of message `number`.
 int source_of(int from, int number) {
   return from * 1000 + number;
 }
@@ -58,7 +58,7 @@ TEST_CASE("messages of any size between any two ranks, in order") {
       communicator.finalize();
       return "done";
     });
-    CHECK(trouble(reports) == "");
+    CHECK(errors_of(reports) == "");
   }
 }
 
@@ -79,7 +79,7 @@ TEST_CASE("small messages with different tags overtake each other") {
     communicator.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("large messages of two senders are received in the receiver's order") {
@@ -96,7 +96,7 @@ TEST_CASE("large messages of two senders are received in the receiver's order") 
     communicator.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("a large send returns when its receiver has come, and not before") {
@@ -115,14 +115,14 @@ TEST_CASE("a large send returns when its receiver has come, and not before") {
     communicator.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("an empty message has left when its send returns, whatever its sender does next") {
   const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 2s});
     if (rank.rank() == 0) {
-      // The first bytes to rank 1, over a connection that is only being made.
+      // The first data to rank 1, while the connection is still being opened.
       send(communicator, 1, 0, 1);
       std::this_thread::sleep_for(3s);
     } else {
@@ -131,7 +131,7 @@ TEST_CASE("an empty message has left when its send returns, whatever its sender 
     communicator.finalize({.timeout = 10s});
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("a ring of 16 MiB each does not wait for itself") {
@@ -159,7 +159,7 @@ TEST_CASE("a ring of 16 MiB each does not wait for itself") {
           return "done";
         },
         60s);
-    CHECK(trouble(reports) == "");
+    CHECK(errors_of(reports) == "");
   }
 }
 
@@ -197,12 +197,12 @@ TEST_CASE("send_recv of different counts, to itself, and empty") {
       communicator.finalize();
       return "done";
     });
-    CHECK(trouble(reports) == "");
+    CHECK(errors_of(reports) == "");
   }
 }
 
 TEST_CASE("unexpected small messages block neither another tag nor a collective") {
-  // Up to the credit of a link; a sender beyond it has to wait, as the next test says.
+  // Up to the credit of a link. Beyond it the sender blocks, as in the next test.
   const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 10s});
     communicator.barrier();
@@ -229,7 +229,7 @@ TEST_CASE("unexpected small messages block neither another tag nor a collective"
     communicator.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("more small messages than any buffer wait for their receiver and all arrive") {
@@ -250,11 +250,11 @@ TEST_CASE("more small messages than any buffer wait for their receiver and all a
         return "done";
       },
       40s);
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("two ranks full of unexpected messages both ways can still communicate") {
-  // Each has used up nearly all its credit toward the other; both then make a large collective
+  // Each rank has used nearly all its credit towards the other; then both make a large collective
   // call.
   const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 10s});
@@ -268,24 +268,24 @@ TEST_CASE("two ranks full of unexpected messages both ways can still communicate
     communicator.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("a message that has arrived is not lost when this rank sends its own in the same place") {
-  // The first message with tag 9 of each direction; 1 has 0's in its buffers when it sends.
+  // The first message with tag 9 in each direction. Rank 1 has buffered rank 0's when it sends.
   const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 2s});
     communicator.barrier();
     for (int round = 0; round < 3; ++round) {
       if (rank.rank() == 0) send(communicator, 1, 1000, round, 9);
-      communicator.barrier();  // what came before it on the link has been read when it is over
+      communicator.barrier();  // after the barrier, earlier data on the link has been read
       if (rank.rank() == 1) send(communicator, 0, 1000, round, 9);
       recv(communicator, 1 - rank.rank(), 1000, round, 9);
     }
     communicator.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("a small request with a large answer, which is awaited before the request is read") {
@@ -305,12 +305,12 @@ TEST_CASE("a small request with a large answer, which is awaited before the requ
     communicator.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("an answer wakes a rank that sleeps, although it was woken before for nothing") {
-  // Not woken, it would look for itself only after 100 ms, each time; on a loaded host a few take
-  // that long.
+  // Without a wake-up the sleeper polls only every 100 ms. On a loaded host some calls take that
+  // long.
   const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator();
     constexpr int rounds = 20;
@@ -334,14 +334,14 @@ TEST_CASE("an answer wakes a rank that sleeps, although it was woken before for 
     communicator.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("blocking and started messages, short and long, in any mixture") {
   const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 20s});
     constexpr std::array<std::size_t, 8> counts{1, 4, 8, 57, 1000, 8191, 8192, 100'000};
-    // All ranks draw alike.
+    // The same on all ranks.
     std::mt19937 random(31);
     std::vector<std::byte> out(100'000);
     std::vector<std::byte> in(100'000);
@@ -371,7 +371,7 @@ TEST_CASE("blocking and started messages, short and long, in any mixture") {
     communicator.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("a request and its answer, ten thousand times") {
@@ -392,7 +392,7 @@ TEST_CASE("a request and its answer, ten thousand times") {
     communicator.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 }  // namespace tutti::test

@@ -10,17 +10,17 @@
 #include "support/fork_ranks.hpp"
 #include "tutti/types.hpp"
 
-/// Data that says where it came from: a small value for each rank and index. Apart from the
-/// pattern that the command uses, so that neither hides a fault of the other.
+/// Test data that identifies its origin: a small value for each rank and index. Independent of the
+/// command's pattern, so that an error in one is not hidden by the other.
 namespace tutti::test {
 
-/// 0 to 96; neighbouring ranks, elements and blocks differ.
+/// 0 to 96. Neighbouring ranks, elements and blocks differ.
 [[nodiscard]] constexpr int value_of(int rank, std::size_t i) {
   return static_cast<int>((i * 7 + static_cast<std::size_t>(rank) * 31 + (i >> 9) * 5) % 97);
 }
 
-/// Memory for `count` elements whose address is `offset` bytes beyond an aligned one, between
-/// bytes that nobody may touch.
+/// A buffer of `count` elements, `offset` bytes after an aligned address, with guard bytes around
+/// it.
 template <class T>
 class Buffer {
  public:
@@ -45,13 +45,13 @@ class Buffer {
   void fill_from(int rank) {
     fill([rank](std::size_t i) { return static_cast<T>(value_of(rank, i)); });
   }
-  /// Throws where an element is not what is due, or a byte around them was touched.
+  /// Throws if an element is wrong, or a guard byte has changed.
   template <class F>
   void require(F due_at, const std::string& what) const {
     for (std::size_t i = 0; i < count_; ++i) {
       const T due = due_at(i);
       const T found = get(i);
-      // NaN counts as wrong: nothing here is due to be one.
+      // NaN is wrong, since none is expected.
       if (found == due) continue;
       expect(false, what + ": WRONG DATA: element " + std::to_string(i) + " of " +
                         std::to_string(count_) + " is " + std::to_string(found) + " where " +
@@ -75,7 +75,7 @@ class Buffer {
   std::vector<unsigned char> bytes_;
 };
 
-/// Ends the test where an all_reduce over `count` elements gives anything wrong.
+/// Throws if an all_reduce over `count` elements gives a wrong result.
 inline void require_sum(Communicator& communicator, std::size_t count = 1000) {
   std::vector<std::int32_t> data(count, communicator.rank() + 1);
   communicator.all_reduce(in_place, std::span(data), sum);

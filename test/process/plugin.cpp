@@ -1,5 +1,5 @@
-// A plugin with the library inside: waits for a job that never comes together, as the name of rank
-// 0's host is not told in time.
+// A plugin that contains the library. Its set-up times out, because the name of rank 0's host is
+// not resolved in time.
 #include <tutti/environment.hpp>
 
 #include "tutti/error.hpp"

@@ -1,4 +1,4 @@
-// What the program around a communicator may rely on: its signals, its children, its limits.
+// What a program can rely on besides communication: its signals, its children, its limits.
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -72,7 +72,7 @@ TEST_CASE(
     CAPTURE(counted);
     Job job(2, [counted](Rank& rank) -> std::string {
       ::setenv("TUTTI_SHARED_MEMORY", "0", 1);
-      // By default this signal ends the process.
+      // The default action of SIGPIPE ends the process.
       ::signal(SIGPIPE, counted ? count_pipe : SIG_DFL);
       const auto before = Signals::now();
       auto& communicator = rank.communicator({.timeout = 20s});
@@ -109,7 +109,7 @@ TEST_CASE(
     const auto child = ::fork();
     if (child == 0) {
       const bool holds = has_mapping("memfd:tutti");
-      // As static objects would be at exit(): of no effect on the parent.
+      // As destructors of static objects at exit() do. It must not affect the parent.
       rank.destroy_communicators();
       ::_exit(holds ? 1 : 7);
     }
@@ -129,7 +129,7 @@ TEST_CASE(
     communicator.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("what a program writes to closed standard descriptors goes to no other rank") {
@@ -139,7 +139,7 @@ TEST_CASE("what a program writes to closed standard descriptors goes to no other
     auto& communicator = rank.communicator({.timeout = 10s});
     const std::string text = "a line of a program's log\n";
     for (int i = 0; i < 5; ++i) {
-      // The first round makes links.
+      // The first round opens links.
       all_reduce_once(communicator, 100'000);
       for (int fd = 0; fd < 3; ++fd) {
         expect(::write(fd, text.data(), text.size()) < 0, "THE TEXT WENT SOMEWHERE");
@@ -149,7 +149,7 @@ TEST_CASE("what a program writes to closed standard descriptors goes to no other
     return "done";
   });
   ::unsetenv("TUTTI_SHARED_MEMORY");
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("memory that a rank has allocated outlives a forked child that lets go of it") {
@@ -173,7 +173,7 @@ TEST_CASE("memory that a rank has allocated outlives a forked child that lets go
     communicator.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("a low soft limit of descriptors is raised to the hard one") {
@@ -188,7 +188,7 @@ TEST_CASE("a low soft limit of descriptors is raised to the hard one") {
     communicator.finalize();
     return "works";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 }  // namespace tutti::test

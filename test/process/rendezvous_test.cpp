@@ -1,4 +1,4 @@
-// How ranks come together, and what they know of each other then.
+// Rendezvous, and the resulting properties of ranks.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ TEST_CASE("hosts made by TUTTI_HOST_ID: local ranks, and right data between them
       {{"east", "east", "west", "west"}, {0, 1, 0, 1}, 2},
       {{"east", "west", "east", "west"}, {0, 0, 1, 1}, 2},
       {{"a", "b", "c", "a", "a"}, {0, 0, 0, 1, 2}, 3},
-      // Whole identities are compared: neither a hash nor a first label.
+      // Whole identities are compared, not a hash or the first label.
       {{"compute00000R", "compute000011", "gpu.a", "gpu.b"}, {0, 0, 0, 0}, 4},
   };
   for (const auto& layout : layouts) {
@@ -54,7 +54,7 @@ TEST_CASE("hosts made by TUTTI_HOST_ID: local ranks, and right data between them
       communicator.finalize();
       return "done";
     });
-    CHECK(trouble(reports) == "");
+    CHECK(errors_of(reports) == "");
   }
 }
 
@@ -72,7 +72,7 @@ TEST_CASE("ranks of one host have local ranks in their order whatever the enviro
     rank.destroy_communicators();
     return warnings;
   });
-  REQUIRE(trouble(reports) == "");
+  REQUIRE(errors_of(reports) == "");
   for (int rank = 0; rank < 4; ++rank) {
     CAPTURE(rank);
     const auto& warnings = reports[static_cast<std::size_t>(rank)].text;
@@ -135,14 +135,14 @@ TEST_CASE("a rank that never comes to set-up: an error soon after the deadline, 
       CHECK(report.failure->code == ErrorCode::timeout);
       CHECK(report.failure->sentence.find("set-up") != std::string::npos);
       CHECK(seconds(report.ended - begin) > 0.9);
-      CHECK(seconds(report.ended - begin) < 2.0 * patience());
+      CHECK(seconds(report.ended - begin) < 2.0 * time_factor());
     }
   }
 }
 
 TEST_CASE("no rank leaves set-up while another is still in the bootstrap") {
-  // What carries the bootstrap may need everybody's progress (MPI does): a rank that went on, and
-  // waited elsewhere, would leave the others hanging there.
+  // A bootstrap may need progress of all ranks, as MPI does. A rank that continues and waits
+  // elsewhere would make the others hang in the bootstrap.
   constexpr int size = 4;
   Job job(size, [](Rank& rank) -> std::string {
     rank.bootstrap().before = [&rank](int exchange) {
@@ -153,7 +153,7 @@ TEST_CASE("no rank leaves set-up while another is still in the bootstrap") {
     return fmt::format("{}", Clock::now().time_since_epoch().count());
   });
   const auto reports = job.finish();
-  REQUIRE(trouble(reports) == "");
+  REQUIRE(errors_of(reports) == "");
   for (const auto& report : reports) {
     const Clock::time_point left{Clock::duration(std::stoll(report.text))};
     for (int rank = 0; rank < size; ++rank) CHECK(left >= job.stamped(rank));
@@ -166,7 +166,7 @@ TEST_CASE("set-up waits for a late rank") {
     require_sum(rank.communicator({.timeout = 5s}));
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 }  // namespace tutti::test

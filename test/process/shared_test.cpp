@@ -1,4 +1,4 @@
-// Calls through the memory that the ranks of a host share, beside the same calls over links.
+// Calls through shared memory, compared with the same calls over links.
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -20,7 +20,7 @@ constexpr std::array<Operation, 9> operations{
     Operation::reduce,    Operation::reduce_scatter, Operation::all_gather,
     Operation::gather,    Operation::scatter,        Operation::all_to_all};
 
-/// Small whole numbers, so that sums are exact in every type and order.
+/// Small integers, so sums are exact in every type and order.
 void fill(std::span<std::byte> buffer, Type type, int rank) {
   const auto bytes = size_of(type);
   for (std::size_t i = 0; i < buffer.size() / bytes; ++i) {
@@ -47,7 +47,7 @@ struct Case {
   int root;
   bool in_place;
   unsigned zero_copy_buffers =
-      0;  ///< two bits a rank: whether its send and its receive buffer are zero-copy buffers
+      0;  ///< two bits per rank: whether its send and its receive buffer are zero-copy
 
   [[nodiscard]] bool allocated(int rank, int buffer) const {
     return (zero_copy_buffers >> (2 * rank + buffer) & 1U) != 0;
@@ -60,7 +60,7 @@ std::string describe(const Case& one) {
                      one.zero_copy_buffers);
 }
 
-/// What the receive buffer holds afterwards.
+/// Content of the receive buffer after the call.
 std::vector<std::byte> result_of(Communicator& communicator, const Case& one,
                                  const std::string& algorithm) {
   const auto& shape = shape_of(one.operation);
@@ -72,7 +72,7 @@ std::vector<std::byte> result_of(Communicator& communicator, const Case& one,
   const bool is_root = rank == one.root;
   const bool sends = !shape.send_at_root_only || is_root;
   const bool receives = !shape.recv_at_root_only || is_root;
-  // Where only the root has the larger buffer, the others can't be in place.
+  // If only the root has the larger buffer, the other ranks can't be in-place.
   const bool in_place = one.in_place && shape.send != Extent::none &&
                         (is_root || (!shape.send_at_root_only && !shape.recv_at_root_only) ||
                          one.operation == Operation::reduce);
@@ -146,7 +146,7 @@ TEST_CASE("calls through shared memory give the same results as over links") {
           return "done";
         },
         60s);
-    CHECK(trouble(reports) == "");
+    CHECK(errors_of(reports) == "");
   }
 }
 
@@ -157,7 +157,7 @@ TEST_CASE("slots, pages and ring buffers give right results between many ranks, 
         auto& communicator = rank.communicator({.timeout = 20s});
         int root = 0;
         for (const auto operation : operations) {
-          // Of 4 bytes each; a page holds 1024.
+          // Elements of 4 bytes; a page holds 1024.
           for (const std::size_t count : {2, 9, 85, 341, 682, 777, 1023, 1025, 3000}) {
             root = (root + 5) % 12;
             for (const bool in_place : {false, true}) {
@@ -169,7 +169,7 @@ TEST_CASE("slots, pages and ring buffers give right results between many ranks, 
         return "done";
       },
       60s);
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("zero-copy buffers are read directly, whichever ranks have some") {
@@ -198,7 +198,7 @@ TEST_CASE("zero-copy buffers are read directly, whichever ranks have some") {
           return "done";
         },
         60s);
-    CHECK(trouble(reports) == "");
+    CHECK(errors_of(reports) == "");
   }
 }
 
@@ -211,7 +211,7 @@ TEST_CASE("a zero-copy buffer may be overwritten when the call has returned") {
     for (int round = 0; round < 200; ++round) {
       std::fill(zero_copy.begin(), zero_copy.end(), round * 3 + rank.rank());
       communicator.all_gather(zero_copy, got);
-      // Who still reads would see this.
+      // A rank that still reads would see this.
       std::fill(zero_copy.begin(), zero_copy.end(), -1);
       for (int from = 0; from < 3; ++from) {
         const auto* const block = got.data() + static_cast<std::size_t>(from) * count;
@@ -219,7 +219,7 @@ TEST_CASE("a zero-copy buffer may be overwritten when the call has returned") {
                "OVERWRITTEN");
       }
     }
-    // A piece that is given back and taken again is zero.
+    // Memory that is freed and allocated again is zero.
     zero_copy = {};
     zero_copy = communicator.allocate<int>(count);
     expect(std::all_of(zero_copy.begin(), zero_copy.end(), [](int v) { return v == 0; }),
@@ -227,7 +227,7 @@ TEST_CASE("a zero-copy buffer may be overwritten when the call has returned") {
     communicator.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("each kind of copy through shared memory gives the same result") {
@@ -237,7 +237,7 @@ TEST_CASE("each kind of copy through shared memory gives the same result") {
         auto& communicator = rank.communicator({.timeout = 20s});
         auto other = communicator.duplicate();  // its collective channel has smaller rounds
         for (const auto operation : operations) {
-          // The kinds take turns in a communicator's first calls of an operation and size.
+          // The kinds of copies alternate in a communicator's first calls of an operation and size.
           for (int call = 0; call < 12; ++call) {
             const Case one{operation, Type::f32, sum, 150001, call % 3, call % 2 == 0};
             compare(communicator, one);
@@ -248,7 +248,7 @@ TEST_CASE("each kind of copy through shared memory gives the same result") {
         return "done";
       },
       60s);
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("ranks without shared memory, or with it disabled, communicate over links") {
@@ -272,7 +272,7 @@ TEST_CASE("ranks without shared memory, or with it disabled, communicate over li
       expect(communicator.latest_algorithm() != "shared", "SHARED");
       return "done";
     });
-    CHECK(trouble(reports) == "");
+    CHECK(errors_of(reports) == "");
   }
 }
 
@@ -286,7 +286,7 @@ TEST_CASE("a rank that attaches to the shared segment some seconds late succeeds
     expect(communicator.latest_algorithm() == "shared", "NOT SHARED");
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("more communicators than collective channels in shared memory, and channels used again") {
@@ -305,14 +305,14 @@ TEST_CASE("more communicators than collective channels in shared memory, and cha
       int shared = 0;
       for (const auto& one : many) shared += one.latest_algorithm() == "shared" ? 1 : 0;
       expect(shared == 7, fmt::format("{} SHARE in turn {}", shared, turn));
-      // In different order on different ranks.
+      // In a different order on different ranks.
       while (!many.empty()) many.erase(whole.rank() % 2 == 0 ? many.begin() : many.end() - 1);
       all_reduce_once(whole, 10);
     }
     whole.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("blocking and non-blocking calls use shared memory in their order") {
@@ -326,7 +326,7 @@ TEST_CASE("blocking and non-blocking calls use shared memory in their order") {
         data.emplace_back(i % 2 == 0 ? 5 : 70000, rank.rank() + static_cast<int>(i));
       }
       for (std::size_t i = 0; i < 6; ++i) {
-        // Whether a rank waits is its own affair.
+        // Each rank decides independently whether it waits.
         if ((static_cast<std::size_t>(rank.rank() + turn) + i) % 3 == 0) {
           communicator.all_reduce(in_place, std::span(data[i]), sum);
         } else {
@@ -341,7 +341,7 @@ TEST_CASE("blocking and non-blocking calls use shared memory in their order") {
     }
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 }  // namespace tutti::test

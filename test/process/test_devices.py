@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The command on a machine with made-up GPUs (test/unit/device/fake_gpu): any number of devices, and NCCL calls that never return.
+"""The command on a machine with fake GPUs (test/unit/device/fake_gpu): any number of devices, and NCCL calls that never return.
 
     meson test -C build process_devices
 """
@@ -22,7 +22,7 @@ class MadeUpDevices(Checks):
         self.addCleanup(self.segment.close)
 
     def run_on(self, devices, ranks, *words, **variables):
-        # A file for each job: what it holds is what its ranks have said to each other.
+        # One file per job: it contains the messages between its ranks.
         os.truncate(self.segment.name, 0)
         env = {"FAKE_NCCL_SEGMENT": self.segment.name, "FAKE_GPU_DEVICES": str(devices), **variables}
         return mpirun(ranks, *words, env=env, timeout=120)
@@ -36,7 +36,7 @@ class MadeUpDevices(Checks):
                     self.assertRegex(lines[-1], rf"^{devices} ranks on 1 host, backend nccl \(every rank has a device of its own\)")
 
     def test_the_id_travels_without_mpi(self):
-        """Under mpirun MPI broadcasts NCCL's unique id, else the store does."""
+        """Under mpirun, MPI broadcasts NCCL's unique id; otherwise the store does."""
         lines = self.good(self.run_on(4, 4, "all-reduce", "--backend", "nccl", "--init", "tcp://127.0.0.1:29751", "--size", "4KiB"))
         self.assertRegex(lines[-1], r"^4 ranks on 1 host, backend nccl \(every rank has a device of its own\)")
 
@@ -62,10 +62,10 @@ class MadeUpDevices(Checks):
         self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
         self.assertEqual(result.stderr.count("NCCL does not return although it was aborted"), 1, result.stderr)
         self.assertIn("all_reduce of", result.stderr)
-        # Bound on how long a failure may stay unknown: the deadline, the ways out of NCCL, and a busy machine.
+        # Limit for detecting a failure: the deadline, ending NCCL, and load on the machine.
         self.assertLess(time.monotonic() - began, 40)
 
 
-del Checks  # its tests are not this file's
+del Checks  # its tests do not belong to this file
 if __name__ == "__main__":
     tap.main(devices=True)

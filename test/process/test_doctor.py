@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`tutti doctor` on this host: nothing false on a healthy job, and what is planted is found.
+"""`tutti doctor` on this host: no false findings on a healthy job, and configured faults are found.
 
     python3 test/process/test_doctor.py [Class.test…]
 """
@@ -33,7 +33,7 @@ class OnThisHost(unittest.TestCase):
         return report["findings"]
 
     def of_rank(self, rank, before):
-        """The doctor on every rank, behind a shell line on one of them."""
+        """Runs the doctor on every rank, after a shell line on one of them."""
         return ["sh", "-c", f'if [ "$OMPI_COMM_WORLD_RANK" = {rank} ]; then {before}; fi; exec {TUTTI} doctor --json -']
 
     def found(self, check, *words, status=0, **options):
@@ -43,7 +43,7 @@ class OnThisHost(unittest.TestCase):
 
     def test_a_healthy_job(self):
         checks = [finding["check"] for finding in self.findings()]
-        # More ranks than cores is a note, and true. Without the right to look, so is single copy.
+        # More ranks than cores is a correct note. So is single copy, if the process lacks the permission.
         allowed = (["cores"] if CORES < 4 else []) + ["shared memory", "single copy"]
         for check in checks:
             self.assertIn(check, allowed)

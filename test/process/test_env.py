@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Jobs without MPI on this host: plain processes with torchrun's variables, or with options; what they print, and how they end.
+"""Jobs without MPI on this host: plain processes with torchrun's variables or options; their output and exit status.
 
     python3 test/process/test_env.py [Class.test…]
 """
@@ -58,7 +58,7 @@ class Process:
 
 
 def job(size, *words, port=None, ranks=None, env=None, timeout=60, **settings):
-    """All ranks, or those of `ranks`; in the order of ranks."""
+    """Runs all ranks, or those in `ranks`. Returns the results in rank order."""
     port = port or free_port()
     started = [Process(TUTTI, *words, env={**variables(rank, size, port, **settings), **(env or {})})
                for rank in (range(size) if ranks is None else ranks)]
@@ -66,7 +66,7 @@ def job(size, *words, port=None, ranks=None, env=None, timeout=60, **settings):
 
 
 def waits_for_events(pid):
-    """Whether it sleeps in epoll_wait, as a rank does that waits for others in set-up."""
+    """Whether the process sleeps in epoll_wait, as a rank in set-up does that waits for others."""
     try:
         sockets = [os.readlink(path) for path in Path(f"/proc/{pid}/fd").iterdir()]
         return any("eventpoll" in name for name in sockets) and Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
@@ -129,7 +129,7 @@ class Works(Checks):
         self.good([rank.finish() for rank in ranks])
 
     def test_other_launchers_ranks_with_a_rendezvous_address(self):
-        """Slurm without PMI, and an MPI launcher's variables for a program that has no MPI."""
+        """Slurm without PMI, and an MPI launcher's variables for a program without MPI."""
         port = str(free_port())
         for names in (("SLURM_PROCID", "SLURM_NTASKS"), ("PMI_RANK", "PMI_SIZE")):
             with self.subTest(names):
@@ -170,7 +170,7 @@ class Works(Checks):
         self.good(job(2, "all-reduce", env={"TUTTI_SECRET": secrets.token_hex(32)}))
 
     def test_torchruns_agent_holds_the_port(self):
-        """The rendezvous works behind it, and behind any leftover."""
+        """Rank 0 uses the port after it, and after any leftover."""
         port = free_port()
         with socket.create_server(("127.0.0.1", port)), socket.create_server(("127.0.0.1", port + 1)):
             for agent in ("True", "False"):
@@ -200,7 +200,7 @@ class Doctor(Checks):
     def test_a_healthy_job(self):
         lines = self.good(job(2, "doctor"))
         reported = [line for line in lines if line.startswith(("stops: ", "slows: ", "note: "))]
-        for line in reported:  # of the machine, and true
+        for line in reported:  # notes about the machine, which are correct
             self.assertRegex(line, r"^note: (more ranks than cores|.*/dev/shm|.*process_vm_readv|.*single copy)")
         self.assertIn("2 ranks on 1 host", lines[-1])
 
@@ -222,7 +222,7 @@ class Doctor(Checks):
 
 
 class Refuses(Checks):
-    """Wrong values: status 2, a sentence with the name, the value and the remedy."""
+    """Invalid values: exit status 2 and one sentence with the name, the value and the remedy."""
 
     def refused(self, env, *said, words=("info",)):
         process = Process(TUTTI, *words, env={"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), **env}).finish(20)
@@ -279,7 +279,7 @@ class Meets(Checks):
         self.good([process.finish() for process in [late, *early]])
 
     def test_root_comes_15_s_late(self):
-        """In time for a job of 30 s, too late for one of 5 s."""
+        """In time for a job with a limit of 30 s, too late for one of 5 s."""
         patient, hasty = free_port(), free_port()
         late = [Process(TUTTI, "barrier", "--quiet", "--timeout", "30s", env=variables(1, 2, patient)),
                 Process(TUTTI, "barrier", "--quiet", "--timeout", "5s", env=variables(1, 2, hasty))]
@@ -290,7 +290,7 @@ class Meets(Checks):
         self.good([root.finish(), late[0].finish()])
 
     def test_rank_0_with_few_descriptors_says_how_many_it_needs(self):
-        """It has a connection to every rank for a while. The hard limit counts: the soft one is raised to it."""
+        """Rank 0 has a connection to every rank for a while. The hard limit counts, since the soft limit is raised to it."""
         port = free_port()
         few = Process("sh", "-c", f"ulimit -n 32; exec {TUTTI} barrier", env=variables(0, 64, port)).finish(20)
         self.fails([few], "rank 0 may open 32 files", "64 ranks", "ulimit -n")
@@ -322,7 +322,7 @@ class Meets(Checks):
                    "listens there: use another port", "net.ipv4.ip_local_port_range")
 
     def test_foreign_servers(self):
-        """One that is silent, one that speaks first, one that sends lengths: an error on every rank, in time."""
+        """Servers that send nothing, send first, or send invalid lengths: an error on every rank, in time."""
         for greeting in (b"", b"SSH-2.0-OpenSSH_9.2\r\n", b"\xff" * 64):
             with self.subTest(greeting), socket.create_server(("127.0.0.1", 0)) as server:
                 def serve():
@@ -340,7 +340,7 @@ class Meets(Checks):
                 server.shutdown(socket.SHUT_RDWR)
 
     def test_a_pause_of_all_ranks_makes_no_rank_late(self):
-        """Longer than their deadline: where they wait for the last rank, and at some moment of set-up."""
+        """A pause longer than their deadline: while they wait for the last rank, and at a random time of set-up."""
         for missing in (2, 0, None):
             with self.subTest(missing=missing):
                 port = free_port()
@@ -387,7 +387,7 @@ class Meets(Checks):
         self.assertIn("the same secret", done[1].err_text)
 
     def test_loopback_alone_is_served(self):
-        """Where MASTER_ADDR is loopback, no other address listens."""
+        """If MASTER_ADDR is a loopback address, rank 0 listens on no other one."""
         port = free_port()
         root = Process(TUTTI, "barrier", "--timeout", "3s", env=variables(0, 2, port))
         listening = ""

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The dry run `tutti hostfile`: what it prints, and how it ends where a hostfile can't be used.
+"""`tutti hostfile`: its output, and its errors for invalid hostfiles.
 
     python3 test/process/test_hostfile.py [Class.test…]
 """
@@ -96,7 +96,7 @@ class DryRun(unittest.TestCase):
         self.refused("a\n", "invalid --map-by 'core'", "--map-by", "core")
 
     def test_no_mpi(self):
-        # A process that believes it is one of many starts no MPI for a dry run, and waits for nobody.
+        # A process with the variables of an MPI launcher must not initialize MPI for a dry run, and must not wait.
         done = subprocess.run([TUTTI, "hostfile", REPO / "hostfiles" / "cluster-3x2"], timeout=20, capture_output=True, text=True,
                               env={**os.environ, "OMPI_COMM_WORLD_SIZE": "8", "PMIX_RANK": "3", "PMIX_SERVER_URI2": "nowhere"})
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""scripts/launch: the line that it writes for a hostfile, for each MPI.
+"""scripts/launch: the command line for a hostfile, for each MPI.
 
     python3 test/process/test_launch.py [Class.test…]
 """
@@ -26,7 +26,7 @@ class Lines(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
         self.hosts = self.folder / "hosts"
-        # Stands for an MPI that is not installed.
+        # A stub for an MPI that is not installed.
         for name, said in (("mpirun", "mpirun (Open MPI) 4.1.4"), ("mpiexec.hydra", "HYDRA build details:")):
             program = self.folder / name
             program.write_text(f"#!/bin/sh\necho '{said}'\n")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The command under a real mpirun on this host: what it prints, what it writes, and how it ends.
+"""The command under mpirun on this host: output, files and exit status.
 
     python3 test/process/test_mpirun.py [Class.test…]
 """
@@ -29,17 +29,17 @@ OPERATORS = ("sum", "product", "min", "max", "average", "bit-and", "bit_or", "bi
 OPERATIONS = ("fan-out", "broadcast", "all-reduce", "reduce", "all-gather", "reduce-scatter", "gather", "scatter", "all-to-all",
               "send-recv", "barrier")
 IN_PLACE = ("all-reduce", "reduce", "all-gather", "reduce-scatter", "gather", "scatter", "all-to-all")
-SIZES = {"0": "0 B", "1": "4 B", "4KiB": "4 KiB", "4MiB": "4 MiB"}  # what is printed is the true size, of whole f32
+SIZES = {"0": "0 B", "1": "4 B", "4KiB": "4 KiB", "4MiB": "4 MiB"}  # the printed size is the exact size, of whole f32 elements
 
 
 def mpirun(ranks, *words, before=(), env=None, timeout=60):
-    """`before` stands between mpirun's options and the command: env -u …"""
+    """Runs the command. `before` is put between mpirun's options and the command: env -u …"""
     return command("mpirun", "-np", ranks, "--oversubscribe", "--bind-to", "none", *before, TUTTI, *words,
                    timeout=timeout, env=env)
 
 
 def alive(pid):
-    """Running, and no zombie that nobody has waited for."""
+    """True if the process runs and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -62,7 +62,7 @@ class Checks(unittest.TestCase):
         self.assertRegex(line, rf"^{count} on 1 host, backend cpu \([^)]*GPU[^)]*\): {re.escape(what)} on every rank in {TIME}$")
 
     def fails(self, status, ranks, *words, said, times=1, **options):
-        """Ends with `status` and says `said` as many times as it should: once for the job."""
+        """Checks that the job exits with `status` and prints `said` `times` times: once per job."""
         result = mpirun(ranks, *words, **options)
         self.assertEqual(result.returncode, status, result.stdout + result.stderr)
         for part in [said] if isinstance(said, str) else said:
@@ -157,7 +157,7 @@ class OtherOperations(Checks):
                         self.assertGreaterEqual(sum(line.endswith(", verified") for line in lines), 1 if ranks > 1 else 0)
 
     def test_what_each_rank_says(self):
-        """The root is rank 1. All-to-all's size is a multiple of the ranks."""
+        """The root is rank 1. All-to-all's size is a multiple of the number of ranks."""
         size = {"all-to-all": "1548 B"}
         said = {
             "reduce": ("sent {0} to rank 1", "reduced {0} over 3 ranks by sum, verified"),
@@ -200,7 +200,7 @@ class OtherOperations(Checks):
                     self.assertEqual(json.loads(result.stdout)["algorithm"], algorithm)
 
     def test_algorithm_of_the_environment(self):
-        """It holds for the operations that have it, and must not break the command's own small calls."""
+        """It applies to the operations that have it, and must not break the command's own small calls."""
         for operation, algorithm in (("broadcast", "chain"), ("all-reduce", "ring")):
             with self.subTest(operation):
                 result = mpirun(3, operation, "--size", "1000", "--json", "-", env={"TUTTI_ALGORITHM": algorithm})
@@ -233,7 +233,7 @@ class Info(Checks):
         words = [word for name in names for word in ("-u", name)]
         rows, _ = self.table(mpirun(4, "info", before=["env", *words]))
         self.assertEqual([row["local rank"] for row in rows], ["0", "1", "2", "3"])
-        # That they really were unset:
+        # Checks that the variables were unset:
         shown = command("mpirun", "-np", "1", "env", *words, "env").stdout
         self.assertIn("\nOMPI_", shown)
         self.assertNotIn("\nOMPI_COMM_WORLD_", shown)
@@ -276,7 +276,7 @@ class Output(Checks):
         self.assertTrue(result["verified"])
 
     def test_json_to_nowhere(self):
-        """Found before the job has run: nothing is printed of it."""
+        """Detected before the job runs: no result is printed."""
         result = self.fails(2, 3, "fan-out", "--size", "4KiB", "--json", "/nonexistent/result.json",
                             said="/nonexistent/result.json")
         self.assertEqual(result.stdout, "")
@@ -347,7 +347,7 @@ class Help(Checks):
 
 
 class Usage(Checks):
-    """Wrong usage: exit status 2, the sentence once for the whole job, with the value and a remedy."""
+    """Invalid usage: exit status 2 and one sentence per job, with the value and a remedy."""
 
     def test_bad_values(self):
         for words, said in ((("fan-out", "--size", "huge"), ("huge", "--size")),
@@ -398,7 +398,7 @@ class Usage(Checks):
 
 
 class Alone(Checks):
-    """Without a launcher: a job of one, at once, without MPI_Init."""
+    """Without a launcher: a job of one rank, immediately, without MPI_Init."""
 
     def test_works_without_mpi(self):
         clean = {name: "" for name in os.environ if name.startswith(("OMPI_COMM", "PMIX_"))}
@@ -422,14 +422,14 @@ class Alone(Checks):
 
 class Starts(Checks):
     def test_starts_in_a_loop(self):
-        """TUTTI_TEST_STARTS=200 for the long run."""
+        """TUTTI_TEST_STARTS=200 for a long run."""
         for _ in range(int(os.environ.get("TUTTI_TEST_STARTS", "5"))):
             result = mpirun(4, "barrier", "--quiet", before=["--mca", "pml", "ob1", "--mca", "btl", "tcp,self"])
             self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
 
 
 class WithinTorchrun(Checks):
-    """Two mpiruns, each started by a worker of torchrun: their ranks never meet."""
+    """Two mpiruns, each started by a worker of torchrun: their ranks are different jobs."""
 
     def run_both(self, *words, **more):
         def start(worker):
@@ -462,7 +462,7 @@ class WithinTorchrun(Checks):
 
 class Failures(Checks):
     def test_killed_rank_ends_the_job_with_one_sentence(self):
-        """The rank that dies is killed from outside while all are in a long loop."""
+        """The victim is killed from outside while all ranks are in a long loop."""
         script = (f'if [ "$OMPI_COMM_WORLD_RANK" = 2 ]; then timeout -s KILL 1.5 {TUTTI} all-reduce --repeat 1000000 --size 4KiB; '
                   f'else exec {TUTTI} all-reduce --repeat 1000000 --size 4KiB; fi')
         begin = time.monotonic()
@@ -477,7 +477,7 @@ class Failures(Checks):
                       timeout=30)
 
     def test_the_launchers_own_killing_swallows_no_sentence(self):
-        """The rank that mpirun started itself is killed, so that mpirun ends the others at once."""
+        """mpirun detects the death of its own child and kills the other ranks immediately."""
         for _ in range(3):
             result = self.kill_one()
             self.assertNotEqual(result.returncode, 0)
@@ -486,7 +486,7 @@ class Failures(Checks):
         self.assertEqual(result.stderr.count("tutti: a rank is lost: rank 2"), 3, result.stderr)
 
     def test_a_rank_that_exits_by_itself_ends_the_job(self):
-        """As a program's _exit(3) in the middle: here the shell that stands for the rank ends so."""
+        """Like a program that calls _exit(3): here the shell in place of the rank exits."""
         begin = time.monotonic()
         result = mpirun(3, "all-reduce", "--repeat", 1000000, "--size", "4KiB", before=[
             "sh", "-c", 'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then timeout -s KILL 1.5 "$@"; exit 3; fi; exec "$@"', "sh"])
@@ -546,11 +546,11 @@ class Recovery(Checks):
 class Trace(Checks):
     def test_records_of_a_job_whose_rank_stops_are_laid_side_by_side(self):
         with tempfile.TemporaryDirectory() as folder:
-            # Stopped by a count of calls and not by a time, which on a busy machine may be over before the job is set up.
+            # Stopped after a number of calls, not after a time: set-up may take longer on a loaded machine.
             result = mpirun(3, "all-reduce", "--repeat", 1000000, "--size", "4KiB", "--timeout", "2s",
                             env={"TUTTI_RECORD": folder, "TUTTI_FAULT": "stop:rank=1,call=1000"}, timeout=60)
             self.assertEqual(result.returncode, 1, result.stderr)
-            # mpirun continues what it ends, so rank 1 may still write its record before it is killed.
+            # mpirun continues processes before it kills them, so rank 1 may still write its record.
             files = sorted(map(str, Path(folder).glob("rank[02]-*.json")))
             chrome = f"{folder}/timeline"
             table = self.good(command(TUTTI, "trace", *files, "--chrome", chrome))
@@ -567,7 +567,7 @@ class Trace(Checks):
 
 class Big(Checks):
     def test_more_elements_than_31_bits_count(self):
-        needed = 7 << 30  # two ranks with 2 GiB each, and what checks them
+        needed = 7 << 30  # two ranks with 2 GiB each, plus the expected data
         pages = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         if pages < needed:
             self.skipTest(f"{pages >> 20} MiB of memory are free and {needed >> 20} MiB are needed")

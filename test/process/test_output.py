@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The command's standard streams: full, closed, without a reader, slow. Output is whole, or the status is not 0.
+"""The command's standard streams: full, closed, without a reader, slow. The output is complete, or the exit status is not 0.
 
     python3 test/process/test_output.py [Class.test…]
 """
@@ -24,7 +24,7 @@ RECORD = {"schema": 1, "rank": 0, "size": 1, "host": "a", "pid": 1, "written_us"
 
 
 class Ranks:
-    """A job without MPI whose rank 0 has the standard output `out`."""
+    """A job without MPI whose rank 0 has `out` as standard output."""
 
     def __init__(self, size, *words, out=subprocess.PIPE, env=None):
         port = free_port()
@@ -33,7 +33,7 @@ class Ranks:
                                        env={**CLEAN, **variables(rank, size, port), **(env or {})}) for rank in range(size)]
 
     def finish(self):
-        """Status and standard error of each rank."""
+        """Exit status and standard error of each rank."""
         ended = []
         for rank in self.ranks:
             try:
@@ -63,7 +63,7 @@ class Streams(unittest.TestCase):
         return names
 
     def ways(self):
-        """Each subcommand, and each other form of what it prints."""
+        """Each subcommand and each output format."""
         words = {"bench": SMALL_BENCH[1:], "hostfile": (self.hosts, "-np", "4000"), "trace": (self.record,),
                  "plan": ("broadcast", "--ranks", "8", "--size", "1MiB")}
         ways = [(name, *words.get(name, ())) for name in self.subcommands()]
@@ -130,7 +130,7 @@ class Streams(unittest.TestCase):
         os.close(reader)
         first, second = job.finish()
         self.refused(*first, "rank 0 (", "has ended the job", "the reader has exited")
-        self.assertEqual(second, (1, ""))  # reported by rank 0, not lost to it
+        self.assertEqual(second, (1, ""))  # rank 0 reports the failure; it is not a lost rank
 
     def test_no_reader_of_standard_error(self):
         reader, writer = os.pipe()
@@ -149,7 +149,7 @@ class Streams(unittest.TestCase):
                 os.set_blocking(writer, False)
                 process = subprocess.Popen([TUTTI, *words], stdout=writer, stderr=subprocess.PIPE, env=CLEAN)
                 os.close(writer)
-                # Nothing is read before the pipe is full: what comes next does not fit.
+                # Nothing is read until the pipe is full, so the next write does not fit.
                 got = b""
                 with open(reader, "rb", buffering=0) as pipe:
                     while part := pipe.read(1000):

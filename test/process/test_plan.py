@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`tutti plan`: no ranks, no MPI; what it says, and how it refuses.
+"""`tutti plan`, without ranks and MPI: its output and errors.
 
     python3 test/process/test_plan.py [Class.test…]
 """
@@ -85,7 +85,7 @@ class Plans(unittest.TestCase):
                 self.assertGreater(report["predicted_us"], 0)
 
     def test_needs_no_mpi_and_speaks_once(self):
-        # What looks like an MPI launcher's environment does not make it call MPI_Init, which would fail here.
+        # Variables of an MPI launcher must not make it call MPI_Init, which would fail here.
         env = {"OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_RANK": "0"}
         self.assertIn("A call would choose", plan("broadcast", "--ranks", 4, env=env).stdout)
         env["OMPI_COMM_WORLD_RANK"] = "2"

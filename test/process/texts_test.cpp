@@ -1,4 +1,4 @@
-// Rank 0 gathers the texts of all ranks at the end of the command.
+// gather_texts(): rank 0 gathers the texts of all ranks at the end of the command.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -13,7 +13,7 @@ namespace {
 int open_sockets() {
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    std::error_code gone;  // the iterator's own is gone by now
+    std::error_code gone;  // the iterator's own descriptor is closed by now
     const auto target = std::filesystem::read_symlink(entry.path(), gone);
     if (!gone && target.string().starts_with("socket:")) ++count;
   }
@@ -29,7 +29,7 @@ TEST_CASE("rank 0 gathers the texts of all ranks over a logarithmic number of li
       ::setenv("TUTTI_SHARED_MEMORY", "0", 1);
       auto& communicator = rank.communicator({.timeout = 20s});
       const int before = open_sockets();
-      // Of all lengths, the first and each eighth of none.
+      // All lengths; the first text and each eighth one are empty.
       const auto due = [](int of) {
         return std::string(static_cast<std::size_t>(of % 8) * 1000, static_cast<char>('a' + of));
       };
@@ -42,13 +42,13 @@ TEST_CASE("rank 0 gathers the texts of all ranks over a logarithmic number of li
         for (int of = 0; of < rank.size(); ++of) {
           expect(texts[static_cast<std::size_t>(of)] == due(of), "WRONG TEXT");
         }
-        // Both ways with four ranks or so, not with fifteen.
+        // Both directions of about four ranks, not of fifteen.
         expect(links <= 12, "too many links: " + std::to_string(links));
       }
       communicator.finalize();
       return "done";
     });
-    CHECK(trouble(reports) == "");
+    CHECK(errors_of(reports) == "");
   }
 }
 

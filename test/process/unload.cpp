@@ -1,4 +1,4 @@
-// A program that uses a plugin, closes it, and lives on while the resolver still works for it.
+// Loads a plugin, unloads it, and continues while the resolver's thread still runs.
 //
 //     unload PLUGIN
 #include <dlfcn.h>
@@ -22,7 +22,7 @@ int fail(const char* what) {
 
 }  // namespace
 
-/// Takes the place of the C library's, for the plugin too: a slow name server.
+/// Overrides the C library's function, for the plugin too: a slow name server.
 extern "C" int getaddrinfo(const char*, const char*, const addrinfo* hints, addrinfo**) {
   if (hints != nullptr && (hints->ai_flags & AI_NUMERICHOST) != 0) return EAI_NONAME;
   ++begun;
@@ -51,7 +51,7 @@ int main(int count, char** words) {
   if (begun == 0 || answered == begun) return fail("the resolver has no work left");
   if (::dlclose(plugin) != 0) return fail(::dlerror());
   while (answered < begun) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  // The answer goes where the plugin was.
+  // The answer arrives after the plugin has been unloaded.
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   std::puts("alive");
   return 0;

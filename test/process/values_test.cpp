@@ -1,4 +1,4 @@
-// Single values, and structs that travel as their bytes.
+// Collectives on single values and on structs, which are sent as bytes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -57,7 +57,7 @@ TEST_CASE("values are broadcast and reduced") {
     communicator.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("structs are sent, broadcast, gathered and scattered") {
@@ -95,7 +95,7 @@ TEST_CASE("structs are sent, broadcast, gathered and scattered") {
     communicator.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("structs in blocks of different lengths: counts are structs") {
@@ -132,7 +132,7 @@ TEST_CASE("structs in blocks of different lengths: counts are structs") {
     communicator.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("ranks that disagree about a struct get an error") {

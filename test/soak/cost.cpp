@@ -1,4 +1,4 @@
-// What fingerprints and the recorder cost a call: by themselves, and as a part of an all_reduce.
+// Cost of fingerprints and the recorder per call: alone, and in an all_reduce.
 #include <fmt/format.h>
 #include <stdlib.h>
 
@@ -40,7 +40,7 @@ double reduce_microseconds(Communicator& communicator, std::vector<float>& data,
   return median(times);
 }
 
-/// Two communicators of one job, one of which records exact times, take turns.
+/// Two communicators of one job alternate; one of them records exact times.
 std::string measure(Rank& rank) {
   auto& plain = rank.communicator();
   const auto folder = std::filesystem::temp_directory_path() / "tutti-cost";
@@ -69,9 +69,9 @@ int cost() {
   fmt::print("fingerprint and recorder: {:.1f} ns a call, with TUTTI_RECORD {:.1f} ns\n",
              nanoseconds_a_call(false), nanoseconds_a_call(true));
   const auto reports = test::run_ranks(2, measure, 120s);
-  const auto trouble = test::trouble(reports);
-  fmt::print("{}", trouble.empty() ? reports[0].text : trouble + "\n");
-  return trouble.empty() ? 0 : 1;
+  const auto errors = test::errors_of(reports);
+  fmt::print("{}", errors.empty() ? reports[0].text : errors + "\n");
+  return errors.empty() ? 0 : 1;
 }
 
 }  // namespace tutti::soak

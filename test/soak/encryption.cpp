@@ -1,5 +1,4 @@
-// What encrypted links cost: two communicators of one job, plain and encrypted, take turns over
-// TCP.
+// Cost of encrypted links: two communicators of one job, plain and encrypted, alternate over TCP.
 #include <fmt/format.h>
 #include <stdlib.h>
 
@@ -40,7 +39,7 @@ std::string measure(Rank& rank) {
     for (int round = 0; round < 16; ++round) {
       const auto one = microseconds_a_call(plain, data, calls);
       const auto other = microseconds_a_call(encrypted, data, calls);
-      if (round == 0) continue;  // connections are made
+      if (round == 0) continue;  // opens connections
       without.push_back(one);
       with.push_back(other);
       ratios.push_back(other / one);
@@ -60,9 +59,9 @@ std::string measure(Rank& rank) {
 
 int encryption() {
   const auto reports = test::run_ranks(2, measure, 120s);
-  const auto trouble = test::trouble(reports);
-  fmt::print("{}", trouble.empty() ? reports[0].text : trouble + "\n");
-  return trouble.empty() ? 0 : 1;
+  const auto errors = test::errors_of(reports);
+  fmt::print("{}", errors.empty() ? reports[0].text : errors + "\n");
+  return errors.empty() ? 0 : 1;
 }
 
 }  // namespace tutti::soak

@@ -1,4 +1,4 @@
-// One rank, or two at once, killed at a random moment from the info exchange to the goodbye.
+// Kills one or two ranks at a random time between the exchange of peer info and the goodbye.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -24,7 +24,7 @@ using namespace std::chrono_literals;
 constexpr int rounds = 5;
 constexpr const char* at_the_end = "at the end";
 
-std::string live(Rank& rank, const Setting& setting) {
+std::string run_rank(Rank& rank, const Setting& setting) {
   setting.enter(rank);
   rank.bootstrap().after = [&](int exchange) {
     if (exchange == 3) rank.mark();
@@ -36,53 +36,52 @@ std::string live(Rank& rank, const Setting& setting) {
   return "done";
 }
 
-/// Waits without sleeping through the first milliseconds, which set-up takes.
+/// Waits without sleeping during the first milliseconds, which set-up takes.
 void await_peer_infos(const Job& job, int rank) {
   const auto limit = Clock::now() + deadline_of_calls;
   while (job.marks(rank) == 0 && Clock::now() < limit) std::this_thread::sleep_for(50us);
 }
 
-/// How long the whole life after the infos takes, when nobody dies. Measured once for what is
-/// alike.
-class Lives {
+/// Duration of a run from the exchange of peer info on, without a kill. Measured once per setting.
+class Durations {
  public:
   Clock::duration of(const Setting& setting) {
     const auto cores = static_cast<int>(std::thread::hardware_concurrency());
     const int load = setting.load == 0 ? 0 : setting.load <= cores ? 1 : 2;
     const auto key =
         std::tuple(setting.host_of.size(), setting.shared_memory, setting.hosts(), load);
-    if (!lives_.contains(key)) lives_[key] = measure(setting);
-    return lives_[key];
+    if (!durations_.contains(key)) durations_[key] = measure(setting);
+    return durations_[key];
   }
 
  private:
   static Clock::duration measure(const Setting& setting) {
     Job job(static_cast<int>(setting.host_of.size()),
-            [&](Rank& rank) { return live(rank, setting); });
+            [&](Rank& rank) { return run_rank(rank, setting); });
     await_peer_infos(job, 0);
     const auto start = Clock::now();
-    const auto trouble = test::trouble(job.finish(deadline_of_runs));
-    if (!trouble.empty()) {
-      throw std::runtime_error(fmt::format("without any kill, seed {} {}: {}", setting.seed,
-                                           setting.options(), trouble));
+    const auto errors = test::errors_of(job.finish(deadline_of_runs));
+    if (!errors.empty()) {
+      throw std::runtime_error(
+          fmt::format("without any kill, seed {} {}: {}", setting.seed, setting.options(), errors));
     }
     return Clock::now() - start;
   }
 
-  std::map<std::tuple<std::size_t, bool, int, int>, Clock::duration> lives_;
+  std::map<std::tuple<std::size_t, bool, int, int>, Clock::duration> durations_;
 };
 
-std::chrono::microseconds moment(std::mt19937_64& random, Clock::duration life) {
-  const auto whole = std::chrono::duration_cast<std::chrono::microseconds>(life).count();
-  const auto uniform = [&](std::int64_t least, std::int64_t most) {
+std::chrono::microseconds kill_delay(std::mt19937_64& random, Clock::duration duration) {
+  const auto whole = std::chrono::duration_cast<std::chrono::microseconds>(duration).count();
+  const auto uniform = [&](std::int64_t min, std::int64_t max) {
     return std::chrono::microseconds(std::uniform_int_distribution<std::int64_t>(
-        std::max<std::int64_t>(least, 0), std::max<std::int64_t>(most, 1))(random));
+        std::max<std::int64_t>(min, 0), std::max<std::int64_t>(max, 1))(random));
   };
   switch (random() % 5) {
     case 0:
-      return uniform(0, 5000);  // set-up
+      return uniform(0, 5000);  // in set-up
     case 1:
-      return uniform(whole - 10000, whole + 2000);  // the end
+      return uniform(whole - 10000, whole + 2000);  // near the end
     default:
       return uniform(0, whole);
   }
@@ -92,26 +91,27 @@ struct Run {
   std::uint64_t seed = 0;
   int size = 0;
   std::set<int> victims;
-  bool may_be_over = false;  ///< a victim had come to the end: others may be done with it
+  /// A victim had almost finished: others may have finished before its death.
+  bool may_be_over = false;
   Clock::time_point since;
 };
 
 void judge(const Run& run, const std::vector<test::Report>& reports, Tally& tally) {
   std::set<std::vector<int>> reports_of_loss;
   int speakers = 0;
-  int untold = 0;
+  int unreported = 0;
   for (int rank = 0; rank < run.size; ++rank) {
     if (run.victims.contains(rank)) continue;
     const auto& report = reports[static_cast<std::size_t>(rank)];
     if (report.hung) tally.hung();
-    if (report.hung || !report.finished || !report.complaint.empty()) {
+    if (report.hung || !report.finished || !report.other_error.empty()) {
       tally.wrong(fmt::format("rank {}{}", rank, test::describe(reports)));
       return;
     }
     tally.destroyed(report.destruction);
     if (!report.failure) {
-      tally.untold();
-      ++untold;
+      tally.unreported();
+      ++unreported;
       continue;
     }
     tally.reported(report.ended - run.since);
@@ -127,11 +127,11 @@ void judge(const Run& run, const std::vector<test::Report>& reports, Tally& tall
     reports_of_loss.insert(failed_ranks);
     speakers += report.failure->speaks ? 1 : 0;
   }
-  if (untold > 0 && !run.may_be_over) {
+  if (unreported > 0 && !run.may_be_over) {
     tally.wrong("a survivor did not report the loss" + test::describe(reports));
   } else if (reports_of_loss.size() > 1) {
     tally.wrong("survivors differ" + test::describe(reports));
-  } else if (untold == 0 && speakers != 1) {
+  } else if (unreported == 0 && speakers != 1) {
     tally.wrong(fmt::format("{} speakers{}", speakers, test::describe(reports)));
   }
 }
@@ -141,7 +141,7 @@ void judge(const Run& run, const std::vector<test::Report>& reports, Tally& tall
 int kills(Settings settings, int victims) {
   allow_hosts(settings.wanted);
   Tally tally(victims == 1 ? "kills" : "pairs", settings);
-  Lives lives;
+  Durations durations;
   for (int i = 0; i < settings.runs; ++i) {
     Run run{.seed = settings.seed + static_cast<std::uint64_t>(i)};
     std::mt19937_64 random(run.seed);
@@ -155,11 +155,11 @@ int kills(Settings settings, int victims) {
     const auto setting = Setting::draw(run.seed, run.size, settings.wanted);
     tally.begin(setting);
     const Load load(setting.load, run.seed);
-    const auto life = lives.of(setting);
-    const auto delay = moment(random, life);
+    const auto duration = durations.of(setting);
+    const auto delay = kill_delay(random, duration);
     const auto between = std::chrono::microseconds(random() % 2000);
 
-    Job job(run.size, [&](Rank& rank) { return live(rank, setting); });
+    Job job(run.size, [&](Rank& rank) { return run_rank(rank, setting); });
     for (const int victim : order) await_peer_infos(job, victim);
     std::this_thread::sleep_for(delay);
     run.since = Clock::now();
@@ -173,7 +173,8 @@ int kills(Settings settings, int victims) {
     if (settings.verbose) {
       fmt::print("seed {}: {} ranks, {}, hosts {}; {} killed after {:.1f} ms of {:.1f} ms{}\n",
                  run.seed, run.size, setting.options(), setting.hosts_text(), order,
-                 1e3 * test::seconds(delay), 1e3 * test::seconds(life), test::describe(reports));
+                 1e3 * test::seconds(delay), 1e3 * test::seconds(duration),
+                 test::describe(reports));
       for (std::size_t rank = 0; rank < reports.size(); ++rank) {
         if (run.victims.contains(static_cast<int>(rank))) continue;
         fmt::print("rank {} ended after {:.1f} ms\n", rank,

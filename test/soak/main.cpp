@@ -1,4 +1,4 @@
-// Long runs of what must never go wrong. scripts/soak builds and starts it.
+// Long randomized runs. scripts/soak builds and starts them.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

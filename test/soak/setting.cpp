@@ -23,8 +23,8 @@ namespace {
 using test::Clock;
 using namespace std::chrono_literals;
 
-/// Each of `hosts` has a rank; the others lie anywhere, so that a host's ranks need not be in a
-/// row.
+/// Each of `hosts` gets at least one rank. The others are random, so the ranks of a host need not
+/// be consecutive.
 std::vector<int> spread(int size, int hosts, std::mt19937_64& random) {
   std::vector<int> order(static_cast<std::size_t>(size));
   std::iota(order.begin(), order.end(), 0);
@@ -53,7 +53,7 @@ std::vector<int> spread(int size, int hosts, std::mt19937_64& random) {
 }  // namespace
 
 Setting Setting::draw(std::uint64_t seed, int size, const Wanted& wanted) {
-  // All is drawn whatever is wanted: a run is repeated with its options fixed.
+  // Draws all values, even if some are fixed: a run can then be repeated with its options.
   std::mt19937_64 random(seed ^ 0x9e3779b97f4a7c15U);
   const bool shared_memory = random() % 2 == 0;
   const int hosts = random() % 2 == 0 ? 1 : 2;

@@ -9,10 +9,10 @@
 
 #include "support/fork_ranks.hpp"
 
-/// What surrounds a run: which way data takes, how many hosts the ranks are on, what else runs.
+/// Conditions of a run: the transport, the number of hosts, the load.
 namespace tutti::soak {
 
-/// What the caller fixes; the rest follows from a run's seed.
+/// Conditions that the caller fixes. The seed determines the others.
 struct Wanted {
   std::optional<bool> shared_memory;
   std::optional<int> hosts;
@@ -21,26 +21,26 @@ struct Wanted {
 
 struct Setting {
   std::uint64_t seed = 0;
-  bool shared_memory = true;  ///< among the ranks of a host; else TCP
-  std::vector<int> host_of;   ///< of each rank
-  int load = 0;               ///< processes that use the cores beside the job
+  bool shared_memory = true;  ///< between ranks of a host; false: TCP
+  std::vector<int> host_of;   ///< host of each rank
+  int load = 0;               ///< processes that use CPU besides the job
 
-  /// A job of `size` ranks. The same for the same seed and wishes on every machine, but for the
-  /// load, which goes up to twice the cores.
+  /// Conditions of a job of `size` ranks. The same for the same arguments on every machine, except
+  /// the load, which is up to twice the number of cores.
   static Setting draw(std::uint64_t seed, int size, const Wanted& wanted);
 
   [[nodiscard]] int hosts() const;
-  /// A line of the table, such as "TCP, 2 hosts, loaded".
+  /// The row of the table: "TCP, 2 hosts, loaded".
   [[nodiscard]] std::string kind() const;
-  /// The options that fix what was drawn.
+  /// The options that repeat these conditions.
   [[nodiscard]] std::string options() const;
-  /// The host of each rank, such as "0 1 1".
+  /// The host of each rank: "0 1 1".
   [[nodiscard]] std::string hosts_text() const;
-  /// In a rank, before its communicator.
+  /// Call it in a rank, before its communicator.
   void enter(const test::Rank& rank) const;
 };
 
-/// Child processes that use CPU for random spans with random pauses, until it is destroyed.
+/// Child processes that use CPU for random times with random pauses, until the destructor.
 class Load {
  public:
   Load(int processes, std::uint64_t seed);
@@ -52,7 +52,7 @@ class Load {
   std::vector<pid_t> children_;
 };
 
-/// Without the rights that hosts of their own take: says so, and fixes one host.
+/// Without the capabilities to simulate hosts: prints this and fixes one host.
 void allow_hosts(Wanted& wanted);
 
 }  // namespace tutti::soak

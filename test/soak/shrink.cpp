@@ -1,4 +1,4 @@
-// A rank is killed, and in some runs another one while the rest shrinks: the survivors go on.
+// Kills a rank, and in some runs another one during shrink(). The survivors must continue.
 #include <fmt/format.h>
 
 #include <csignal>
@@ -19,8 +19,8 @@ using namespace std::chrono_literals;
 
 constexpr int reduces = 100;
 
-/// Says the size that it ended with and how long it took to have a communicator again.
-std::string live(Rank& rank, const Setting& setting) {
+/// Returns the final size and the time until the rank had a communicator again.
+std::string run_rank(Rank& rank, const Setting& setting) {
   setting.enter(rank);
   std::optional<Communicator> communicator =
       Communicator::create(rank.bootstrap(), {.timeout = deadline_of_calls});
@@ -48,7 +48,7 @@ std::string live(Rank& rank, const Setting& setting) {
 
 int shrink(Settings settings) {
   allow_hosts(settings.wanted);
-  settings.max_milliseconds = 0;  // the bound is one of knowing, not of going on
+  settings.max_milliseconds = 0;  // the limit is for reports, not for shrink()
   Tally tally("shrink", settings);
   for (int i = 0; i < settings.runs; ++i) {
     const auto seed = settings.seed + static_cast<std::uint64_t>(i);
@@ -66,7 +66,7 @@ int shrink(Settings settings) {
     const auto setting = Setting::draw(seed, size, settings.wanted);
     tally.begin(setting);
     const Load load(setting.load, seed);
-    Job job(size, [&](Rank& rank) { return live(rank, setting); });
+    Job job(size, [&](Rank& rank) { return run_rank(rank, setting); });
     job.await_marks_of_all(1, deadline_of_calls);
     std::this_thread::sleep_for(delay);
     std::set<int> victims{first};
@@ -84,7 +84,7 @@ int shrink(Settings settings) {
       double milliseconds = 0;
       if (report.hung) tally.hung();
       const bool told = std::sscanf(report.text.c_str(), "%d %lf", &left, &milliseconds) == 2;
-      // A second victim may have lived until all was done.
+      // A second victim may have lived until the end.
       const int least = size - static_cast<int>(victims.size());
       if (!told || (left != least && !(twice && left == least + 1))) {
         tally.wrong(fmt::format("{} killed, then {} after {} us{}", first, twice ? second : -1,

@@ -1,5 +1,6 @@
-// What starting many ranks without MPI costs: time, messages, sockets, memory. Ranks are plain
-// processes with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; they meet as with --init env://.
+// Cost of starting many ranks without MPI: time, messages, sockets, memory. Ranks are plain
+// processes with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and bootstrap as with --init
+// env://.
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -28,17 +29,17 @@ using test::Clock;
 using test::Rank;
 using namespace std::chrono_literals;
 
-/// What one rank says of itself, and what is made of all ranks.
+/// Measurements of one rank, and their aggregate over ranks.
 struct Cost {
-  double setup_ms = 0;  ///< from "go" to a communicator
-  double store_ms = 0;  ///< of that, until all ranks had met
-  double cpu_ms = 0;    ///< processor time in set-up, which a busy machine changes little
-  double messages = 0;  ///< sent and received by the store, in all of set-up
-  double sockets = 0;   ///< once the communicator is there
+  double setup_ms = 0;  ///< from the start signal to a communicator
+  double store_ms = 0;  ///< part of it: until all ranks are connected to the store
+  double cpu_ms = 0;    ///< CPU time of set-up, which depends little on load
+  double messages = 0;  ///< sent and received by the store during set-up
+  double sockets = 0;   ///< after the communicator exists
   double sockets_after_calls = 0;
-  double files = 0;  ///< all open files at that time
+  double files = 0;  ///< open files at that time
   double resident_mib = 0;
-  double own_mib = 0;  ///< of that, what no other process maps
+  double own_mib = 0;  ///< private part of it
 };
 constexpr std::array fields{&Cost::setup_ms, &Cost::store_ms,     &Cost::cpu_ms,
                             &Cost::messages, &Cost::sockets,      &Cost::sockets_after_calls,
@@ -54,7 +55,7 @@ OpenFiles open_files() {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     const auto name = std::filesystem::read_symlink(entry, error).string();
-    if (name.starts_with("/proc/")) continue;  // the folder that is read here
+    if (name.starts_with("/proc/")) continue;  // the directory that is read here
     ++result.all;
     if (name.starts_with("socket:")) ++result.sockets;
   }
@@ -84,7 +85,7 @@ std::string start(Rank& rank, int port) {
                            {"MASTER_ADDR", "127.0.0.1"},
                            {"MASTER_PORT", std::to_string(port)}};
   rank.mark();
-  rank.wait_for_go();
+  rank.wait_for_release();
 
   Cost cost;
   const auto begin = Clock::now();
@@ -100,7 +101,7 @@ std::string start(Rank& rank, int port) {
   store.reset();
   cost.sockets = open_files().sockets;
 
-  // Calls make links of their own, where ranks share no memory.
+  // Without shared memory, calls open links.
   std::vector<float> data(25'000, 1.0F);
   communicator.broadcast(std::span(data), 0);
   communicator.all_reduce(in_place, std::span(data), sum);
@@ -115,7 +116,7 @@ std::string start(Rank& rank, int port) {
   return text;
 }
 
-/// Nobody listens there at the moment; and below the ports that the kernel gives to dials.
+/// A port that is free, below the range of ephemeral ports.
 int free_port() {
   std::random_device random;
   for (int i = 0; i < 100; ++i) {
@@ -144,7 +145,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Of one job: its slowest rank, its largest rank, and rank 0.
+/// One job: its slowest rank, its largest rank, and rank 0.
 struct Run {
   Cost largest;
   double root_messages = 0;
@@ -154,10 +155,10 @@ Run run_once(int size) {
   const int port = free_port();
   test::Job job(size, [port](Rank& rank) { return start(rank, port); });
   job.await_marks_of_all(1, 60s);
-  job.tell_go();
+  job.release();
   const auto reports = job.finish(60s);
-  if (const auto trouble = test::trouble(reports); !trouble.empty()) {
-    throw std::runtime_error(trouble);
+  if (const auto errors = test::errors_of(reports); !errors.empty()) {
+    throw std::runtime_error(errors);
   }
   Run run;
   run.root_messages = read(reports[0]).messages;
@@ -171,12 +172,12 @@ Run run_once(int size) {
   return run;
 }
 
-/// What must hold whatever the machine is busy with; empty if it does.
-std::string complaint(int size, const Run& run) {
-  // Up and down: join and welcome, then an all-gather, a broadcast and a barrier.
+/// Checks limits that do not depend on the machine's load. Empty if they hold.
+std::string violated_limit(int size, const Run& run) {
+  // In both directions: join and welcome, an all-gather, a broadcast and a barrier.
   const double max_messages = 8.0 * (size - 1);
-  // Control links 1, 2, 4, … ranks away both ways; data links of calls by O(log n) rounds, each of
-  // which sends and receives.
+  // Control links to ranks 1, 2, 4, … away in both directions. Data links of calls with O(log n)
+  // rounds, each of which sends and receives.
   const int rounds = static_cast<int>(std::bit_width(static_cast<unsigned>(size - 1)));
   const int max_sockets = 2 * rounds + 4;
   const int max_sockets_later = 6 * rounds + 4;
@@ -194,7 +195,7 @@ std::string complaint(int size, const Run& run) {
 }  // namespace
 
 int start(const std::vector<int>& sizes, int runs, bool over_tcp) {
-  // As a user would: the ranks read it.
+  // Through the environment, as a user does.
   if (over_tcp) ::setenv("TUTTI_SHARED_MEMORY", "0", 1);
   fmt::print("start without MPI, {}, {} runs: medians of each run's largest rank\n",
              over_tcp ? "TUTTI_SHARED_MEMORY=0" : "ranks of one host", runs);
@@ -206,7 +207,7 @@ int start(const std::vector<int>& sizes, int runs, bool over_tcp) {
     std::vector<Run> all;
     for (int run = 0; run < runs; ++run) {
       all.push_back(run_once(size));
-      const auto what = complaint(size, all.back());
+      const auto what = violated_limit(size, all.back());
       if (what.empty()) continue;
       fmt::print("WRONG: {} ranks: {}\n", size, what);
       ++wrong;

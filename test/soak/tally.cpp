@@ -8,11 +8,12 @@
 namespace tutti::soak {
 namespace {
 
-/// Median, 99 % and worst, as the last cells of a row.
+/// Median, 99th percentile and maximum, as the last cells of a row.
 std::string spread(std::vector<double> times) {
   if (times.empty()) return "– | – | – |";
   std::sort(times.begin(), times.end());
-  const auto at = [&](std::size_t percent) {  // the least that so many are not above
+  // the smallest time that is not below this percentage of all
+  const auto at = [&](std::size_t percent) {
     return times[(percent * times.size() + 99) / 100 - 1];
   };
   return fmt::format("{:.1f} | {:.1f} | {:.1f} |", at(50), at(99), times.back());
@@ -37,7 +38,7 @@ void Tally::begin(const Setting& setting) {
 void Tally::end_run() {
   if (row_ == nullptr || latest_ < 0) return;
   row_->times.push_back(latest_);
-  const double bound = settings_.max_milliseconds * test::patience();
+  const double bound = settings_.max_milliseconds * test::time_factor();
   if (bound > 0 && setting_.load == 0 && latest_ > bound) {
     ++late_;
     fmt::print("too late: {:.1f} ms, the bound is {:.0f} ms ({})\n", latest_, bound, repeats());
@@ -55,7 +56,7 @@ std::string Tally::repeats() const {
 }
 
 void Tally::reported(test::Clock::duration after) {
-  ++told_;
+  ++reported_;
   latest_ = std::max(latest_, test::seconds(after) * 1e3);
 }
 
@@ -85,7 +86,7 @@ int Tally::finish() {
   }
   fmt::print("| all | {} | {} | {} | {}\n\n", all.runs, all.hangs, all.wrong, spread(all.times));
   fmt::print("{} hangs, {} wrong; {} survivors reported the loss, {} had finished before\n",
-             all.hangs, all.wrong, told_, untold_);
+             all.hangs, all.wrong, reported_, unreported_);
   fmt::print("worst: {:.1f} ms ({}); longest destructor: {:.1f} ms\n", worst_, repeats_worst_,
              worst_destruction_);
   if (late_ > 0) fmt::print("too late: {} runs\n", late_);

@@ -1,5 +1,5 @@
-// Thousands of bad connections of eight kinds, at the ports of a job that runs and at the port
-// where a job without MPI meets: its data stays right, its memory flat.
+// Thousands of unauthenticated connections of eight kinds, to the ports of a running job and to the
+// port where ranks without MPI connect. The job's data must stay correct and its memory constant.
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -22,7 +22,7 @@ namespace {
 using namespace test;
 
 constexpr int size = 3;
-constexpr std::size_t max_at_once = 40;  // a port; fewer than those that may wait
+constexpr std::size_t max_at_once = 40;  // per port; below the limit of pending connections
 // Sanitizers keep freed memory.
 constexpr long max_growth_kib = test::is_sanitized ? 16384 : 1024;
 
@@ -37,7 +37,7 @@ Bytes random_bytes(std::size_t count) {
   return bytes;
 }
 
-/// By the rules, but under a secret that is not the job's.
+/// A proof with a secret that is not the job's.
 Bytes wrong_proof(const Bytes& hello_read, std::size_t length) {
   rendezvous::Hello hello{};
   std::copy_n(hello_read.begin(), std::min(hello_read.size(), hello.size()), hello.begin());
@@ -76,22 +76,22 @@ std::vector<Behavior> eight_kinds() {
   };
 }
 
-/// Bad connections, some at once at each endpoint, kind after kind.
-class Crowd {
+/// Opens unauthenticated connections, some at a time to each endpoint, of alternating kinds.
+class BadConnections {
  public:
-  Crowd(const std::vector<Endpoint>& endpoints, std::size_t connections)
+  BadConnections(const std::vector<Endpoint>& endpoints, std::size_t connections)
       : kinds_(eight_kinds()), left_(connections) {
-    // Each kind comes, however few they are.
+    // Few enough that each kind is used.
     const auto at_once =
         std::clamp<std::size_t>(connections / (kinds_.size() * endpoints.size()), 1, max_at_once);
     for (const auto& endpoint : endpoints) endpoints_.insert(endpoints_.end(), at_once, endpoint);
   }
 
-  /// False once there have been enough.
-  bool visit_next() {
+  /// Opens the next connections. Returns false if there have been enough.
+  bool connect_next() {
     if (left_ == 0) return false;
     const auto outcomes =
-        connect_all(endpoints_, kinds_[round_++ % kinds_.size()], 5s * patience());
+        connect_all(endpoints_, kinds_[round_++ % kinds_.size()], 5s * time_factor());
     made_ += outcomes.size();
     left_ -= std::min(left_, outcomes.size());
     for (const auto& outcome : outcomes) {
@@ -102,7 +102,7 @@ class Crowd {
     return true;
   }
 
-  /// True if all were dropped.
+  /// Returns true if all were dropped.
   bool report(const std::string& where) const {
     fmt::print("{}: {} bad connections of {} kinds, {} not dropped\n", where, made_, kinds_.size(),
                not_dropped_);
@@ -118,7 +118,7 @@ class Crowd {
   std::size_t not_dropped_ = 0;
 };
 
-/// How fast a job goes, with and without something beside it, in turns.
+/// Rate of a job's calls, with and without connections, alternating.
 class Paces {
  public:
   explicit Paces(Job& job) : job_(job) {}
@@ -158,11 +158,11 @@ class Paces {
   double alone_ = 0;
 };
 
-/// True if it went as it should.
+/// Returns true if the job was not affected.
 bool at_a_running_job(std::size_t connections) {
   Job job(size, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 60s});
-    const int rounds = reduce_until_told(rank, communicator, 1000);
+    const int rounds = reduce_until_released(rank, communicator, 1000);
     communicator.finalize();
     return fmt::format("{} verified rounds", rounds);
   });
@@ -173,16 +173,16 @@ bool at_a_running_job(std::size_t connections) {
       endpoints.push_back(std::move(endpoint));
   }
   if (endpoints.empty()) throw std::runtime_error("nobody listens");
-  connect_all(endpoints, eight_kinds()[0], 5s);  // so that the first allocations do not count
+  connect_all(endpoints, eight_kinds()[0], 5s);  // excludes first allocations from the measurement
   std::vector<long> resident;
   for (int rank = 0; rank < size; ++rank) resident.push_back(resident_kib(job.pid(rank)));
 
-  Crowd crowd(endpoints, connections);
+  BadConnections bad_connections(endpoints, connections);
   Paces paces(job);
   while (true) {
     bool more = true;
     const auto begin = Clock::now();
-    const auto beside = paces.pace([&] { more = crowd.visit_next(); });
+    const auto beside = paces.pace([&] { more = bad_connections.connect_next(); });
     if (!more) break;
     const auto time = std::max<Clock::duration>(Clock::now() - begin, 100ms);
     paces.add(beside, paces.pace([&] { std::this_thread::sleep_for(time); }));
@@ -192,10 +192,10 @@ bool at_a_running_job(std::size_t connections) {
     growth =
         std::max(growth, resident_kib(job.pid(rank)) - resident[static_cast<std::size_t>(rank)]);
   }
-  job.tell_go();
+  job.release();
   const auto reports = job.finish(60s);
-  const auto wrong = trouble(reports);
-  const bool all_dropped = crowd.report(
+  const auto wrong = errors_of(reports);
+  const bool all_dropped = bad_connections.report(
       fmt::format("at the {} ports of a running job of {} ranks", endpoints.size(), size));
   fmt::print("memory: {} KiB more at most, in any rank\n", growth);
   paces.report();
@@ -216,8 +216,9 @@ int free_port() {
   return ntohs(address.sin_port);
 }
 
-/// Rank 0 waits for the others where strangers come instead; then the others come.
-bool at_the_meeting_point(std::size_t connections) {
+/// Unauthenticated connections arrive while rank 0 waits for the other ranks; then the others
+/// start.
+bool at_the_rendezvous_port(std::size_t connections) {
   const int port = free_port();
   Job job(size, [port](Rank& rank) -> std::string {
     ::setenv("TUTTI_INIT", fmt::format("tcp://127.0.0.1:{}", port).c_str(), 1);
@@ -225,7 +226,7 @@ bool at_the_meeting_point(std::size_t connections) {
     ::setenv("TUTTI_SIZE", std::to_string(size).c_str(), 1);
     ::setenv("TUTTI_SECRET", "the secret of the soak: 0123456789abcdef0123456789", 1);
     rank.mark();
-    if (rank.rank() != 0) rank.wait_for_go();
+    if (rank.rank() != 0) rank.wait_for_release();
     auto communicator = from_environment({.timeout = 300s});
     std::vector<float> data(1000);
     reduce_and_check(rank, communicator, data);
@@ -241,14 +242,15 @@ bool at_the_meeting_point(std::size_t connections) {
   if (endpoints.empty()) throw std::runtime_error("rank 0 does not listen");
   connect_all(endpoints, eight_kinds()[0], 5s);
   const long before = resident_kib(job.pid(0));
-  Crowd crowd(endpoints, connections);
-  while (crowd.visit_next()) {
+  BadConnections bad_connections(endpoints, connections);
+  while (bad_connections.connect_next()) {
   }
   const long growth = resident_kib(job.pid(0)) - before;
-  job.tell_go();
+  job.release();
   const auto reports = job.finish(60s);
-  const auto wrong = trouble(reports);
-  const bool all_dropped = crowd.report("where a job without MPI meets, before its ranks come");
+  const auto wrong = errors_of(reports);
+  const bool all_dropped =
+      bad_connections.report("where a job without MPI meets, before its ranks come");
   fmt::print("memory: {} KiB more\ndata: {}\n", growth, wrong.empty() ? reports[0].text : wrong);
   return wrong.empty() && all_dropped && growth <= max_growth_kib;
 }
@@ -258,7 +260,7 @@ bool at_the_meeting_point(std::size_t connections) {
 int unauthenticated(std::size_t connections) {
   raise_descriptor_limit();
   const bool running = at_a_running_job(connections);
-  const bool exchanged = at_the_meeting_point(connections);
+  const bool exchanged = at_the_rendezvous_port(connections);
   return running && exchanged ? 0 : 1;
 }
 

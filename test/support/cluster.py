@@ -1,10 +1,10 @@
-"""A cluster of network namespaces for a test: `scripts/cluster` with deadlines, and a name of its own per process.
+"""A cluster of network namespaces for a test: `scripts/cluster` with deadlines, and a unique name per process.
 
     with Cluster(3, slots=2, rate="1gbit") as cluster:
         result = cluster.run("-np", "6", "hostname")      # .returncode, .stdout, .stderr
         cluster.exec("node2", "ip", "address", check=True)
 
-Leaving the block takes the cluster down, whatever happened in it.
+Leaving the block removes the cluster in any case.
 """
 import functools
 import os
@@ -23,7 +23,7 @@ HOSTFILES = REPO / "hostfiles"
 
 @functools.cache
 def why_not():
-    """Why no cluster can be made here, in one sentence; None where it can."""
+    """Why no cluster can be created here, in one sentence; None if it can."""
     missing = [tool for tool in ("ip", "tc", "nsenter", "unshare", "mpirun")
                if not shutil.which(tool, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")]
     if missing:
@@ -35,14 +35,13 @@ def why_not():
         return None if done.returncode == 0 else done.stderr.strip()
 
 
-# Sanitized programs take several times as long: scripts/sanitize says how many.
+# Factor for time limits, from scripts/sanitize: sanitized programs take several times as long.
 TIMES = float(os.environ.get("TUTTI_TEST_TIMES", "1"))
 
 
 def command(*words, timeout=60, check=False, cwd=None, env=None):
-    """Runs a command to its end and gives its output. Past the deadline its whole process group is ended, gently first
-    (mpirun passes a SIGTERM on to its ranks), and TimeoutError shows what it had printed. Output goes through files: a
-    process that stays behind would hold a pipe open and hang us."""
+    """Runs a command and returns its output. Kills its process group after `timeout`, first with SIGTERM (which mpirun forwards to its
+    ranks), and raises TimeoutError with the output so far. Output goes to files: a process that stays behind would keep a pipe open."""
     words = [str(word) for word in words]
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=cwd, start_new_session=True,
@@ -70,7 +69,8 @@ def command(*words, timeout=60, check=False, cwd=None, env=None):
     return done
 
 
-# Stands before a command on each host. As on real hosts: a boot of its own each, so that no kernel reports processes of other hosts.
+# A prefix for commands on each host. It gives each host its own boot id, as real hosts have, so that no kernel reports processes of other
+# hosts.
 OWN_KERNEL = ["unshare", "--mount", "sh", "-c", """
 file=$(mktemp); echo "boot-of-$(hostname)" >"$file"; mount --bind "$file" /proc/sys/kernel/random/boot_id; rm "$file"; exec "$@"
 """, "sh"]
@@ -96,7 +96,7 @@ class Cluster:
         self.down()
 
     def call(self, *words, **options):
-        """scripts/cluster with any words, for this cluster."""
+        """Runs scripts/cluster with these arguments for this cluster."""
         return command(sys.executable, SCRIPT, "--name", self.name, *words, **options)
 
     def up(self, hosts=None, slots=None, rate=None, *, timeout=30, check=True):
@@ -104,14 +104,14 @@ class Cluster:
         return self.call("up", *words, timeout=timeout, check=check)
 
     def run(self, *words, timeout=60, check=False, **options):
-        """mpirun over the hosts. Only what `-x` names reaches the ranks on other hosts than node1."""
+        """Runs mpirun over the hosts. Ranks on other hosts than node1 get only the variables that `-x` names."""
         return self.call("run", *words, timeout=timeout, check=check, **options)
 
     def exec(self, host, *words, timeout=60, check=False, **options):
         return self.call("exec", host, *words, timeout=timeout, check=check, **options)
 
     def start(self, host, *words, **options):
-        """A command on a host in the background: a Popen, ended by the caller or at the latest by down()."""
+        """Starts a command on a host in the background. Returns a Popen; the caller or down() ends it."""
         return subprocess.Popen([sys.executable, str(SCRIPT), "--name", self.name, "exec", host, *map(str, words)],
                                 stdin=subprocess.DEVNULL, start_new_session=True, **options)
 
@@ -122,25 +122,25 @@ class Cluster:
         return self.call("down", timeout=30, check=True)
 
     def holders(self):
-        """The pid of each host's holder, by host, as `status` shows them."""
+        """The pid of each host's holder, from `status`."""
         rows = [line.split() for line in self.status().stdout.splitlines()[1:]]
         return {row[0]: int(row[3]) for row in rows if row[2] == "holder"}
 
     def folder(self):
-        """Where the hostfile and the state of this cluster are kept while it is up."""
+        """Folder with the hostfile and the state of this cluster while it is up."""
         return Path(self.status().stdout.splitlines()[0].rpartition(" hostfile ")[2]).parent
 
     def bytes_sent(self, host):
-        """What this host's eth0 has sent since it is up, in bytes on the wire."""
+        """Bytes that this host's eth0 has sent since it is up, including headers."""
         return int(self.exec(host, "cat", "/sys/class/net/eth0/statistics/tx_bytes", check=True).stdout)
 
     def namespaces(self):
-        """The pinned network namespaces of this cluster: none after down()."""
+        """The pinned network namespaces of this cluster; none after down()."""
         return sorted(path.name for path in Path("/run/netns").glob(f"{self.name}-*"))
 
 
 def processes_in(spaces):
-    """The pids of all processes in one of these network namespaces, each a string such as 'net:[4026532177]'."""
+    """The pids of all processes in these network namespaces, which are strings such as 'net:[4026532177]'."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -152,7 +152,7 @@ def processes_in(spaces):
 
 
 def eventually(condition, timeout=5.0):
-    """Whether the condition comes true in time."""
+    """Whether the condition becomes true within `timeout` seconds."""
     end = time.monotonic() + timeout
     while not condition():
         if time.monotonic() > end:

@@ -1,4 +1,4 @@
-"""A control group with a quota of processor time, for the processes that a test starts. Needs root and a writable hierarchy."""
+"""A cgroup with a CPU quota for processes that a test starts. Needs root and a writable hierarchy."""
 import os
 import unittest
 from pathlib import Path
@@ -7,7 +7,7 @@ ROOT = Path("/sys/fs/cgroup")
 
 
 class ControlGroup:
-    """Skips the test, with the reason, where no such group can be made."""
+    """Skips the test, with a reason, if the cgroup can't be created."""
 
     def __init__(self, quota_us, period_us):
         self.name = f"tutti-test-{os.getpid()}"
@@ -32,7 +32,7 @@ class ControlGroup:
         return self
 
     def __exit__(self, *_):
-        # What still ends in it goes back.
+        # Processes that have not ended yet return to the parent group.
         for pid in (self.folder / "cgroup.procs").read_text().split():
             try:
                 (self.folder.parent / "cgroup.procs").write_text(pid)
@@ -41,5 +41,5 @@ class ControlGroup:
         self.folder.rmdir()
 
     def entering(self):
-        """Put before a command's words: it runs in the group."""
+        """A prefix for a command's words that runs it in the cgroup."""
         return ["sh", "-c", f'echo $$ > {self.folder}/cgroup.procs && exec "$@"', "sh"]

@@ -6,17 +6,17 @@
 #include <xmmintrin.h>
 #endif
 
-/// How a thread computes floats, as programs set it.
+/// Floating-point modes of a thread, as programs set them.
 namespace tutti::test {
 
 enum class FloatMode {
   usual,
-  flushing,  ///< denormal numbers are taken for zero, as after -ffast-math
+  flushing,  ///< denormal numbers are treated as zero, as with -ffast-math
   upward,    ///< rounds up
-  trapping,  ///< SIGFPE at whatever IEEE 754 calls an exception, as after feenableexcept()
+  trapping,  ///< SIGFPE on IEEE 754 exceptions, as after feenableexcept()
 };
 
-/// Sets this thread's mode; the destructor sets what was before.
+/// Sets this thread's mode. The destructor restores the previous one.
 class FloatControls {
  public:
   explicit FloatControls(FloatMode mode) {
@@ -37,7 +37,7 @@ class FloatControls {
     std::fesetenv(&before_);
   }
 
-  /// Whether this thread still computes as it was set to.
+  /// Whether this thread's mode is unchanged.
   [[nodiscard]] bool are_as_set() const {
     return controls() == set_;
   }
@@ -45,7 +45,7 @@ class FloatControls {
  private:
   static unsigned controls() {
 #ifdef __x86_64__
-    return _mm_getcsr() & ~0x3fU;  // without the flags
+    return _mm_getcsr() & ~0x3fU;  // without the exception flags
 #else
     return static_cast<unsigned>(std::fegetround()) | static_cast<unsigned>(fegetexcept()) << 16;
 #endif

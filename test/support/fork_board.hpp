@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-/// What the ranks of a forked job and their parent share.
+/// Memory that the forked ranks and their parent share.
 namespace tutti::test {
 
 inline constexpr int max_ranks = 256;
@@ -13,18 +13,17 @@ inline constexpr std::size_t message_space = std::size_t{16} << 10;
 inline constexpr std::size_t report_room = std::size_t{128} << 10;
 inline constexpr std::size_t said_space = std::size_t{8} << 10;
 
-// Every member is used through memory that several processes map: the atomics must be free of
-// locks, and nothing in here may hold a pointer.
+// Several processes map this memory: atomics must be lock-free, and no member may hold a pointer.
 struct Board {
   struct Message {
     std::uint32_t length;
     std::array<std::byte, message_space> bytes;
   };
   struct Cell {
-    // Of the bootstrap: two messages, since a rank may be one exchange ahead of its peers.
+    // For the bootstrap. Two messages, since a rank may be one exchange ahead of its peers.
     std::atomic<std::uint64_t> round;
     std::array<Message, 2> messages;
-    // For the parent.
+    // Read by the parent.
     std::atomic<std::uint64_t> marks;
     std::atomic<std::int64_t> stamp;
     std::atomic<std::uint32_t> said_length;

@@ -1,4 +1,4 @@
-// How forked ranks exchange their first bytes: by memory that they share.
+// Bootstrap of forked ranks through shared memory.
 #include <fmt/format.h>
 #include <sched.h>
 

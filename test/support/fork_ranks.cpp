@@ -35,9 +35,9 @@ Clock::time_point time_of(std::int64_t ns) {
 
 }  // namespace
 
-int patience() {
+int time_factor() {
   constexpr int for_sanitizer =
-      is_sanitized ? 4 : 1;  // they slow programs down by as much and more
+      is_sanitized ? 4 : 1;  // sanitizers slow programs down by such a factor
   const char* const ci = std::getenv("CI");
   return (ci != nullptr && std::string(ci) == "true" ? 3 : 1) * for_sanitizer;
 }
@@ -71,12 +71,12 @@ void Rank::say(const std::string& text) {
   cell.said_length.store(static_cast<std::uint32_t>(text.size()), std::memory_order_release);
 }
 
-bool Rank::told_to_go() const {
+bool Rank::is_released() const {
   return board_.go.load(std::memory_order_acquire);
 }
 
-void Rank::wait_for_go() const {
-  while (!told_to_go()) std::this_thread::sleep_for(1ms);
+void Rank::wait_for_release() const {
+  while (!is_released()) std::this_thread::sleep_for(1ms);
 }
 
 namespace {
@@ -88,7 +88,7 @@ void put_text(ByteWriter& writer, const std::string& text) {
 Bytes encode(const Report& report) {
   ByteWriter writer;
   put_text(writer, report.text);
-  put_text(writer, report.complaint);
+  put_text(writer, report.other_error);
   writer.put(static_cast<std::uint64_t>(report.destruction.count()));
   writer.put(static_cast<std::uint8_t>(report.failure.has_value()));
   if (report.failure) {
@@ -107,7 +107,7 @@ Bytes encode(const Report& report) {
 void decode_into(Report& report, std::span<const std::byte> bytes) {
   ByteReader reader(bytes);
   report.text = reader.get_string();
-  report.complaint = reader.get_string();
+  report.other_error = reader.get_string();
   report.destruction = Clock::duration(static_cast<std::int64_t>(reader.get<std::uint64_t>()));
   if (reader.get<std::uint8_t>() == 0) return;
   Failure failure;
@@ -122,8 +122,8 @@ void decode_into(Report& report, std::span<const std::byte> bytes) {
   report.failure = std::move(failure);
 }
 
-/// The life of a child process.
-[[noreturn]] void be_rank(Board& board, int number, pid_t parent, const Body& body) {
+/// Runs a child process.
+[[noreturn]] void run_child(Board& board, int number, pid_t parent, const Body& body) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);
   // Catch's handlers would report a crash of the child as one of the test program.
@@ -145,7 +145,7 @@ void decode_into(Report& report, std::span<const std::byte> bytes) {
                              .speaks = error.speaks_for_job(),
                              .operation = error.operation()};
   } catch (const std::exception& error) {
-    report.complaint = error.what();
+    report.other_error = error.what();
   }
   cell.ended.store(now_ns());
   const auto begin = Clock::now();
@@ -162,7 +162,7 @@ Board* make_board(int size) {
   void* const memory = ::mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE,
                               MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) throw std::runtime_error("no shared memory for the test");
-  auto* const board = static_cast<Board*>(memory);  // zeroes are what every member starts with
+  auto* const board = static_cast<Board*>(memory);  // all members start as zero
   board->size = size;
   return board;
 }
@@ -174,12 +174,12 @@ Board* make_board(int size) {
 Job::Job(int size, const Body& body)
     : board_(make_board(size), [](Board* board) { ::munmap(board, sizeof(Board)); }) {
   expect(size >= 1 && size <= max_ranks, fmt::format("a test job has 1 to {} ranks", max_ranks));
-  std::fflush(nullptr);  // or each child would print what is still buffered
+  std::fflush(nullptr);  // else each child would print buffered output again
   const auto parent = ::getpid();
   processes_.resize(static_cast<std::size_t>(size));
   for (int rank = 0; rank < size; ++rank) {
     const auto pid = ::fork();
-    if (pid == 0) be_rank(*board_, rank, parent, body);
+    if (pid == 0) run_child(*board_, rank, parent, body);
     if (pid < 0) {
       kill_rest();
       throw std::runtime_error("fork failed");
@@ -201,7 +201,7 @@ std::uint64_t Job::marks(int rank) const {
 }
 
 void Job::await_marks(int rank, std::uint64_t wanted, Clock::duration limit) {
-  const auto end = Clock::now() + limit * patience();
+  const auto end = Clock::now() + limit * time_factor();
   while (marks(rank) < wanted) {
     reap();
     const auto& process = processes_.at(static_cast<std::size_t>(rank));
@@ -220,7 +220,7 @@ void Job::await_marks_of_all(std::uint64_t wanted, Clock::duration limit) {
 }
 
 void Job::await_end(int rank, Clock::duration limit) {
-  const auto end = Clock::now() + limit * patience();
+  const auto end = Clock::now() + limit * time_factor();
   for (reap(); !processes_.at(static_cast<std::size_t>(rank)).over; reap()) {
     if (Clock::now() > end) {
       throw std::runtime_error(fmt::format("rank {} does not end: {}", rank, describe(finish(0s))));
@@ -238,7 +238,7 @@ std::string Job::said(int rank) const {
   return {cell.said.data(), cell.said_length.load(std::memory_order_acquire)};
 }
 
-void Job::tell_go() {
+void Job::release() {
   board_->go.store(true, std::memory_order_release);
 }
 
@@ -267,7 +267,7 @@ void Job::kill_rest() {
 }
 
 std::vector<Report> Job::finish(Clock::duration limit) {
-  const auto end = Clock::now() + limit * patience();
+  const auto end = Clock::now() + limit * time_factor();
   const auto is_over = [](const Process& process) { return process.over; };
   while (true) {
     reap();
@@ -307,7 +307,7 @@ std::string describe(const Report& report) {
                        failure.failed_ranks, failure.speaks ? " (speaks)" : "", failure.sentence,
                        failure.operation, seconds(report.destruction));
   }
-  if (!report.complaint.empty()) return "complains: " + report.complaint;
+  if (!report.other_error.empty()) return "complains: " + report.other_error;
   if (report.finished) return "returned: " + report.text;
   if (report.hung) {
     return "hung and was killed" + std::string(report.ended == Clock::time_point{}
@@ -328,9 +328,9 @@ std::string describe(const std::vector<Report>& reports) {
   return text;
 }
 
-std::string trouble(const std::vector<Report>& reports) {
+std::string errors_of(const std::vector<Report>& reports) {
   const auto is_well = [](const Report& report) {
-    return report.finished && !report.failure && report.complaint.empty();
+    return report.finished && !report.failure && report.other_error.empty();
   };
   return std::all_of(reports.begin(), reports.end(), is_well) ? std::string() : describe(reports);
 }

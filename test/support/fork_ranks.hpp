@@ -13,29 +13,26 @@
 
 #include "tutti/communicator.hpp"
 
-/// Runs the ranks of a job as plain child processes, without MPI, and brings back what became of
-/// each.
+/// Runs the ranks of a job as child processes, without MPI, and collects their results.
 ///
 ///     auto reports = run_ranks(4, [](Rank& rank) -> std::string {
 ///       auto& communicator = rank.communicator();
 ///       ...
 ///       return "done";
 ///     });
-///     REQUIRE(trouble(reports) == "");
+///     REQUIRE(errors_of(reports) == "");
 ///
-/// The test program stays single-threaded: threads exist in the children only. Nothing here can
-/// hang: each job has a limit, at which its processes are killed by pid; they also die with the
-/// test program.
+/// The test program stays single-threaded; only the children have threads. A job can't hang: its
+/// processes are killed by pid at its time limit, and they die with the test program.
 namespace tutti::test {
 
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-/// How much longer than promised things may take where many jobs share a machine (CI=true), and 1
-/// elsewhere.
-[[nodiscard]] int patience();
+/// Factor for time limits: above 1 if many jobs share the machine (CI=true) or under a sanitizer.
+[[nodiscard]] int time_factor();
 
-/// What a rank threw, as the parent sees it.
+/// An error that a rank threw.
 struct Failure {
   ErrorCode code{};
   std::string sentence;
@@ -44,22 +41,22 @@ struct Failure {
   std::string operation;
 };
 
-/// What became of one rank.
+/// Result of one rank.
 struct Report {
-  bool finished = false;           ///< its body returned or threw
+  bool finished = false;           ///< the body returned or threw
   std::string text;                ///< what the body returned
-  std::optional<Failure> failure;  ///< the tutti::Error that the body threw
-  std::string complaint;           ///< any other exception: mostly a failed expect()
-  bool hung = false;               ///< it had to be killed at the job's limit
-  int status = 0;                  ///< as waitpid() gives it
-  Clock::time_point ended;         ///< when the body returned or threw
-  Clock::duration destruction{};   ///< of its communicators
+  std::optional<Failure> failure;  ///< tutti::Error from the body
+  std::string other_error;         ///< text of any other exception, usually a failed expect()
+  bool hung = false;               ///< killed at the job's time limit
+  int status = 0;                  ///< from waitpid()
+  Clock::time_point ended;         ///< time when the body returned or threw
+  Clock::duration destruction{};   ///< duration of the communicators' destruction
 };
 
-/// Memory that the parent and all ranks share; defined in fork_board.hpp.
+/// Memory that the parent and all ranks share. Defined in fork_board.hpp.
 struct Board;
 
-/// A bootstrap over shared memory that was made before the fork.
+/// A bootstrap over shared memory that exists since before the fork.
 class ForkBootstrap final : public Bootstrap {
  public:
   ForkBootstrap(Board& board, int rank) : board_(board), rank_(rank) {}
@@ -71,11 +68,11 @@ class ForkBootstrap final : public Bootstrap {
   Bytes broadcast(const Bytes& from_root, int root, Deadline deadline) override;
   void barrier(Deadline deadline) override;
 
-  /// Called before and after each exchange with its number: 1 the secret, 2 the infos, 3 the
+  /// Called before and after each exchange with its number: 1 the secret, 2 the peer info, 3 the
   /// barrier.
   std::function<void(int number)> before;
   std::function<void(int number)> after;
-  /// What the latest broadcast carried.
+  /// Content of the latest broadcast.
   [[nodiscard]] const Bytes& latest_broadcast() const { return latest_broadcast_; }
 
  private:
@@ -86,7 +83,7 @@ class ForkBootstrap final : public Bootstrap {
   Bytes latest_broadcast_;
 };
 
-/// A rank as its own process sees it.
+/// A rank, in its own process.
 class Rank {
  public:
   Rank(Board& board, int rank) : board_(board), bootstrap_(board, rank) {}
@@ -95,19 +92,19 @@ class Rank {
   [[nodiscard]] int size() const { return bootstrap_.size(); }
   [[nodiscard]] ForkBootstrap& bootstrap() { return bootstrap_; }
 
-  /// A new one each time. They are destroyed after the body, which is timed.
+  /// Creates a communicator. All are destroyed after the body, and the time of this is measured.
   Communicator& communicator(const Options& options = {});
   void destroy_communicators() { communicators_.clear(); }
 
-  /// Reports one more finished step to the parent.
+  /// Increments the number of steps that the parent sees.
   void mark();
-  /// Reports the current time to the parent.
+  /// Stores the current time for the parent.
   void stamp();
-  /// Something for the parent to read.
+  /// Stores a text for the parent.
   void say(const std::string& text);
-  /// True once the parent has called Job::tell_go().
-  [[nodiscard]] bool told_to_go() const;
-  void wait_for_go() const;
+  /// True once the parent has called Job::release().
+  [[nodiscard]] bool is_released() const;
+  void wait_for_release() const;
 
  private:
   Board& board_;
@@ -117,7 +114,7 @@ class Rank {
 
 using Body = std::function<std::string(Rank&)>;
 
-/// For bodies, which have no Catch: throws with this sentence where `holds` is false.
+/// An assertion for bodies, where Catch is not available: throws `sentence` if `holds` is false.
 void expect(bool holds, const std::string& sentence);
 
 /// A running job.
@@ -126,23 +123,24 @@ class Job {
   Job(int size, const Body& body);
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
-  /// Kills what still runs.
+  /// Kills the remaining processes.
   ~Job();
 
   [[nodiscard]] int size() const { return static_cast<int>(processes_.size()); }
   [[nodiscard]] pid_t pid(int rank) const;
   [[nodiscard]] std::uint64_t marks(int rank) const;
-  /// Returns when the rank has made so many steps. Throws where it ends before or takes too long.
+  /// Blocks until the rank has made this number of steps. Throws if it ends before, or after
+  /// `limit`.
   void await_marks(int rank, std::uint64_t marks, Clock::duration limit = 20s);
   void await_marks_of_all(std::uint64_t marks, Clock::duration limit = 20s);
-  /// Returns when the rank's process has ended. Throws where it takes too long.
+  /// Blocks until the rank's process has ended. Throws after `limit`.
   void await_end(int rank, Clock::duration limit = 20s);
   [[nodiscard]] Clock::time_point stamped(int rank) const;
   [[nodiscard]] std::string said(int rank) const;
-  void tell_go();
-  /// Sends a signal; returns when that was.
+  void release();
+  /// Sends a signal. Returns the time of sending.
   Clock::time_point signal(int rank, int number) const;
-  /// Waits for all; after `limit` the rest is killed and reported as hung.
+  /// Waits for all ranks. Kills the rest after `limit` and reports them as hung.
   std::vector<Report> finish(Clock::duration limit = 30s);
 
  private:
@@ -162,9 +160,9 @@ class Job {
 /// Starts a job and waits for its end.
 std::vector<Report> run_ranks(int size, const Body& body, Clock::duration limit = 30s);
 
-/// What went wrong in a job of which every rank should have returned; empty if nothing did.
-[[nodiscard]] std::string trouble(const std::vector<Report>& reports);
-/// All reports, for a test's message.
+/// The errors of a job of which every rank should have returned. Empty if there are none.
+[[nodiscard]] std::string errors_of(const std::vector<Report>& reports);
+/// All reports, for the message of a failed check.
 [[nodiscard]] std::string describe(const std::vector<Report>& reports);
 [[nodiscard]] double seconds(Clock::duration time);
 

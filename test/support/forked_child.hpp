@@ -8,7 +8,7 @@
 
 namespace tutti::test {
 
-/// A child as a data loader's worker is: forked, without exec, and alive for as long as this is.
+/// A forked child without exec, like a worker of a data loader. Lives as long as this object.
 class ForkedChild {
  public:
   ForkedChild() : pid_(::fork()) {

@@ -5,11 +5,11 @@
 #include <sstream>
 #include <string>
 
-/// What the kernel says of this process's memory.
+/// Information from the kernel about this process's memory.
 namespace tutti::test {
 
-/// The flags of the mapping that holds `address`, from /proc/self/smaps: " rd wr mr mw me ac dd ",
-/// with a blank at either end; empty where there is none. "dd": left out of core files, "lo":
+/// Flags of the mapping that contains `address`, from /proc/self/smaps: " rd wr mr mw me ac dd ",
+/// with a blank at both ends; empty if there is no mapping. "dd": excluded from core files, "lo":
 /// locked.
 inline std::string mapping_flags(const void* address) {
   const auto wanted = reinterpret_cast<std::uintptr_t>(address);

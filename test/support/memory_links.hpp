@@ -23,7 +23,7 @@ class MemoryNetwork {
 
   Stream& stream(int from, int to, const StreamKey& key) { return streams_[{from, to, key}]; }
   void finish(int rank, const StreamKey& key);
-  /// Moves at most `most` bytes of each stream; returns true if any moved.
+  /// Moves at most `most` bytes of each stream. Returns true if any moved.
   bool move(std::size_t most);
 
  private:

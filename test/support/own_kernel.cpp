@@ -29,7 +29,7 @@ int pretend_own_kernel(int host) {
 }
 
 std::string why_no_own_kernel() {
-  std::fflush(nullptr);  // or the child would have what is still buffered
+  std::fflush(nullptr);  // else the child would print buffered output again
   const auto child = ::fork();
   if (child < 0) return fmt::format("fork failed: {}", std::strerror(errno));
   if (child == 0) ::_exit(pretend_own_kernel(0));

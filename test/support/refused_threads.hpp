@@ -14,8 +14,8 @@
 
 namespace tutti::test {
 
-/// From now on this process starts no thread, as at a limit on processes; false where the system
-/// does not let a process do that to itself.
+/// Makes thread creation fail in this process, as at a limit on processes. Returns false if the
+/// system does not allow such a filter.
 inline bool refuse_threads() {
   std::array filter{
       sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),

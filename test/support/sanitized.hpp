@@ -2,8 +2,8 @@
 
 namespace tutti::test {
 
-/// Whether AddressSanitizer or ThreadSanitizer is in this program: it is slow then, what it frees
-/// is kept, and mlock() does nothing.
+/// True if the program runs under AddressSanitizer or ThreadSanitizer: it is slower, freed memory
+/// is kept, and mlock() has no effect.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool is_sanitized = true;
 #else

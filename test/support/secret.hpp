@@ -6,10 +6,10 @@
 
 #include "bootstrap/job_secret.hpp"
 
-/// Job secrets that tests know.
+/// Job secrets with known values.
 namespace tutti::test {
 
-/// Gives every rank but 0 the secret and id that it was made with.
+/// Gives every rank except 0 the secret and id that it was constructed with.
 class SecretBootstrap final : public Bootstrap {
  public:
   explicit SecretBootstrap(Bytes message) : message_(std::move(message)) {}

@@ -1,4 +1,4 @@
-"""A Slurm of one host for a test, with its own munge: everything in a temporary folder, no service of the machine is touched.
+"""A Slurm of one host for a test, with its own munge, all in a temporary folder. Uses no service of the machine.
 
     with Slurm() as slurm:
         result = slurm.srun("-n", "4", "--mpi=pmix", "hostname")

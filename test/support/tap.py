@@ -1,4 +1,4 @@
-"""Runs a unittest file and reports in the Test Anything Protocol, so that each test counts, and each skip shows its reason."""
+"""Runs a unittest file and reports in the Test Anything Protocol, so that each test counts and each skip shows its reason."""
 
 import os
 import sys
@@ -51,8 +51,8 @@ class _TapResult(unittest.TestResult):
 
 
 def main(devices=False):
-    """Runs the tests of the module that called, or those named on the command line. Without `devices` whatever they start sees
-    no GPU, so that it does the same on every machine."""
+    """Runs the tests of the calling module, or those named on the command line. Without `devices`, started processes see no GPU, so
+    results do not depend on the machine."""
     if not devices:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     sys.stdout.reconfigure(line_buffering=True)

@@ -1,4 +1,4 @@
-"""PyTorch's launcher, wherever there is a PyTorch."""
+"""PyTorch's launcher, if PyTorch is installed."""
 import functools
 import re
 import subprocess
@@ -9,7 +9,7 @@ from support.cluster import command
 
 @functools.cache
 def python_with_torch():
-    """The Python that has torch; None without one."""
+    """The Python that has torch; None if there is none."""
     for python in dict.fromkeys((sys.executable, "/usr/bin/python3")):
         try:
             if subprocess.run([python, "-c", "import torch.distributed.run"], capture_output=True, check=False).returncode == 0:
@@ -24,7 +24,7 @@ def why_no_torchrun():
 
 
 def torchrun_words(*words, module="torch.distributed.run"):
-    # Debian's torch 1.13 under Python 3.11 fails without these two; they put "[default0]:" before each line.
+    # Debian's torch 1.13 under Python 3.11 fails without these two options; they add "[default0]:" to each line.
     return [python_with_torch(), "-W", "ignore", "-m", module, "--redirects", "1", "--tee", "1", *words]
 
 
@@ -33,5 +33,5 @@ def torchrun(*words, module="torch.distributed.run", timeout=120):
 
 
 def unprefixed(line):
-    """A rank's line without what torchrun puts before it."""
+    """A rank's line without torchrun's prefix."""
     return re.sub(r"^\[[a-z]+\d+\]:", "", line)

@@ -154,7 +154,7 @@ TEST_CASE("every algorithm has a unique id") {
   }
   CHECK(ids.size() == known.size());
   CHECK(ids.count(0) == 0);
-  // Of the two others one means none, and one is shared memory without a schedule.
+  // Two ids have no schedule: the one for no algorithm, and shared memory.
   CHECK(static_cast<int>(ids.size()) == algorithm_id_count - 2);
 }
 

@@ -1,4 +1,4 @@
-// Remedies in the words of the launcher that started the job.
+// Remedies use the options of the launcher that started the job.
 #include "doctor/advice.hpp"
 
 #include "doctor/checks.hpp"
@@ -7,7 +7,7 @@
 namespace tutti::app::doctor::test {
 namespace {
 
-/// Two ranks of one host that share a core and of which one lacks a variable.
+/// Two ranks of one host that share a core. One of them lacks a variable.
 Findings examined(const std::string& launcher) {
   std::vector<Facts> job(2);
   for (std::size_t rank = 0; rank < job.size(); ++rank) {

@@ -1,4 +1,4 @@
-// The doctor's checks: each fault is planted into the facts of a healthy job, and found, alone.
+// The doctor's checks: each fault, added to the facts of a healthy job, gives exactly its finding.
 #include "doctor/checks.hpp"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ TEST_CASE("each fault is found, with its remedy") {
     fault.plant(job);
     const auto findings = examine(JobFacts(std::move(job)));
     INFO(fault.name);
-    // RDMA is a note of its own wherever there is some.
+    // RDMA devices give a note of their own.
     const auto expected = fault.check == "locked memory" ? 2U : 1U;
     std::string reported;
     for (const auto& finding : findings) reported += finding.sentence + "\n";

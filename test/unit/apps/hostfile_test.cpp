@@ -1,4 +1,4 @@
-// What hostfiles say, and how they are refused.
+// Parsing and rejection of hostfiles.
 #include "hostfile/hostfile.hpp"
 
 #include "support/catch.hpp"

@@ -110,7 +110,7 @@ TEST_CASE("floats reduce to exact values in any order") {
           parts.push_back(values_of(Pattern::of_rank(spec, rank, 100), type, 0, 100));
         }
         const auto due = values_of(Pattern::reduced(spec, 100), type, 0, 100);
-        // The largest intermediate result that any order can have must be exact.
+        // The largest intermediate result of any order must be exact.
         const double most = std::ldexp(1.0, op == Operator::product ? 6 : precision_of(type));
         for (std::size_t i = 0; i < 100; ++i) {
           double total = parts[0][i];
@@ -216,7 +216,7 @@ TEST_CASE("a sum that misses a rank, or has one twice, is wrong") {
       const double neutral = op == Operator::product ? 1 : 0;
       for (const double value : last) telling += value != neutral ? 1 : 0;
       INFO(name(type) << " " << name(op));
-      // So many elements show it, if only by their signs.
+      // Enough elements differ from the neutral value to show the error.
       CHECK(telling > 300);
     }
   }
@@ -251,7 +251,7 @@ TEST_CASE("data of another rank, or from another place, does not pass") {
   Pattern::of_rank(spec, 1, 2 * count).fill(data.data(), 0, count);
   pattern.compare(data.data(), 0, count, 0, wrong);
   CHECK(wrong.elements > count * 9 / 10);
-  // Chunks and blocks are powers of two, or multiples of them.
+  // Chunks and blocks are powers of two, or multiples of such.
   for (const std::size_t shift : {1U, 4096U, 65'536U, 196'608U, 262'144U}) {
     wrong = {};
     pattern.fill(data.data(), shift, count);

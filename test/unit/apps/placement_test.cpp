@@ -1,4 +1,4 @@
-// Where ranks would go, by the rules of mpirun.
+// Placement of ranks by mpirun's rules.
 #include "hostfile/placement.hpp"
 
 #include <map>
@@ -16,7 +16,7 @@ Placement place(std::string_view text, PlacementRequest request, const Resolver&
   return place_ranks(parse_hostfile(text, "hosts"), "hosts", request, resolve);
 }
 
-/// "a0 a1 b0": host and local rank by rank.
+/// Host and local rank of each rank: "a0 a1 b0".
 std::string text_of(const Placement& placement) {
   std::string text;
   for (const auto& rank : placement.ranks) {
@@ -73,7 +73,7 @@ TEST_CASE("Open MPI 4.1 begins where its mpirun runs, and shares out by node in 
     std::string map_by;
     std::string expected;
   };
-  // As its `mpirun --do-not-launch --display-map` has them, on a machine called me.
+  // Output of its `mpirun --do-not-launch --display-map`, on a machine called me.
   const std::vector<Row> table{
       {"a:2\nme:2\nc:1", 3, "slot", "me0 me1 a0"},
       {"a:2\nme:2\nc:1", 5, "slot", "me0 me1 a0 a1 c0"},
@@ -143,7 +143,7 @@ TEST_CASE("names of one host are recognised, and its local ranks go on") {
   CHECK(plan.notes[0].starts_with(
       "hosts:3: node1.cluster is the same host as node1 of line 1 (10.0.0.1)"));
   CHECK(plan.notes[1].starts_with("hosts:4: 10.0.0.1 is the same host as node1"));
-  // Containers behind one address, each with a port of its own.
+  // Containers with the same address and different ports.
   CHECK(place("node1 slots=1 port=2201\nnode1.cluster slots=1 port=2202", {}, resolve).host_count ==
         2);
 }

@@ -216,7 +216,7 @@ const std::vector<Fault>& faults() {
          const CpuQuota pod{500, "/pod", "29:4", "cpu.max 50000 100000"};
          job[2].info.cpu_quotas = {{1000, "/pod/a", "29:5", "cpu.max 100000 100000"}, pod};
          job[3].info.cpu_quotas = {{1000, "/pod/b", "29:6", "cpu.max 100000 100000"}, pod};
-         job[0].info.cpu_quotas = {{2000, "/", "29:4", "cpu.max 200000 100000"}};  // enough
+         job[0].info.cpu_quotas = {{2000, "/", "29:4", "cpu.max 200000 100000"}};  // sufficient
        }},
       {"a setting that must agree",
        Severity::stops,

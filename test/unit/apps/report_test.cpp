@@ -14,7 +14,7 @@ CallSpec spec_of(Operation operation, int ranks, std::size_t count = 1'000'000) 
   return {.operation = operation, .type = Type::f32, .count = count, .ranks = ranks};
 }
 
-/// Equal but for rounding.
+/// Equality up to rounding.
 class Near {
  public:
   explicit Near(double due) : value_(due) {}
@@ -27,7 +27,7 @@ class Near {
   double value_;
 };
 
-/// Ours takes 10 and 20 µs, the peer's 30 and 20, and a third can't.
+/// tutti takes 10 and 20 µs, one peer 30 and 20 µs, and another does not support the call.
 Report small_report() {
   const PeerResult ours{.seconds = {10e-6, 20e-6}, .throughput = {5e-6}, .algorithm = "ring"};
   const PeerResult theirs{.seconds = {30e-6, 20e-6}, .throughput = {10e-6}, .wrong_elements = 7};
@@ -50,7 +50,7 @@ TEST_CASE("quantiles are interpolated") {
 }
 
 TEST_CASE("ratios are taken pair by pair") {
-  // The machine was ten times slower for one of the pairs: the ratio must not show it.
+  // The machine was ten times slower during one of the pairs, which must not affect the ratio.
   const auto ratio = paired_ratio(std::vector<double>{2, 20, 3}, std::vector<double>{1, 10, 1});
   CHECK(ratio.median == 2);
   CHECK(ratio.low == 2);
@@ -75,7 +75,7 @@ TEST_CASE("each peer is as often before as after each other") {
 
 TEST_CASE("rates are those of nccl-tests") {
   const auto rates = [](Operation operation) {
-    return bandwidth_of(spec_of(operation, 4), 1e-3);  // blocks of 4 MB in a millisecond
+    return bandwidth_of(spec_of(operation, 4), 1e-3);  // blocks of 4 MB in one millisecond
   };
   CHECK(rates(Operation::all_reduce).algorithm_gbs == Near(4));
   CHECK(rates(Operation::all_reduce).bus_gbs == Near(6));
@@ -103,7 +103,7 @@ TEST_CASE("a comparison has rows, ratios and what is missing") {
   CHECK(comparison.rows[1].wrong == 7);
   REQUIRE(comparison.ratios.size() == 1);
   CHECK(comparison.ratios[0].vs == "mpi");
-  CHECK(comparison.ratios[0].ratio.median == Near(2));  // of 3 and 1
+  CHECK(comparison.ratios[0].ratio.median == Near(2));  // median of 3 and 1
   CHECK(comparison.ratios[0].throughput.value() == Near(2));
   REQUIRE(comparison.missing.size() == 1);
   CHECK(comparison.missing[0].peer == "gloo");
@@ -172,7 +172,7 @@ TEST_CASE("nccl-tests' table has its columns") {
   CHECK(text.find("     4000000       1000000     float     sum      -1") != std::string::npos);
   CHECK(text.find("# Out of bounds values : 0 OK") != std::string::npos);
   CHECK(text.find("# Out of bounds values : 7 FAILED") != std::string::npos);
-  // In place: the first four results are absent.
+  // In-place: the first four columns are empty.
   std::istringstream lines(text);
   std::string line;
   while (std::getline(lines, line)) {

@@ -14,8 +14,8 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-/// All ranks' buffers of one spec, and the operation carried out on them by the letter of
-/// docs/semantics.md: for moves of u8 and sums of u32.
+/// All ranks' buffers of one call, and a reference implementation of the operation by
+/// docs/semantics.md, for moves of u8 and sums of u32.
 struct World {
   explicit World(CallSpec spec) : ranks(spec.ranks) {
     for (int rank = 0; rank < ranks; ++rank) {
@@ -122,7 +122,7 @@ constexpr std::array operations{
     Operation::all_gather, Operation::reduce_scatter, Operation::gather,     Operation::scatter,
     Operation::all_to_all, Operation::send_recv};
 
-/// Calls `action` with every operation, small jobs, roots, and both placements.
+/// Calls `action` with every operation, for small jobs, all roots, in-place and out-of-place.
 template <class Action>
 void for_each_spec(std::size_t count, Action action) {
   for (const auto operation : operations) {
@@ -166,7 +166,7 @@ TEST_CASE("what nobody wrote does not pass") {
     const World world(spec);
     for (int rank = 0; rank < world.ranks; ++rank) {
       const auto& layout = world.layouts[World::index(rank)];
-      // A lone rank, or the one that has its result before, may be right already.
+      // A single rank, or one that has its result before the call, may be correct already.
       const bool right_before = world.ranks == 1 && layout.shared;
       const bool is_source =
           layout.shared && layout.has_input && layout.input_at == layout.result_at &&

@@ -1,4 +1,4 @@
-// What `tutti trace` makes of the ranks' records.
+// Output of `tutti trace` for the ranks' records.
 #include "trace.hpp"
 
 #include <fmt/format.h>

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A folder that stands for "/".
+/// A directory in place of "/".
 class Tree {
  public:
   Tree() {

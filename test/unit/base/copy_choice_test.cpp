@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 constexpr std::size_t mebibyte = std::size_t{1} << 20;
 constexpr CopyChoice::Kind at_leaf{Operation::broadcast, false, mebibyte};
 
-/// How often each choice is made in a number of calls, where `best` takes 1 ms and the others 2.
+/// Number of uses of each choice in `calls` calls, if `best` takes 1 ms and the others 2 ms.
 std::vector<int> taken(CopyChoice& choice, Streaming best, int calls) {
   std::vector<int> count(3);
   for (int i = 0; i < calls; ++i) {

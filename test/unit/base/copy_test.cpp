@@ -1,4 +1,4 @@
-// Both kinds of copies, at all alignments that are treated differently.
+// Both kinds of copies, at all alignments with different code paths.
 #include "base/copy.hpp"
 
 #include <algorithm>

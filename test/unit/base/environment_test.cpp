@@ -85,7 +85,7 @@ TEST_CASE("sizes are parsed, malformed ones rejected") {
       {"2M", 2097152},
       {"2GiB", 2147483648},
       {"1G", 1073741824},
-      {"0.5", 1},  // rounded up to a byte
+      {"0.5", 1},  // rounded up to one byte
       {"9007199254740992", 9007199254740992},
       {"9007199254740994", std::nullopt},
       {"99999999999999999999", std::nullopt},

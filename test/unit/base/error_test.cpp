@@ -1,4 +1,4 @@
-// What an error holds, who may write it, and how a program ends with it.
+// Content of an error, which ranks print it, and how a program exits with it.
 #include "tutti/error.hpp"
 
 #include <sys/wait.h>
@@ -24,7 +24,7 @@ struct End {
   Clock::duration time{};
 };
 
-/// What a process says on standard error that ends by abort_after().
+/// Standard error of a process that ends by abort_after().
 End end_after(const Error& error) {
   std::array<int, 2> ends{};
   REQUIRE(::pipe(ends.data()) == 0);

@@ -103,7 +103,7 @@ void check_rounding(unsigned infinity) {
   for (unsigned bits = 0; bits < infinity; ++bits) {
     const auto low = static_cast<float>(from_bits<F>(bits));
     const bool is_last = bits + 1 == infinity;
-    // What would come after the largest number, were there room for it.
+    // The value of the encoding after the largest number, if it were finite.
     const auto high = is_last ? low + (low - static_cast<float>(from_bits<F>(bits - 1)))
                               : static_cast<float>(from_bits<F>(bits + 1));
     // In f64: of bf16 the middle is an f32, and the next number may be none.

@@ -1,4 +1,4 @@
-// What one rank can check of a call: a pure function of the call and the group.
+// Arguments that one rank can check: a pure function of the call and the group.
 #include "communicator/arguments.hpp"
 
 #include <array>

@@ -1,4 +1,4 @@
-// What the typed calls take and refuse when they are compiled, and what they become.
+// Arguments that the typed calls accept or reject at compile time, and the resulting calls.
 #include "tutti/operations.hpp"
 
 #include <array>
@@ -20,7 +20,7 @@ struct Particle {
   char kind;
 };
 
-/// Keeps what was called last.
+/// Records the latest call.
 class Caller : public Operations<Caller>, public OperationsV<Caller> {
  public:
   void run(const Collective& call, const CallOptions& options = {}) {
@@ -115,7 +115,7 @@ TEST_CASE("only numbers are reduced") {
   STATIC_REQUIRE(!CanAllReduce<Particles, Particles>);
   STATIC_REQUIRE(!CanAllReduce<InPlace, std::vector<bool>>);
   STATIC_REQUIRE(!CanAllReduce<InPlace, std::vector<std::byte>>);
-  // NCCL has 8-bit floats.
+  // Only NCCL has 8-bit floats.
   STATIC_REQUIRE(!CanAllReduce<InPlace, std::vector<float8_e4m3>>);
   STATIC_REQUIRE(CanAllReduce<InPlace, device_span<float8_e4m3>>);
   STATIC_REQUIRE(!CanAllReduce<InPlace, device_span<Particle>>);

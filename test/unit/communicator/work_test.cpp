@@ -1,4 +1,4 @@
-// Waiting for several calls at once, with calls that end when they are told.
+// Waiting for several calls at once, with calls that the test completes.
 #include "tutti/work.hpp"
 
 #include <array>
@@ -14,12 +14,12 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-/// Calls that were looked at, by name, and what becomes of them.
+/// State and result of each call, by name.
 struct Calls {
   std::map<std::string, int> looks_until_done;
   std::map<std::string, std::string> errors;
   std::map<std::string, int> looks;
-  std::string ended;  ///< in the order in which they were found to have
+  std::string ended;  ///< names in the order of completion
 };
 
 class FakePending final : public Pending {

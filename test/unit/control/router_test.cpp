@@ -73,7 +73,7 @@ std::vector<int> all_but(int size, const std::vector<int>& dead) {
 
 void try_questions(int size, std::uint64_t seed, const std::vector<int>& dead) {
   Questions questions(size, seed);
-  // So that each rank has routes to all, some through the dead ranks.
+  // Gives each rank routes to all others, some through the dead ranks.
   for (int rank = 0; rank < size; ++rank) questions.ask(rank);
   questions.run();
   questions.forget();

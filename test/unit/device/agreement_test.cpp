@@ -1,4 +1,4 @@
-// The mode that all ranks agree on, from fake peer infos; needs no GPU.
+// The mode that all ranks agree on, from fake peer info; needs no GPU.
 #include "device/agreement.hpp"
 
 #include "support/catch.hpp"

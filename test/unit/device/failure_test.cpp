@@ -11,7 +11,7 @@
 namespace tutti::device::test {
 namespace {
 
-using tutti::test::patience;
+using tutti::test::time_factor;
 
 /// A communicator, a stream and a little device memory.
 struct Fixture {
@@ -100,8 +100,8 @@ TEST_CASE("mismatched calls are reported while the ranks wait, however they wait
       if (rank.rank() == 0) {
         fixture.communicator.synchronize(fixture.stream);
       } else {
-        // By CUDA's own means: NCCL's work is aborted all the same, and the next call throws the
-        // reason.
+        // With CUDA's own function: NCCL's work is aborted all the same, and the next call throws
+        // the reason.
         using Synchronize = int (*)(void*);
         reinterpret_cast<Synchronize>(cuda_symbol("cuStreamSynchronize"))(fixture.stream.handle);
       }
@@ -135,7 +135,7 @@ TEST_CASE("an absent rank is named at the deadline, also by Work::wait()") {
           fixture.communicator.synchronize(fixture.stream);
         }
       });
-      expect(std::chrono::steady_clock::now() - start < 4s * patience(), "too late");
+      expect(std::chrono::steady_clock::now() - start < 4s * time_factor(), "too late");
       throw error;
     });
     require_failure({reports[0], reports[1]}, ErrorCode::timeout,
@@ -173,7 +173,7 @@ TEST_CASE("wait_for() can time out without harm") {
     fixture.communicator.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("a call blocked inside NCCL is aborted at its deadline, and the late rank is named") {
@@ -188,8 +188,8 @@ TEST_CASE("a call blocked inside NCCL is aborted at its deadline, and the late r
     const auto error = error_of(
         [&] { fixture.communicator.broadcast(fixture.floats, 0, {.stream = fixture.stream}); });
     const auto took = std::chrono::steady_clock::now() - start;
-    expect(took > 1900ms && took < 4s * patience(), "too early or too late");
-    // And again, the same.
+    expect(took > 1900ms && took < 4s * time_factor(), "too early or too late");
+    // Throws the same error again.
     const auto next = error_of(
         [&] { fixture.communicator.broadcast(fixture.floats, 0, {.stream = fixture.stream}); });
     expect(next.sentence() == error.sentence(), "another error: " + next.sentence());
@@ -234,7 +234,7 @@ TEST_CASE("a rank killed in a loop is named by the others") {
   require_failure({reports[0], reports[2]}, ErrorCode::peer_lost, {"rank 1"});
   for (const int survivor : {0, 2}) {
     CHECK(reports[static_cast<std::size_t>(survivor)].ended - killed < 5s);
-    CHECK(reports[static_cast<std::size_t>(survivor)].destruction < 2s * patience());
+    CHECK(reports[static_cast<std::size_t>(survivor)].destruction < 2s * time_factor());
   }
 }
 
@@ -253,15 +253,15 @@ TEST_CASE("a call done on one stream does not hide another on a second stream") 
     if (rank.rank() == 1) fixture.communicator.start_recv(there, 0, {.stream = stream}).wait();
     rank.mark();
     if (rank.rank() != 0) std::this_thread::sleep_for(20s);
-    // By CUDA's own means: only the watchdog can end the wait for rank 2.
+    // With CUDA's own function: only the watchdog can end the wait for rank 2.
     static_cast<void>(fixture.buffer.download());
     fixture.communicator.barrier();
     return "nothing was thrown";
   });
   job.await_marks_of_all(1);
   const auto killed = job.signal(2, SIGKILL);
-  job.await_end(0, 10s * patience());
-  CHECK(std::chrono::steady_clock::now() - killed < 8s * patience());
+  job.await_end(0, 10s * time_factor());
+  CHECK(std::chrono::steady_clock::now() - killed < 8s * time_factor());
   job.signal(1, SIGKILL);
   const auto reports = job.finish();
   require_failure({reports[0]}, ErrorCode::peer_lost, {"rank 2"});
@@ -277,7 +277,7 @@ TEST_CASE("an abort that hangs does not block the survivor") {
       fixture.communicator.all_reduce(in_place, fixture.floats, sum, {.stream = fixture.stream});
       fixture.communicator.synchronize(fixture.stream);
     });
-    expect(std::chrono::steady_clock::now() - start < 5s * patience(), "too late");
+    expect(std::chrono::steady_clock::now() - start < 5s * time_factor(), "too late");
     throw error;
   });
   require_failure({reports[0]}, ErrorCode::timeout, {"rank 1"});
@@ -293,13 +293,13 @@ TEST_CASE("a call that never returns after the abort is reported") {
                            .log = [&](LogLevel, const std::string& line) { rank.say(line); }});
     DeviceMemory memory(communicator.device());
     gpu_test::DeviceBuffer buffer(memory, 4);
-    if (rank.rank() == 1) std::this_thread::sleep_for(7s * patience());
+    if (rank.rank() == 1) std::this_thread::sleep_for(7s * time_factor());
     set("FAKE_NCCL_CALL_BLOCKS", "2");
     communicator.broadcast(device_span<int>(reinterpret_cast<int*>(buffer.data()), 1), 0,
                            {.stream = memory.stream()});
     return "nothing was thrown";
   });
-  std::this_thread::sleep_for(6s * patience());
+  std::this_thread::sleep_for(6s * time_factor());
   CHECK(contains(job.said(0), "NCCL does not come back"));
   CHECK(contains(job.said(0), "broadcast of 1 i32"));
 }
@@ -364,7 +364,7 @@ TEST_CASE("unsupported calls are refused before anything is sent") {
     communicator.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("8-bit floats: moved by any NCCL, reduced from 2.24 on") {
@@ -384,7 +384,7 @@ TEST_CASE("8-bit floats: moved by any NCCL, reduced from 2.24 on") {
                })
             .sentence();
       });
-  REQUIRE(trouble(reports) == "");
+  REQUIRE(errors_of(reports) == "");
   CHECK(contains(reports[0].text,
                  "all_reduce of f8e5m2 needs NCCL 2.24.0 or later, and this is "
                  "2.23.4"));

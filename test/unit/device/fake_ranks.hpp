@@ -12,10 +12,10 @@ namespace tutti::device::test {
 
 using namespace std::chrono_literals;
 using tutti::test::Body;
+using tutti::test::errors_of;
 using tutti::test::expect;
 using tutti::test::Rank;
 using tutti::test::Report;
-using tutti::test::trouble;
 
 using Variables = std::map<std::string, std::string>;
 

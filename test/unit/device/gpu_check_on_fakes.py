@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs gpu_check on made-up devices: gpu_check_on_fakes.py GPU_CHECK DEVICES PART…, one segment for each part."""
+"""Runs gpu_check on fake devices: gpu_check_on_fakes.py GPU_CHECK DEVICES PART…, one segment per part."""
 import os
 import subprocess
 import sys

@@ -21,7 +21,7 @@ TEST_CASE("captured calls are replayed, and replays do not count as calls") {
     communicator.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("waiting for a stream during capture is refused") {
@@ -45,7 +45,7 @@ TEST_CASE("waiting for a stream during capture is refused") {
     }
     return std::to_string(refused);
   });
-  REQUIRE(trouble(reports) == "");
+  REQUIRE(errors_of(reports) == "");
   CHECK(reports[0].text == "2");
 }
 
@@ -64,7 +64,7 @@ TEST_CASE("capturing staged calls is refused") {
         }
         return "nothing was thrown";
       });
-  REQUIRE(trouble(reports) == "");
+  REQUIRE(errors_of(reports) == "");
   CHECK(reports[0].text.find("can't be captured") != std::string::npos);
 }
 

@@ -38,7 +38,7 @@ TEST_CASE(
     communicator.finalize();
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("every type and operator that NCCL reduces") {
@@ -47,7 +47,7 @@ TEST_CASE("every type and operator that NCCL reduces") {
     expect(wrong.empty(), wrong);
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("messages of any length") {
@@ -58,7 +58,7 @@ TEST_CASE("messages of any length") {
     expect(wrong.empty(), wrong);
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("a barrier on a stream, and memory of the host through the same communicator") {
@@ -72,7 +72,7 @@ TEST_CASE("a barrier on a stream, and memory of the host through the same commun
     communicator.synchronize(memory.stream());
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("without a stream a call is enqueued on the default stream, as NCCL's are for 0") {
@@ -98,7 +98,7 @@ TEST_CASE("without a stream a call is enqueued on the default stream, as NCCL's 
     expect(value_after(memory.stream()) == 16, "the two are not in order");
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("v-forms and structs on device memory by the typed calls") {
@@ -125,7 +125,7 @@ TEST_CASE("v-forms and structs on device memory by the typed calls") {
     }
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("operations are NCCL's own where it has them, else one group") {
@@ -147,7 +147,7 @@ TEST_CASE("operations are NCCL's own where it has them, else one group") {
     communicator.synchronize(stream);
     return nccl_trace();
   });
-  REQUIRE(trouble(reports) == "");
+  REQUIRE(errors_of(reports) == "");
   const std::string same = "all_gather 4;reduce_scatter 4;reduce 4 to 1;broadcast 4 from 1;";
   CHECK(reports[0].text == same + "send 4 to 1;group;send 4 to 0;recv 4 from 0;recv 4 from 1;end;");
   CHECK(reports[1].text == same + "recv 4 from 0;group;send 4 to 0;end;");
@@ -166,7 +166,7 @@ TEST_CASE("a fan_out to several is one group, and its receivers need none") {
     return nccl_trace();
   };
   const auto three = run_on_devices(3, {}, trace);
-  REQUIRE(trouble(three) == "");
+  REQUIRE(errors_of(three) == "");
   CHECK(three[0].text == "group;send 4 to 1;send 4 to 2;end;");
   CHECK(three[1].text == "recv 4 from 0;");
 }
@@ -183,7 +183,7 @@ TEST_CASE("split communicators have sessions of their own") {
     }
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("a work orders another stream, outlives its communicator, and may be dropped") {
@@ -213,7 +213,7 @@ TEST_CASE("a work orders another stream, outlives its communicator, and may be d
     }
     return "nothing was thrown";
   });
-  REQUIRE(trouble(reports) == "");
+  REQUIRE(errors_of(reports) == "");
   CHECK(reports[0].text == "done");
 }
 

@@ -22,7 +22,7 @@ TEST_CASE("a context is created ahead for the launcher's local rank, and release
     std::this_thread::sleep_for(100ms);
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("nothing happens without a local rank or a library") {
@@ -33,7 +33,7 @@ TEST_CASE("nothing happens without a local rank or a library") {
     prewarm.wait(Deadline::after(20s));
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 }  // namespace tutti::device::test

@@ -68,13 +68,13 @@ TEST_CASE("the root can't create the id: the same error on all ranks, or staging
     use_host(communicator);
     return communicator.device_path_reason();
   });
-  REQUIRE(trouble(reports) == "");
+  REQUIRE(errors_of(reports) == "");
   CHECK(contains(reports[2].text, "unique id"));
   CHECK(contains(reports[2].text, "staged"));
 }
 
 TEST_CASE("the id uses the bootstrap's broadcast, and only if NCCL is used") {
-  // 1 the secret, 2 the infos, 3 the barrier, 4 the id.
+  // 1 the secret, 2 the peer info, 3 the barrier, 4 the id.
   const auto exchanges = [](const std::string& without, BackendChoice backend) {
     return run_on_devices(3, {}, [=](Rank& rank) -> std::string {
       if (!without.empty() && rank.rank() == 1) set(without, "");
@@ -102,7 +102,7 @@ TEST_CASE("the id uses the bootstrap's broadcast, and only if NCCL is used") {
         std::tuple("", BackendChoice::host, "3"),
         std::tuple("CUDA_VISIBLE_DEVICES", BackendChoice::automatic, "3")}) {
     const auto reports = exchanges(without, backend);
-    REQUIRE(trouble(reports) == "");
+    REQUIRE(errors_of(reports) == "");
     for (const auto& report : reports) CHECK(report.text == expected);
   }
 }
@@ -125,7 +125,7 @@ TEST_CASE("an id that is never created: an error after the deadline, or staging"
     communicator.finalize();
     return communicator.device_path_reason();
   });
-  REQUIRE(trouble(reports) == "");
+  REQUIRE(errors_of(reports) == "");
   CHECK(contains(reports[1].text, "timed out"));
 }
 
@@ -172,14 +172,15 @@ TEST_CASE("a rank whose NCCL or CUDA context fails is named by all") {
     use_host(communicator);
     return communicator.has_device_path() ? "a device path" : communicator.device_path_reason();
   });
-  REQUIRE(trouble(reports) == "");
+  REQUIRE(errors_of(reports) == "");
   CHECK(contains(reports[0].text, "rank 2"));
   CHECK(contains(reports[0].text, "out of memory (2)"));
 }
 
 TEST_CASE("a rank that can start no thread for NCCL is named by all, or all stage") {
   if (!tutti::test::can_refuse_threads()) return;
-  // 2 the infos, after the control thread has started; 4 the id, right before NCCL's own set-up.
+  // 2 the peer info, after the control thread has started; 4 the id, right before NCCL's own
+  // set-up.
   for (const auto& [number, purpose] : {std::tuple(2, "to watch NCCL"), {4, "to call NCCL"}}) {
     CAPTURE(purpose);
     const auto without_thread = [number = number](Rank& rank) {
@@ -204,7 +205,7 @@ TEST_CASE("a rank that can start no thread for NCCL is named by all, or all stag
       communicator.finalize();
       return communicator.device_path_reason();
     });
-    REQUIRE(trouble(reports) == "");
+    REQUIRE(errors_of(reports) == "");
     for (const auto& report : reports) {
       CHECK(contains(report.text, "rank 1 ("));
       CHECK(contains(report.text, words));
@@ -221,7 +222,7 @@ TEST_CASE("set-up that never ends on a rank: an error after the deadline, or sta
       rank.communicator(quiet(BackendChoice::nccl, 2s));
     } catch (const Error& error) {
       const auto took = std::chrono::steady_clock::now() - start;
-      expect(took >= 1900ms && took < 4s * tutti::test::patience(), "too early or too late");
+      expect(took >= 1900ms && took < 4s * tutti::test::time_factor(), "too early or too late");
       throw;
     }
     return "nothing was thrown";
@@ -236,14 +237,14 @@ TEST_CASE("set-up that never ends on a rank: an error after the deadline, or sta
     communicator.finalize();
     return communicator.device_path_reason();
   });
-  REQUIRE(trouble(reports) == "");
+  REQUIRE(errors_of(reports) == "");
   CHECK(contains(reports[0].text, "timed out"));
 }
 
 TEST_CASE("a rank absent from set-up is named soon after the deadline") {
   const auto reports = run_on_devices(3, {}, [](Rank& rank) -> std::string {
     if (rank.rank() == 2) {
-      // Leaves the info exchange as the others do, and then stays away.
+      // Leaves the exchange of peer info with the others, then makes no further call.
       rank.bootstrap().after = [](int number) {
         if (number == 3) std::this_thread::sleep_for(6s);
       };
@@ -253,7 +254,7 @@ TEST_CASE("a rank absent from set-up is named soon after the deadline") {
       rank.communicator(quiet(BackendChoice::nccl, 2s));
     } catch (const Error& error) {
       const auto took = std::chrono::steady_clock::now() - start;
-      expect(rank.rank() == 2 || took < 4s * tutti::test::patience(), "too late");
+      expect(rank.rank() == 2 || took < 4s * tutti::test::time_factor(), "too late");
       throw;
     }
     return "nothing was thrown";
@@ -278,7 +279,7 @@ TEST_CASE("device of each rank, and the reason of all ranks if NCCL can't be use
     return insisting(rank);
   };
   const auto reports = run_on_devices(4, {}, own_device);
-  REQUIRE(trouble(reports) == "");
+  REQUIRE(errors_of(reports) == "");
   CHECK(reports[0].text == "Fake GPU, 0000:04:00.0");
   CHECK(reports[3].text == "Fake GPU, 0000:01:00.0");
 
@@ -309,7 +310,7 @@ TEST_CASE("without devices on all ranks no rank has a backend for device memory"
     }
     return "nothing was thrown";
   });
-  REQUIRE(trouble(reports) == "");
+  REQUIRE(errors_of(reports) == "");
   CHECK(contains(reports[0].text, "rank 1"));
 }
 
@@ -321,7 +322,7 @@ TEST_CASE("two communicators in a row have ids of their own, and end by finalize
     }
     return nccl_trace();
   });
-  REQUIRE(trouble(reports) == "");
+  REQUIRE(errors_of(reports) == "");
   const auto rest = [](int rank) {
     return "init 2 " + std::to_string(rank) + ";all_reduce 5;finalize;destroy;";
   };
@@ -335,7 +336,7 @@ TEST_CASE("host memory only: devices are not queried") {
     use_host(communicator);
     return communicator.device_path_reason();
   });
-  REQUIRE(trouble(reports) == "");
+  REQUIRE(errors_of(reports) == "");
   CHECK(reports[0].text == "asked for");
 }
 

@@ -45,7 +45,7 @@ TEST_CASE("ranks that share a device are staged through host memory, every opera
     expect(notes.lines.size() == (rank.rank() == 0 ? 1 : 0), "noted more or less than once");
     return rank.rank() == 0 ? notes.lines[0] : communicator.device_path_reason();
   });
-  REQUIRE(trouble(reports) == "");
+  REQUIRE(errors_of(reports) == "");
   for (const auto& report : reports) {
     INFO(report.text);
     CHECK(report.text.find("staged through host memory") != std::string::npos);
@@ -80,7 +80,7 @@ TEST_CASE("large buffers are staged in rounds") {
     expect(wrong.empty(), wrong);
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("a non-blocking call on one rank matches a blocking one on another") {
@@ -95,7 +95,7 @@ TEST_CASE("a non-blocking call on one rank matches a blocking one on another") {
     expect(wrong.empty(), wrong);
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("non-blocking messages in both directions do not wait for each other") {
@@ -116,7 +116,7 @@ TEST_CASE("non-blocking messages in both directions do not wait for each other")
     expect(in.download() == std::vector<std::byte>(bytes, std::byte(2 - rank.rank())), "wrong");
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("a non-blocking call may be dropped, and synchronize() finishes it") {
@@ -135,7 +135,7 @@ TEST_CASE("a non-blocking call may be dropped, and synchronize() finishes it") {
     rank.destroy_communicators();  // with the call under way
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("finalize() finishes dropped non-blocking calls") {
@@ -151,7 +151,7 @@ TEST_CASE("finalize() finishes dropped non-blocking calls") {
     expect(buffer.download()[0] == std::byte{6}, "the result is not there");
     return "done";
   });
-  CHECK(trouble(reports) == "");
+  CHECK(errors_of(reports) == "");
 }
 
 TEST_CASE("MIG slices and nodes without NCCL are staged, too") {
@@ -166,7 +166,7 @@ TEST_CASE("MIG slices and nodes without NCCL are staged, too") {
       expect(wrong.empty(), wrong);
       return communicator.device_path_reason();
     });
-    REQUIRE(trouble(reports) == "");
+    REQUIRE(errors_of(reports) == "");
     CHECK(reports[1].text.find(variables.contains("FAKE_GPU_MIG") ? "MIG" : "has no NCCL") !=
           std::string::npos);
   }

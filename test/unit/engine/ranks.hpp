@@ -28,7 +28,7 @@ struct Job {
   transport::ReduceFunction reduce = nullptr;
   CombineFunction combine = nullptr;
   std::size_t piece = 1 << 20;  ///< bytes that a stream moves at once
-  std::uint64_t seed = 0;       ///< of the order in which ranks advance
+  std::uint64_t seed = 0;       ///< for the order in which ranks advance
 };
 
 /// Returns false if the ranks stop before all are done.

@@ -1,4 +1,4 @@
-// Where ranks are placed, and what a walk through schedules counts.
+// Placement of ranks, and traffic counts.
 #include "model/machine.hpp"
 #include "algorithm/algorithms.hpp"
 #include "model/traffic.hpp"

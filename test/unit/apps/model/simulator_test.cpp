@@ -1,4 +1,4 @@
-// Predicted times against what can be worked out by hand.
+// Predicted times compared with times computed by hand.
 #include <cmath>
 
 #include "algorithm/choice.hpp"
@@ -13,7 +13,7 @@ namespace {
 constexpr double alpha = 1e-3;
 constexpr double rate = 1e6;
 
-/// Links alone cost time: alpha to begin, 1/rate a byte.
+/// Only links take time: alpha per message, 1/rate per byte.
 Machine links_only(const std::vector<int>& host) {
   return {.host = host,
           .costs = {.link_latency = alpha,
@@ -50,7 +50,7 @@ TEST_CASE("trees, chains and rings take what their formulas say") {
     CHECK(near(seconds(machine, Operation::reduce, "binomial", 4000, 4000), std::log2(p) * hop));
     CHECK(near(seconds(machine, Operation::barrier, "dissemination", 1),
                std::log2(p) * (alpha + 1 / rate)));
-    // 10 chunks of 1000 bytes: the first takes all hops, the others follow one by one.
+    // 10 chunks of 1000 bytes: the first passes all hops, the others follow one by one.
     const double chunk = 1000 / rate;
     CHECK(near(seconds(machine, Operation::broadcast, "chain", 10000),
                (p - 1) * (alpha + chunk) + 9 * chunk));
@@ -67,7 +67,7 @@ TEST_CASE("trees, chains and rings take what their formulas say") {
 TEST_CASE("a shaped link passes again at once what it has rested for since the last call") {
   auto machine = links_only(one_each(2));
   machine.link_burst_bytes = 1000;
-  // In the time that the last byte takes the link could have sent alpha * rate = 1000 more.
+  // While the last byte is in transit, the link could have sent alpha * rate = 1000 bytes more.
   CHECK(near(seconds(machine, Operation::fan_out, "direct", 4000), alpha + 3000 / rate));
   CHECK(near(seconds(machine, Operation::fan_out, "direct", 900), alpha));
   machine.link_burst_bytes = 5000;
@@ -84,7 +84,7 @@ TEST_CASE("a root makes no difference where all hosts are equal") {
 }
 
 TEST_CASE("the ranks of a host share its link") {
-  // Four ranks on each of two hosts exchange 1000 bytes with each of the other host's.
+  // Four ranks on each of two hosts exchange 1000 bytes with each rank of the other host.
   const Machine machine = links_only(place({4, 4}, MapBy::slot));
   const double time = seconds(machine, Operation::all_to_all, "pairwise", 1000);
   CHECK(time >= 16 * 1000 / rate + alpha - 1e-9);
@@ -157,7 +157,7 @@ TEST_CASE(
           CHECK(simulated.method == Method::simulated);
           CHECK(estimated.method == Method::estimated);
           CHECK(simulated.seconds > 0);
-          // Formulas do not know by which distances ranks of a host lie apart.
+          // The formulas do not model the distances between ranks of a host.
           CHECK(estimated.seconds < 8 * simulated.seconds);
           CHECK(estimated.seconds > simulated.seconds / 8);
         }

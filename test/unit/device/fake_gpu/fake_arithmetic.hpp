@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <vector>
 
-/// Reductions of the fake NCCL: numbers of types and operators are NCCL's.
+/// Reductions of the fake NCCL, with NCCL's numbers for types and operators.
 namespace fake_gpu {
 
 inline std::size_t size_of(int type) {
@@ -38,11 +38,11 @@ inline double decode_float(std::uint32_t bits, int exponent, int mantissa, int b
   return sign * std::ldexp((1U << mantissa) | fraction, power - bias - mantissa);
 }
 
-/// To the nearest, ties to even, by trying all: for formats of 16 bits at most.
+/// Rounds to nearest, ties to even, by trying all encodings: for formats of at most 16 bits.
 inline std::uint32_t encode_float(double value, int exponent, int mantissa, int bias) {
   const std::uint32_t sign = std::signbit(value) ? 1U << (exponent + mantissa) : 0U;
   const double wanted = std::fabs(value);
-  // Encodings without sign rise with their values.
+  // Encodings without sign are ordered by value.
   std::uint32_t low = 0;
   std::uint32_t high = (1U << (exponent + mantissa)) - 1;
   while (high - low > 1) {

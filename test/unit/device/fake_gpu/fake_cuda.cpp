@@ -137,7 +137,7 @@ class Machine {
     }
   }
 
-  std::vector<int> devices;  ///< the machine's numbers of the visible ones
+  std::vector<int> devices;  ///< device numbers of the visible devices
   std::mutex mutex;
   std::map<std::uintptr_t, Block> blocks;
   std::map<int, int> retained;
@@ -308,7 +308,7 @@ int cuMemAllocAsync(unsigned long long* address, std::size_t bytes, void*) {
   return result;
 }
 int cuMemFreeAsync(unsigned long long address, void* stream) {
-  // What a graph uses stays: it is replayed.
+  // Memory that a graph uses must stay allocated for replays.
   if (!stream_of(stream).is_capturing()) stream_of(stream).enqueue([address] { release(address); });
   return success;
 }
@@ -410,7 +410,7 @@ int cuEventCreate(void** event, unsigned) {
   return success;
 }
 int cuEventDestroy_v2(void*) {
-  return success;  // work on a stream may still name it
+  return success;  // queued work may still use it
 }
 int cuEventRecord(void* handle, void* stream) {
   auto* const event = static_cast<Event*>(handle);

@@ -1,5 +1,5 @@
-// An NCCL without devices: libnccl.so.2 for tests. It really moves and reduces the data, between
-// processes through a shared file, in the order of the (fake) streams.
+// An NCCL without devices: libnccl.so.2 for tests. It moves and reduces the data between processes
+// through a shared file, in the order of the (fake) streams.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -32,7 +32,7 @@ constexpr int max_ranks = 16;
 constexpr int max_comms = 32;
 constexpr std::size_t piece_bytes = std::size_t{64} << 10;
 
-/// One piece of one message between two ranks.
+/// One piece of a message between two ranks.
 struct Mailbox {
   std::atomic<std::uint32_t> full;
   std::uint32_t bytes;
@@ -68,7 +68,7 @@ struct Id {
   char bytes[128];
 };
 
-/// Kept for ever, so that a use after the end is seen.
+/// Never freed, so a use after destruction is detected.
 struct Comm {
   Communicator* communicator = nullptr;
   int rank = 0;
@@ -96,7 +96,7 @@ struct Transfer {
   [[nodiscard]] bool done() const { return started && moved == bytes; }
 };
 
-/// One step of a transfer; false where it has to wait.
+/// One step of a transfer. Returns false if it must wait.
 bool step(Comm& comm, Transfer& transfer) {
   auto& box = transfer.sends ? comm.communicator->boxes[static_cast<std::size_t>(comm.rank)]
                                                        [static_cast<std::size_t>(transfer.peer)]
@@ -110,7 +110,8 @@ bool step(Comm& comm, Transfer& transfer) {
     transfer.moved += bytes;
     box.full = 1;
   } else {
-    if (box.bytes > transfer.bytes - transfer.moved) return false;  // a mismatch: for ever
+    // mismatched sizes: waits forever
+    if (box.bytes > transfer.bytes - transfer.moved) return false;
     std::memcpy(transfer.data + transfer.moved, box.data.data(), box.bytes);
     transfer.moved += box.bytes;
     box.full = 0;
@@ -119,7 +120,8 @@ bool step(Comm& comm, Transfer& transfer) {
   return true;
 }
 
-/// All at once; of several with one peer and direction, one after another. False where aborted.
+/// Runs all transfers concurrently; those with the same peer and direction in sequence. Returns
+/// false if aborted.
 bool move(Comm& comm, std::vector<Transfer> transfers) {
   for (auto& transfer : transfers) {
     transfer.data = static_cast<std::byte*>(fake_gpu_alias(transfer.data));
@@ -156,12 +158,12 @@ std::string& trace() {
   return text;
 }
 void note(const std::string& what) {
-  static std::mutex mutex;  // an end may come from another thread than the calls
+  static std::mutex mutex;  // the communicator may be destroyed in another thread
   const std::lock_guard lock(mutex);
   trace() += what + ";";
 }
 
-/// Where calls can be made to block, as they do while two ranks connect.
+/// Blocks if FAKE_NCCL_CALL_BLOCKS is set, as real calls do while two ranks connect.
 int block_in_call(Comm& comm) {
   const int how = setting("FAKE_NCCL_CALL_BLOCKS", 0);
   while (how != 0 && (how == 2 || !comm.aborted)) {
@@ -171,7 +173,7 @@ int block_in_call(Comm& comm) {
 }
 
 int submit() {
-  // Sends and receives of a group go together.
+  // Sends and receives of a group run together.
   std::vector<Work> works;
   for (auto& work : group) {
     const bool joins = !work.collective && !works.empty() && !works.back().collective &&
@@ -211,7 +213,7 @@ std::byte* bytes_at(const void* memory) {
   return static_cast<std::byte*>(const_cast<void*>(memory));
 }
 
-/// Every rank's `count` elements at `from`, in the order of ranks.
+/// All ranks' `count` elements at `from`, in rank order.
 std::vector<std::vector<std::byte>> gather_all(Comm& comm, const std::byte* from,
                                                std::size_t bytes) {
   std::vector<std::vector<std::byte>> all(static_cast<std::size_t>(comm.size),
