@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 
-LEAST = 95.0
+MIN_PERCENT = 95.0
 NOT_BY_INPUT = re.compile(r"errno|result < 0|got < 0|done < 0|done >= 0")
 
 
@@ -42,7 +42,7 @@ def main():
             continue
         paths[name] = path
         plain = names[function["name"].split(":")[-1]]
-        if any(re.search(rf"\b{re.escape(left_out)}\b", plain) for left_out in wanted[name]):
+        if any(re.search(rf"\b{re.escape(excluded)}\b", plain) for excluded in wanted[name]):
             continue
         for branch in function["branches"]:
             if branch[6] != 0:  # in a macro or another file
@@ -54,7 +54,7 @@ def main():
     low = []
     for name, found in branches.items():
         if name not in paths:
-            print("%-30s is in no target" % name)
+            print("%-30s is not part of any target" % name)
             low.append(name)
             continue
         lines = open(paths[name], encoding="utf-8").read().split("\n")
@@ -62,7 +62,7 @@ def main():
         reached = sum((taken[0] > 0) + (taken[1] > 0) for taken in counted.values())
         percent = 100.0 * reached / max(1, 2 * len(counted))
         print("%-30s %10d %8.1f%%" % (name, 2 * len(counted), percent))
-        if percent < LEAST:
+        if percent < MIN_PERCENT:
             low.append(name)
         if verbose:
             for at, taken in sorted(counted.items()):
@@ -70,7 +70,7 @@ def main():
                     missing = "true" if taken[0] == 0 else "false"
                     print("    %d: never %s: %s" % (at[0], missing if any(taken) else "reached", lines[at[0] - 1].strip()))
     if low:
-        print("below %.0f %%: %s" % (LEAST, ", ".join(low)))
+        print("below %.0f %%: %s" % (MIN_PERCENT, ", ".join(low)))
     return 1 if low else 0
 
 
