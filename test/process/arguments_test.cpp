@@ -230,7 +230,8 @@ TEST_CASE("invalid arguments on one rank only: it may still make the right call 
   CHECK(errors_of(reports) == "");
 }
 
-TEST_CASE("a call like the one before but for one argument is checked, and done, anew") {
+TEST_CASE(
+    "a call that differs from the previous one in one argument is checked and executed anew") {
   const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 5s});
     // 40 bytes, a page, and more.
@@ -327,7 +328,7 @@ TEST_CASE("invalid settings are reported before anything is sent") {
   }
 }
 
-TEST_CASE("an algorithm of the environment holds for the operations that have it") {
+TEST_CASE("an algorithm from the environment applies to the operations that have it") {
   const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
     ::setenv("TUTTI_ALGORITHM", "ring", 1);
     auto& communicator = rank.communicator({.timeout = 5s});

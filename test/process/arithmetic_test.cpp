@@ -210,7 +210,7 @@ TEST_CASE("the bits are the same on all ranks, however each rank's thread comput
   }
 }
 
-TEST_CASE("the memory in which 16-bit floats are added up is given back") {
+TEST_CASE("scratch memory for sums of 16-bit floats is freed") {
   const auto reports = run_ranks(4, [](Rank& rank) -> std::string {
     constexpr std::size_t chunk = std::size_t{8} << 20;
     ::setenv("TUTTI_CHUNK", "8MiB", 1);

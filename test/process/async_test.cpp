@@ -49,7 +49,8 @@ struct InFlight {
 
 }  // namespace
 
-TEST_CASE("10,000 asynchronous all-reduces with up to 16 in flight are right, and memory is flat") {
+TEST_CASE(
+    "10,000 non-blocking all-reduces with up to 16 in flight are correct, and memory is constant") {
   constexpr int rounds = 10'000;
   const auto reports = run_ranks(
       4,
@@ -82,7 +83,7 @@ TEST_CASE("10,000 asynchronous all-reduces with up to 16 in flight are right, an
   CHECK(errors_of(reports) == "");
 }
 
-TEST_CASE("calls in flight may be waited for in any order, beside calls that block") {
+TEST_CASE("calls in flight may be waited for in any order, mixed with blocking calls") {
   const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 20s});
     auto a = numbers(300'000, rank.rank(), 1);
@@ -145,7 +146,7 @@ TEST_CASE("messages in flight: both directions at once, each with its own tag") 
   CHECK(errors_of(reports) == "");
 }
 
-TEST_CASE("a wait that times out harms nothing; past the call's own deadline it is an error") {
+TEST_CASE("wait_for() may time out without effect; after the call's own deadline it throws") {
   const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 20s});
     std::vector<int> data(10, rank.rank());
@@ -204,7 +205,7 @@ TEST_CASE("wait_all and wait_any over calls of several kinds") {
   CHECK(errors_of(reports) == "");
 }
 
-TEST_CASE("wait_any does not wait for a call whose peer comes late") {
+TEST_CASE("wait_any does not wait for a call whose peer is late") {
   const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 20s});
     int late = 0;
@@ -228,7 +229,7 @@ TEST_CASE("wait_any does not wait for a call whose peer comes late") {
   CHECK(errors_of(reports) == "");
 }
 
-TEST_CASE("wait_all and wait_any end at the deadline of a call that nobody answers") {
+TEST_CASE("wait_all and wait_any end at the deadline of a call without a counterpart") {
   for (const bool any : {false, true}) {
     const auto reports = run_ranks(2, [any](Rank& rank) -> std::string {
       auto& communicator = rank.communicator({.timeout = 20s});

@@ -139,7 +139,7 @@ TEST_CASE("every element type is moved whole") {
   }
 }
 
-TEST_CASE("all_reduce of every type by every operator, in place and not") {
+TEST_CASE("all_reduce of every type with every operator, in-place and out-of-place") {
   for (const int size : sizes) {
     CAPTURE(size);
     const auto reports = run_ranks(size, [](Rank& rank) -> std::string {
@@ -177,7 +177,7 @@ TEST_CASE("all_reduce of all counts, and at any address") {
   }
 }
 
-TEST_CASE("average of integers truncates toward zero, also below it") {
+TEST_CASE("average of integers truncates toward zero, also negative ones") {
   const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator();
     std::array<std::int32_t, 3> data{rank.rank() == 0 ? 1 : 2, rank.rank() == 0 ? -1 : -2, 4};

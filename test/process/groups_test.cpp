@@ -185,7 +185,7 @@ TEST_CASE("different calls in a group are found, and all ranks of the job report
   }
 }
 
-TEST_CASE("a member that never comes to a group is named, and so is a group of other members") {
+TEST_CASE("a missing member of a group is named, and so is a group of other members") {
   const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
     auto& world = rank.communicator({.timeout = 10s});
     const std::vector<int> members{0, 1};

@@ -80,7 +80,7 @@ TEST_CASE("two communicators in a row, and many") {
   }
 }
 
-TEST_CASE("two communicators alive at once do not mix up their messages") {
+TEST_CASE("messages of two communicators are matched separately") {
   const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
     auto& first = rank.communicator({.timeout = 10s});
     auto& second = rank.communicator({.timeout = 10s});
@@ -109,7 +109,7 @@ TEST_CASE("two communicators alive at once do not mix up their messages") {
   CHECK(errors_of(reports) == "");
 }
 
-TEST_CASE("an error in one communicator leaves the other alone") {
+TEST_CASE("an error in one communicator does not affect another") {
   const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
     auto& first = rank.communicator({.timeout = 10s});
     auto& second = rank.communicator({.timeout = 10s});
@@ -202,7 +202,7 @@ TEST_CASE("a rank that destroys its communicator early is named to ranks that st
   }
 }
 
-TEST_CASE("a rank that is slow to leave delays the others' destructors by a second at most") {
+TEST_CASE("a rank that leaves late delays the others' destructors by at most a second") {
   const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 8s});
     require_sum(communicator);
@@ -236,7 +236,7 @@ TEST_CASE("the last message of a rank that leaves at once still arrives") {
   }
 }
 
-TEST_CASE("programs that a rank starts inherit nothing of ours") {
+TEST_CASE("programs that a rank starts inherit no descriptors of tutti") {
   const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 10s});
     require_sum(communicator);
@@ -307,7 +307,7 @@ TEST_CASE("a child that a rank forks holds none of its sockets") {
   CHECK(errors_of(reports) == "");
 }
 
-TEST_CASE("a child that a rank forks may end without harm to the rank") {
+TEST_CASE("a child that a rank forks may exit without effect on the rank") {
   const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 10s});
     require_sum(communicator);
@@ -321,7 +321,7 @@ TEST_CASE("a child that a rank forks may end without harm to the rank") {
   CHECK(errors_of(reports) == "");
 }
 
-TEST_CASE("a communicator that a forked child assigns over goes without harm to the rank") {
+TEST_CASE("a communicator that a forked child overwrites is destroyed without effect on the rank") {
   const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
     auto& first = rank.communicator({.timeout = 10s});
     auto& second = rank.communicator({.timeout = 10s});
@@ -373,7 +373,7 @@ TEST_CASE("a log's sink may end the job") {
   for (const auto& report : reports) CHECK(report.text == "aborted");
 }
 
-TEST_CASE("few descriptors: it works, or says what the limit is") {
+TEST_CASE("few descriptors: it works, or reports the limit") {
   const auto reports = run_ranks(16, [](Rank& rank) -> std::string {
     const rlimit few{24, 24};
     ::setrlimit(RLIMIT_NOFILE, &few);

@@ -99,7 +99,7 @@ TEST_CASE("large messages of two senders are received in the receiver's order") 
   CHECK(errors_of(reports) == "");
 }
 
-TEST_CASE("a large send returns when its receiver has come, and not before") {
+TEST_CASE("a large send returns only after its receive has been posted") {
   const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 10s});
     communicator.barrier();
@@ -118,7 +118,7 @@ TEST_CASE("a large send returns when its receiver has come, and not before") {
   CHECK(errors_of(reports) == "");
 }
 
-TEST_CASE("an empty message has left when its send returns, whatever its sender does next") {
+TEST_CASE("an empty message has been sent when its send returns") {
   const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 2s});
     if (rank.rank() == 0) {
@@ -134,7 +134,7 @@ TEST_CASE("an empty message has left when its send returns, whatever its sender 
   CHECK(errors_of(reports) == "");
 }
 
-TEST_CASE("a ring of 16 MiB each does not wait for itself") {
+TEST_CASE("a ring of sends of 16 MiB each does not deadlock") {
   for (const int size : {1, 2, 3, 5, 8}) {
     CAPTURE(size);
     const auto reports = run_ranks(
@@ -271,7 +271,7 @@ TEST_CASE("two ranks full of unexpected messages both ways can still communicate
   CHECK(errors_of(reports) == "");
 }
 
-TEST_CASE("a message that has arrived is not lost when this rank sends its own in the same place") {
+TEST_CASE("an unexpected message is not lost when this rank sends one with the same tag") {
   // The first message with tag 9 in each direction. Rank 1 has buffered rank 0's when it sends.
   const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 2s});
@@ -308,7 +308,7 @@ TEST_CASE("a small request with a large answer, which is awaited before the requ
   CHECK(errors_of(reports) == "");
 }
 
-TEST_CASE("an answer wakes a rank that sleeps, although it was woken before for nothing") {
+TEST_CASE("an answer wakes a sleeping rank, even after a spurious wake-up") {
   // Without a wake-up the sleeper polls only every 100 ms. On a loaded host some calls take that
   // long.
   const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
@@ -337,7 +337,7 @@ TEST_CASE("an answer wakes a rank that sleeps, although it was woken before for 
   CHECK(errors_of(reports) == "");
 }
 
-TEST_CASE("blocking and started messages, short and long, in any mixture") {
+TEST_CASE("blocking and non-blocking messages, short and long, in any mixture") {
   const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 20s});
     constexpr std::array<std::size_t, 8> counts{1, 4, 8, 57, 1000, 8191, 8192, 100'000};

@@ -67,7 +67,7 @@ bool has_mapping(const std::string& name) {
 }  // namespace
 
 TEST_CASE(
-    "a peer that dies in the middle of a message is no SIGPIPE, and signals stay as they are") {
+    "a peer that dies during a message causes no SIGPIPE, and signal handlers stay unchanged") {
   for (const bool counted : {false, true}) {
     CAPTURE(counted);
     Job job(2, [counted](Rank& rank) -> std::string {
@@ -100,8 +100,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "a child that a rank forks holds none of the shared memory, and may even leave in order") {
+TEST_CASE("a child that a rank forks has none of the shared memory mapped, and may exit normally") {
   const auto reports = run_ranks(2, [](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 10s});
     all_reduce_once(communicator, 1000);

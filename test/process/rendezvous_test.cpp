@@ -58,7 +58,7 @@ TEST_CASE("hosts made by TUTTI_HOST_ID: local ranks, and right data between them
   }
 }
 
-TEST_CASE("ranks of one host have local ranks in their order whatever the environment says") {
+TEST_CASE("ranks of one host have local ranks in their order, whatever the environment claims") {
   const auto reports = run_ranks(4, [](Rank& rank) -> std::string {
     ::setenv("OMPI_COMM_WORLD_LOCAL_RANK", "2", 1);
     std::string warnings;
@@ -118,7 +118,7 @@ TEST_CASE("a setting that differs on one rank is named with both values on all r
   }
 }
 
-TEST_CASE("a rank that never comes to set-up: an error soon after the deadline, with the phase") {
+TEST_CASE("a rank that is missing in set-up: an error soon after the deadline, with the phase") {
   for (const int missing : {0, 2}) {
     CAPTURE(missing);
     const auto begin = Clock::now();

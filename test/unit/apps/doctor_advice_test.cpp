@@ -53,13 +53,13 @@ TEST_CASE("the doctor's remedies are for the launcher that started the job") {
   }
 }
 
-TEST_CASE("a value that the doctor suggests is passed with its variable") {
+TEST_CASE("a suggested value is passed with its variable") {
   CHECK(pass_variable("Open MPI", "A=b") == "mpirun -x A=b");
   CHECK(pass_variable("Hydra", "A=b") == "mpirun -genv A b");
   CHECK(pass_variable("Slurm", "A=b") == "srun --export=ALL,A=b");
 }
 
-TEST_CASE("the launcher is known by what it leaves in the environment") {
+TEST_CASE("the launcher is detected by its environment variables") {
   CHECK(launcher_in({}).empty());
   CHECK(launcher_in({{"TUTTI_RANK", "0"}, {"TUTTI_SIZE", "2"}}).empty());
   CHECK(launcher_in({{"OMPI_COMM_WORLD_RANK", "0"}, {"SLURM_PROCID", "0"}}) == "Open MPI");

@@ -39,7 +39,7 @@ TEST_CASE("a healthy job has no findings") {
   CHECK(examine(JobFacts(Job{healthy()[0]})).empty());
 }
 
-TEST_CASE("each fault is found, with its remedy") {
+TEST_CASE("each fault gives a finding with its remedy") {
   for (const auto& fault : faults()) {
     auto job = healthy();
     fault.plant(job);
@@ -56,7 +56,7 @@ TEST_CASE("each fault is found, with its remedy") {
   }
 }
 
-TEST_CASE("descriptors that are short of an all-to-all only are a note") {
+TEST_CASE("too few descriptors for an all-to-all are a note") {
   Job job(16, healthy()[0]);
   for (auto& facts : job) {
     facts.info.devices.clear();
@@ -114,7 +114,7 @@ TEST_CASE("ten faults at once are ten findings, the worst first") {
   CHECK(json["fit"] == false);
 }
 
-TEST_CASE("settings that may differ, or that mean the same, are no fault") {
+TEST_CASE("settings that may differ, or that are equivalent, give no finding") {
   auto job = healthy();
   for (std::size_t rank = 0; rank < job.size(); ++rank) {
     job[rank].settings["TUTTI_SOCKET_IFNAME"] = rank < 2 ? "eth0" : "ens3";
@@ -144,7 +144,7 @@ TEST_CASE("encoded facts are decoded unchanged") {
   }
 }
 
-TEST_CASE("a probe finds out which program answers at an address") {
+TEST_CASE("a probe identifies the program that answers at an address") {
   auto listeners = rendezvous::open_listeners({});
   const auto right = listeners[0].address;
   const ProbeServer server(std::move(listeners), "0123456789abcdef");

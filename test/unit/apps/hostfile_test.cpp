@@ -69,7 +69,7 @@ TEST_CASE("a host with slots, however it is written") {
   }
 }
 
-TEST_CASE("what else a line may say") {
+TEST_CASE("other keys of a line") {
   const auto host = parse_one("u@h slots=2 max_slots=4 port=2222");
   CHECK(host.name == "h");
   CHECK(host.user == "u");
@@ -111,7 +111,7 @@ TEST_CASE("a colon counts slots, unless the name is an address with colons") {
   }
 }
 
-TEST_CASE("a name that comes again") {
+TEST_CASE("a repeated name") {
   CHECK(parse_one("a\na").slots == 2);
   CHECK(parse_one("localhost\nlocalhost\nlocalhost").slots == 3);
   CHECK(parse_one("a:2\na:3").slots == 5);
@@ -138,7 +138,7 @@ TEST_CASE("names are compared as a whole") {
   }
 }
 
-TEST_CASE("^ leaves a host out, wherever it stands") {
+TEST_CASE("^ excludes a host, on any line") {
   for (const std::string text : {"a slots=1\nb slots=2\n^a", "^a\na slots=1\nb slots=2"}) {
     const auto host = parse_one(text);
     CHECK(host.name == "b");
@@ -150,7 +150,7 @@ TEST_CASE("^ leaves a host out, wherever it stands") {
   CHECK(error_of("a\n^a").find("excludes every host") != std::string::npos);
 }
 
-TEST_CASE("what can't be used is refused with file, line and what to give") {
+TEST_CASE("invalid hostfiles are errors with file, line and remedy") {
   struct Row {
     std::string text;
     std::string begins;
@@ -198,7 +198,7 @@ TEST_CASE("what can't be used is refused with file, line and what to give") {
   }
 }
 
-TEST_CASE("any bytes are read or refused, never more") {
+TEST_CASE("any bytes are parsed or rejected") {
   std::uint32_t state = 1;
   const std::string alphabet = "ab1:[]=@^#/* \t\n\r,.-+%\xEF\xBB\xBFslots";
   for (int round = 0; round < 20000; ++round) {

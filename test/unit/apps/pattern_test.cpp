@@ -42,7 +42,7 @@ double combine(Operator op, double a, double b) {
 
 }  // namespace
 
-TEST_CASE("numbers are encoded as the types have them") {
+TEST_CASE("numbers are encoded in the formats of the types") {
   const auto bits = [](Type type, std::int64_t number) {
     std::uint64_t result = 0;
     std::array<std::byte, 8> element{};
@@ -67,7 +67,7 @@ TEST_CASE("numbers are encoded as the types have them") {
   for (int type = 0; type < type_count; ++type) CHECK(bits(static_cast<Type>(type), 0) == 0);
 }
 
-TEST_CASE("values are read as they were written") {
+TEST_CASE("values are decoded unchanged") {
   for (int index = 0; index < type_count; ++index) {
     const auto type = static_cast<Type>(index);
     const std::int64_t most = std::int64_t{1} << std::min(precision_of(type) - 1, 20);
@@ -79,7 +79,7 @@ TEST_CASE("values are read as they were written") {
   }
 }
 
-TEST_CASE("odd values have a text") {
+TEST_CASE("special values have a text") {
   const auto text = [](Type type, std::uint64_t bits) {
     std::array<std::byte, 8> element{};
     std::memcpy(element.data(), &bits, sizeof bits);
@@ -190,7 +190,7 @@ TEMPLATE_TEST_CASE("integers reduce as C++ does, wrapping around", "", std::int8
   }
 }
 
-TEST_CASE("for other libraries integer sums do not leave the type") {
+TEST_CASE("for other libraries integer sums do not overflow") {
   for (const auto type : {Type::i8, Type::u8, Type::i32}) {
     for (const int ranks : {1, 3, 8, 300}) {
       auto spec = spec_of(Operation::all_reduce, type, Operator::sum, ranks);
@@ -206,7 +206,7 @@ TEST_CASE("for other libraries integer sums do not leave the type") {
   }
 }
 
-TEST_CASE("a sum that misses a rank, or has one twice, is wrong") {
+TEST_CASE("a sum without a rank, or with one twice, is detected") {
   for (int index = 0; index < type_count; ++index) {
     const auto type = static_cast<Type>(index);
     for (const auto op : {Operator::sum, Operator::product, Operator::average}) {
@@ -222,7 +222,7 @@ TEST_CASE("a sum that misses a rank, or has one twice, is wrong") {
   }
 }
 
-TEST_CASE("every changed element is found and the first is described") {
+TEST_CASE("every changed element is counted and the first is described") {
   const auto spec = spec_of(Operation::broadcast, Type::i32, Operator::sum, 2);
   const auto pattern = Pattern::of_rank(spec, 0, 200'000);
   std::vector<std::byte> data(200'000 * 4);
@@ -242,7 +242,7 @@ TEST_CASE("every changed element is found and the first is described") {
   }
 }
 
-TEST_CASE("data of another rank, or from another place, does not pass") {
+TEST_CASE("data of another rank or another offset is detected") {
   const auto spec = spec_of(Operation::all_gather, Type::u8, Operator::sum, 4);
   constexpr std::size_t count = 1 << 18;
   const auto pattern = Pattern::of_rank(spec, 0, 2 * count);

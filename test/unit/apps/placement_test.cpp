@@ -39,7 +39,7 @@ std::string error_of(std::string_view text, const PlacementRequest& request) {
 
 }  // namespace
 
-TEST_CASE("ranks by slot, by node, and so many on each host") {
+TEST_CASE("ranks by slot, by node, and a number per host") {
   struct Row {
     std::string hosts;
     int ranks;
@@ -66,7 +66,7 @@ TEST_CASE("ranks by slot, by node, and so many on each host") {
   }
 }
 
-TEST_CASE("Open MPI 4.1 begins where its mpirun runs, and shares out by node in its own way") {
+TEST_CASE("Open MPI 4.1 begins with mpirun's host, and distributes by node differently") {
   struct Row {
     std::string hosts;
     int ranks;
@@ -111,7 +111,7 @@ TEST_CASE("two bare hosts: both ranks on the first, and a note names the assumpt
   CHECK(place("a:1\nb:1", {.ranks = 2}).notes.empty());
 }
 
-TEST_CASE("missing slots are counted, host by host") {
+TEST_CASE("missing slots are an error with the slots of each host") {
   CHECK(error_of("a slots=2\nb slots=1", {.ranks = 4})
             .starts_with("hosts: need 4, have 3 (a: 2, b: 1): "));
   CHECK(error_of("a\nb", {.ranks = 5, .cores = 2})
@@ -126,7 +126,7 @@ TEST_CASE("missing slots are counted, host by host") {
   CHECK(sentence.find("h7: 1, 92 more)") != std::string::npos);
 }
 
-TEST_CASE("names of one host are recognised, and its local ranks go on") {
+TEST_CASE("names of one host are detected, and its local ranks continue") {
   const std::map<std::string, std::vector<std::string>> addresses{
       {"node1", {"10.0.0.1"}},
       {"node1.cluster", {"10.0.0.1", "fd00::1"}},
@@ -148,7 +148,7 @@ TEST_CASE("names of one host are recognised, and its local ranks go on") {
         2);
 }
 
-TEST_CASE("an unknown --map-by is refused") {
+TEST_CASE("an unknown --map-by is rejected") {
   for (const std::string text : {"", "core", "ppr:2", "ppr::node", "ppr:0:node", "ppr:x:node",
                                  "ppr:-1:node", "ppr:2:socket", "slot:OVERSUBSCRIBE", "ppr:node"}) {
     INFO(text);
@@ -157,7 +157,7 @@ TEST_CASE("an unknown --map-by is refused") {
   CHECK(parse_map_by("ppr:2:node").per_host == 2);
 }
 
-TEST_CASE("a thousand hosts are placed in no time") {
+TEST_CASE("a thousand hosts are placed quickly") {
   std::string text;
   for (int i = 0; i < 1000; ++i) text += "h" + std::to_string(i) + " slots=8\n";
   for (const std::string how : {"slot", "node", "ppr:8:node"}) {

@@ -147,7 +147,7 @@ void for_each_spec(std::size_t count, Action action) {
 
 }  // namespace
 
-TEST_CASE("what the operation leaves passes on every rank") {
+TEST_CASE("the result of the operation passes on every rank") {
   for (const std::size_t count : {0U, 1U, 17U, 70'000U}) {
     for_each_spec(count, [&](const CallSpec& spec) {
       World world(spec);
@@ -161,7 +161,7 @@ TEST_CASE("what the operation leaves passes on every rank") {
   }
 }
 
-TEST_CASE("what nobody wrote does not pass") {
+TEST_CASE("unwritten memory is detected") {
   for_each_spec(17, [&](const CallSpec& spec) {
     const World world(spec);
     for (int rank = 0; rank < world.ranks; ++rank) {
@@ -180,7 +180,7 @@ TEST_CASE("what nobody wrote does not pass") {
   });
 }
 
-TEST_CASE("one wrong bit anywhere in a result is found") {
+TEST_CASE("one wrong bit anywhere in a result is detected") {
   for_each_spec(17, [&](const CallSpec& spec) {
     World world(spec);
     carry_out(world);
@@ -196,7 +196,7 @@ TEST_CASE("one wrong bit anywhere in a result is found") {
   });
 }
 
-TEST_CASE("an input that was overwritten is found") {
+TEST_CASE("an overwritten input is detected") {
   for_each_spec(17, [&](const CallSpec& spec) {
     World world(spec);
     carry_out(world);
@@ -211,7 +211,7 @@ TEST_CASE("an input that was overwritten is found") {
   });
 }
 
-TEST_CASE("in place, reduce leaves the other ranks' buffers alone") {
+TEST_CASE("in-place reduce does not change the other ranks' buffers") {
   World world({.operation = Operation::reduce,
                .type = Type::u32,
                .in_place = true,
@@ -242,7 +242,7 @@ TEST_CASE("sizes are rounded up to whole elements and blocks") {
   CHECK_THROWS_AS(bytes(Operation::all_gather, Type::f32, std::size_t{1} << 62), Error);
 }
 
-TEST_CASE("layouts are as the operations have them") {
+TEST_CASE("layouts match the operations") {
   const auto layout = [](Operation operation, bool in_place, int rank) {
     return buffer_layout_of({.operation = operation,
                              .root = 1,
@@ -271,7 +271,7 @@ TEST_CASE("layouts are as the operations have them") {
   CHECK_FALSE(barrier.has_result);
 }
 
-TEST_CASE("each rank says what it did") {
+TEST_CASE("each rank reports what it did") {
   const auto said = [](Operation operation, int rank, CheckResult wrong = {}) {
     CallSpec spec{
         .operation = operation, .type = Type::f32, .count = 1024, .rank = rank, .ranks = 4};

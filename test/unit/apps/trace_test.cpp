@@ -22,7 +22,7 @@ std::string record(int rank, int sequence, const std::string& end, const std::st
 
 }  // namespace
 
-TEST_CASE("the table says where each rank is, who is behind and who is missing") {
+TEST_CASE("the table has the call of each rank, and lists ranks that are behind or missing") {
   const auto table = trace_table({parse_record(record(2, 7, "null", R"(, "awaited": [0])"), "b"),
                                   parse_record(record(0, 5, "2000000.0"), "a")});
   CAPTURE(table);

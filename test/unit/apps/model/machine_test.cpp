@@ -6,14 +6,14 @@
 
 namespace tutti::model::test {
 
-TEST_CASE("ranks are dealt out by slot and by node, uneven hosts too") {
+TEST_CASE("ranks are distributed by slot and by node, also over uneven hosts") {
   CHECK(distribute_evenly(7, 3) == std::vector<int>{3, 2, 2});
   CHECK(place({3, 2, 2}, MapBy::slot) == std::vector<int>{0, 0, 0, 1, 1, 2, 2});
   CHECK(place({3, 1, 2}, MapBy::node) == std::vector<int>{0, 1, 2, 0, 2, 0});
   CHECK(local_ranks({0, 1, 2, 0, 2, 0}) == std::vector<int>{0, 0, 0, 1, 1, 2});
 }
 
-TEST_CASE("a chain's walk: bytes over each link, messages, sockets") {
+TEST_CASE("traffic of a chain: bytes over each link, messages, sockets") {
   const Machine machine{.host = {0, 0, 1, 1, 2}};
   TrafficCounter counter(machine);
   for (int rank = 0; rank < 5; ++rank) {
@@ -33,7 +33,7 @@ TEST_CASE("a chain's walk: bytes over each link, messages, sockets") {
   CHECK_FALSE(traffic.hosts_are_equivalent);
 }
 
-TEST_CASE("hosts of a ring are alike, by slot and by node, and not if one has fewer ranks") {
+TEST_CASE("hosts of a ring are equivalent, by slot and by node, unless one has fewer ranks") {
   for (const auto& host : {place({2, 2, 2}, MapBy::slot), place({2, 2, 2}, MapBy::node),
                            place({2, 2, 1}, MapBy::slot)}) {
     const Machine machine{.host = host};

@@ -41,7 +41,7 @@ bool near(double value, double due) {
 
 }  // namespace
 
-TEST_CASE("trees, chains and rings take what their formulas say") {
+TEST_CASE("times of trees, chains and rings match their formulas") {
   for (const int p : {2, 4, 8, 16}) {
     INFO(p);
     const Machine machine = links_only(one_each(p));
@@ -64,7 +64,7 @@ TEST_CASE("trees, chains and rings take what their formulas say") {
   }
 }
 
-TEST_CASE("a shaped link passes again at once what it has rested for since the last call") {
+TEST_CASE("the token bucket of a shaped link refills between calls") {
   auto machine = links_only(one_each(2));
   machine.link_burst_bytes = 1000;
   // While the last byte is in transit, the link could have sent alpha * rate = 1000 bytes more.
@@ -75,7 +75,7 @@ TEST_CASE("a shaped link passes again at once what it has rested for since the l
   CHECK(near(seconds(machine, Operation::fan_out, "direct", 9000), alpha + 8000 / rate));
 }
 
-TEST_CASE("a root makes no difference where all hosts are equal") {
+TEST_CASE("the root makes no difference if all hosts are equal") {
   const Machine machine = links_only(one_each(5));
   for (const char* algorithm : {"binomial", "chain", "direct"})
     for (const int root : {1, 4})
@@ -91,7 +91,7 @@ TEST_CASE("the ranks of a host share its link") {
   CHECK(time < 16 * 1000 / rate + 4 * alpha);
 }
 
-TEST_CASE("uneven hosts: a chain enters each once, however ranks are dealt out") {
+TEST_CASE("uneven hosts: a chain enters each once, for any placement") {
   const double chunk = 1000 / rate;
   for (const MapBy map_by : {MapBy::slot, MapBy::node}) {
     const Machine machine = links_only(place({5, 1, 2}, map_by));
@@ -100,7 +100,7 @@ TEST_CASE("uneven hosts: a chain enters each once, however ranks are dealt out")
   }
 }
 
-TEST_CASE("one host stands for all where hosts do the same") {
+TEST_CASE("one host is simulated in place of all if the hosts are equivalent") {
   for (const MapBy map_by : {MapBy::slot, MapBy::node}) {
     Machine machine{.host = place({3, 3, 3, 3}, map_by), .numa_nodes = 2};
     for (const int cores : {0, 2}) {
@@ -118,7 +118,7 @@ TEST_CASE("one host stands for all where hosts do the same") {
   }
 }
 
-TEST_CASE("fewer cores, far memory, slow copies and adding up take longer") {
+TEST_CASE("fewer cores, remote memory, slow copies and reductions take longer") {
   const PredictionRequest request{
       .operation = Operation::all_reduce, .count = 1 << 20, .chunk = 1 << 16};
   const Machine plain{.host = place({4}, MapBy::slot)};
@@ -137,8 +137,7 @@ TEST_CASE("fewer cores, far memory, slow copies and adding up take longer") {
   CHECK(predict(other, request, "ring").seconds > best);
 }
 
-TEST_CASE(
-    "every algorithm comes to its end, on hosts of all kinds, and its formula is of its size") {
+TEST_CASE("every algorithm completes on all kinds of hosts, and its formula is close") {
   for (const auto& shares : {std::vector<int>{1, 1, 1, 1}, {4}, {3, 1, 2}, {8, 8}}) {
     const Machine machine{.host = place(shares, MapBy::node)};
     for (const Operation operation :
