@@ -132,7 +132,7 @@ TEST_CASE("repeated blocking calls over TCP allocate nothing in their thread") {
   for (const int ranks : {2, 3, 4}) {
     const auto reports = run_ranks(ranks, count_of_blocking_calls, 200s);
     INFO(describe(reports));
-    REQUIRE(trouble(reports) == "");
+    REQUIRE(errors_of(reports) == "");
     for (const auto& report : reports) CHECK(report.text == "");
   }
 }
