@@ -37,6 +37,13 @@ int wait_for_events(int epoll, std::span<epoll_event> events, Reactor::Clock::du
   return ::epoll_wait(epoll, events.data(), room, static_cast<int>(limit_ms));
 }
 
+// An event carries its descriptor and the number of the registration. A callback may close a
+// descriptor and another may reuse its number, while an event for the closed one is still
+// unhandled.
+std::uint64_t token_of(int fd, std::uint32_t registration) {
+  return std::uint64_t{registration} << 32 | static_cast<std::uint32_t>(fd);
+}
+
 }  // namespace
 
 Reactor::Reactor() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
@@ -44,28 +51,30 @@ Reactor::Reactor() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
   add(wakeup_.fd(), EPOLLIN, [this](std::uint32_t) { wakeup_.clear(); });
 }
 
-void Reactor::add(int fd, std::uint32_t events, OnReady on_ready) {
+void Reactor::control(int operation, int fd, std::uint32_t number, std::uint32_t events) {
   epoll_event event{};
   event.events = events;
-  event.data.fd = fd;
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
+  event.data.u64 = token_of(fd, number);
+  if (::epoll_ctl(epoll_.get(), operation, fd, &event) != 0) {
     throw system_error("can't watch a descriptor", errno);
   }
-  handlers_[fd] = std::make_shared<OnReady>(std::move(on_ready));
+}
+
+void Reactor::add(int fd, std::uint32_t events, OnReady on_ready) {
+  const auto number = next_registration_++;
+  control(EPOLL_CTL_ADD, fd, number, events);
+  registrations_[fd] = {number, std::make_shared<OnReady>(std::move(on_ready))};
 }
 
 void Reactor::modify(int fd, std::uint32_t events) {
-  epoll_event event{};
-  event.events = events;
-  event.data.fd = fd;
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event) != 0) {
-    throw system_error("can't watch a descriptor", errno);
-  }
+  const auto found = registrations_.find(fd);
+  const auto number = found == registrations_.end() ? 0 : found->second.number;
+  control(EPOLL_CTL_MOD, fd, number, events);
 }
 
 void Reactor::remove(int fd) {
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
-  handlers_.erase(fd);
+  registrations_.erase(fd);
 }
 
 Reactor::TimerId Reactor::after(Clock::duration delay, std::function<void()> action) {
@@ -109,10 +118,14 @@ bool Reactor::run_once(Clock::duration limit) {
   if (count < 0 && errno != EINTR) throw system_error("waiting for events failed", errno);
   for (int i = 0; i < count && !stopped_; ++i) {
     const auto& event = events[static_cast<std::size_t>(i)];
-    const auto found = handlers_.find(event.data.fd);
-    if (found == handlers_.end()) continue;  // removed by a callback of this iteration
-    const auto handler = found->second;
-    (*handler)(event.events);
+    const int fd = static_cast<int>(event.data.u64 & 0xffffffffU);
+    const auto found = registrations_.find(fd);
+    // Removed by a callback of this iteration, and perhaps added again as another descriptor.
+    if (found == registrations_.end() || event.data.u64 != token_of(fd, found->second.number)) {
+      continue;
+    }
+    const auto on_ready = found->second.on_ready;
+    (*on_ready)(event.events);
   }
   run_due_timers();
   run_posted();

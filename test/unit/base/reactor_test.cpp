@@ -3,6 +3,7 @@
 
 #include <sys/epoll.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <string>
@@ -155,6 +156,48 @@ TEST_CASE("of two ready descriptors the first handled may remove the other") {
   reactor.add(two.fd(), EPOLLIN, remove_both);
   reactor.run_once(10ms);
   CHECK(ran == 1);
+}
+
+TEST_CASE("an event for a closed descriptor does not reach another with the same number") {
+  Reactor reactor;
+  const Wakeup quiet;
+  const Wakeup one;
+  const Wakeup two;
+  one.signal();
+  two.signal();
+  int ran = 0;
+  // Both events arrive in one iteration. The first handled closes the other's descriptor and
+  // registers a silent one under its number.
+  const auto replace = [&](int other) {
+    return [&, other](std::uint32_t) {
+      reactor.remove(one.fd());
+      reactor.remove(two.fd());
+      ::dup2(quiet.fd(), other);
+      reactor.add(other, EPOLLIN, [&](std::uint32_t) { ++ran; });
+    };
+  };
+  reactor.add(one.fd(), EPOLLIN, replace(two.fd()));
+  reactor.add(two.fd(), EPOLLIN, replace(one.fd()));
+  reactor.run_once(10ms);
+  CHECK(ran == 0);
+  quiet.signal();
+  reactor.run_once(10ms);
+  CHECK(ran == 1);
+}
+
+TEST_CASE("modify() changes the events of a registration, and of none is an error") {
+  Reactor reactor;
+  const Wakeup wakeup;
+  wakeup.signal();
+  int ran = 0;
+  reactor.add(wakeup.fd(), 0, [&](std::uint32_t) { ++ran; });
+  reactor.run_once(10ms);
+  CHECK(ran == 0);
+  reactor.modify(wakeup.fd(), EPOLLIN);
+  reactor.run_once(10ms);
+  CHECK(ran == 1);
+  reactor.remove(wakeup.fd());
+  CHECK_THROWS_AS(reactor.modify(wakeup.fd(), EPOLLIN), Error);
 }
 
 TEST_CASE("a handler may add another") {

@@ -43,14 +43,21 @@ class Reactor {
   bool run_once(Clock::duration limit);
 
  private:
+  struct Registration {
+    std::uint32_t number = 0;
+    // shared_ptr, so that a callback that removes itself lives until it returns.
+    std::shared_ptr<OnReady> on_ready;
+  };
+
+  void control(int operation, int fd, std::uint32_t number, std::uint32_t events);
   [[nodiscard]] Clock::duration wait_time(Clock::duration limit) const;
   void run_due_timers();
   void run_posted();
 
   Descriptor epoll_;
   Wakeup wakeup_;
-  // shared_ptr, so that a callback that removes itself lives until it returns.
-  std::map<int, std::shared_ptr<OnReady>> handlers_;
+  std::map<int, Registration> registrations_;  ///< by descriptor
+  std::uint32_t next_registration_ = 0;
   std::map<std::pair<Clock::time_point, TimerId>, std::function<void()>> timers_;
   TimerId next_timer_ = 1;
   std::mutex mutex_;
