@@ -166,7 +166,7 @@ void Communicator::abort(const std::string& reason) noexcept {
   try {
     const auto& peers = state_->job->plane->peers();
     const int self = peers.rank();
-    const auto error = state_->job->plane->report_and_wait(
+    const auto error = state_->job->plane->detector().report_and_wait(
         {.code = ErrorCode::aborted,
          .failed_ranks = {self},
          .sentence = fmt::format("{} has ended the job: {}", peers.describe(self), reason),

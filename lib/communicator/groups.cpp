@@ -128,7 +128,8 @@ std::optional<Communicator> Communicator::split(std::optional<int> color, int ke
                                                 const CallOptions& options) {
   auto settings = options;
   settings.algorithm = {};  // of neither of the two calls that this is
-  const auto deadline = state_->job->plane->deadline(state_->settings_of(options).timeout);
+  const auto deadline =
+      state_->job->plane->detector().deadline(state_->settings_of(options).timeout);
   // Named as what it is first, so that a rank which calls something else is found.
   state_->run_internal(Operation::split, settings);
   Ticket own{.has_color = color.has_value() ? 1 : 0,

@@ -38,17 +38,18 @@ bool is_16_bit_float(Type type) {
 
 }  // namespace
 
-HostBackend::HostBackend(control::Plane& plane, engine::ProgressEngine& progress_engine,
-                         control::Group group, Settings settings,
-                         std::unique_ptr<SharedPath> shared)
-    : plane_(plane),
+HostBackend::HostBackend(control::FailureDetector& detector, control::CallHistories& histories,
+                         engine::ProgressEngine& progress_engine, control::Group group,
+                         Settings settings, std::unique_ptr<SharedPath> shared)
+    : detector_(detector),
+      histories_(histories),
       progress_(progress_engine),
       settings_(settings),
-      history_(plane.open_history(std::move(group))),
+      history_(histories.open(std::move(group))),
       blocking_(history_),
       shared_(std::move(shared)) {
   for (const int rank : this->group().world) {
-    host_of_rank_.push_back(plane.peers().place_of(rank).host_index);
+    host_of_rank_.push_back(detector.peers().place_of(rank).host_index);
   }
 }
 
@@ -58,7 +59,7 @@ HostBackend::~HostBackend() {
   } catch (const std::exception&) {
     // Without memory for a message the peers find out at their deadlines.
   }
-  plane_.close_history(group().id);
+  histories_.close(group().id);
 }
 
 ScheduleArguments HostBackend::schedule_arguments(const CheckedCollective& call) const {
@@ -122,7 +123,7 @@ std::shared_ptr<const Schedule> HostBackend::schedule_of(const CheckedCollective
 
 void HostBackend::begin(engine::Task& task, const control::PastCall& call,
                         const CallSettings& settings) const {
-  task.begin(call, settings.timeout, plane_.deadline(settings.timeout));
+  task.begin(call, settings.timeout, detector_.deadline(settings.timeout));
 }
 
 /// Takes all the memory that it needs before it counts the call as made.
@@ -183,8 +184,8 @@ void HostBackend::prepare_weighing(engine::Task& task, const CheckedCollective& 
 }
 
 void HostBackend::require_no_failure(const CallSignature& call) const {
-  if (!plane_.failed()) return;
-  throw ErrorBuilder(plane_.agreed_error())
+  if (!detector_.job_failed()) return;
+  throw ErrorBuilder(detector_.agreed_error())
       .in(control::describe(call, group()), history_->activity().sequence)
       .error();
 }
@@ -251,8 +252,8 @@ HostBackend::BegunShared HostBackend::begin_shared(const CheckedCollective& call
 
 /// The others wait for this rank.
 void HostBackend::end_failed(const control::PastCall& call, const std::exception& error) {
-  const auto& peers = plane_.peers();
-  static_cast<void>(plane_.report_and_wait(
+  const auto& peers = detector_.peers();
+  static_cast<void>(detector_.report_and_wait(
       {.code = ErrorCode::aborted,
        .failed_ranks = {peers.rank()},
        .sentence = fmt::format("{}: {} failed: {}", peers.describe(peers.rank()),
@@ -315,9 +316,9 @@ void HostBackend::require_all_received(const CallSettings& settings) {
   run_scheduled(exchange, {.timeout = settings.timeout});
   for (std::size_t peer = 0; peer < size; ++peer) {
     if (due[peer] == received[peer]) continue;
-    const auto& peers = plane_.peers();
+    const auto& peers = detector_.peers();
     const int from = group().world_of(static_cast<int>(peer));
-    const auto error = plane_.report_and_wait(
+    const auto error = detector_.report_and_wait(
         {.code = ErrorCode::mismatch,
          .failed_ranks = {from, peers.rank()},
          .sentence = fmt::format("{} has sent {} messages to {}, which has received {} of them: "

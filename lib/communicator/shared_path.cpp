@@ -16,19 +16,21 @@ constexpr int max_spins = 2000;
 // A short wait is over soonest without pauses; a longer one leaves the core's other half in peace.
 constexpr int spins_without_pause = 50;
 
-std::vector<int> local_ranks_of(const control::Plane& plane, const control::Group& group) {
+std::vector<int> local_ranks_of(const rendezvous::Peers& peers, const control::Group& group) {
   std::vector<int> result;
-  for (const int rank : group.world) result.push_back(plane.peers().place_of(rank).local_rank);
+  for (const int rank : group.world) result.push_back(peers.place_of(rank).local_rank);
   return result;
 }
 
 }  // namespace
 
-SharedPath::SharedPath(control::Plane& plane, std::shared_ptr<transport::SharedSegment> segment,
-                       std::size_t channel, const control::Group& group)
-    : plane_(plane),
-      channel_(std::move(segment), channel, group.id, local_ranks_of(plane, group), group.rank),
-      spins_(plane.peers().shares_cores() ? 0 : max_spins) {}
+SharedPath::SharedPath(const control::FailureDetector& detector,
+                       std::shared_ptr<transport::SharedSegment> segment, std::size_t channel,
+                       const control::Group& group)
+    : detector_(detector),
+      channel_(std::move(segment), channel, group.id, local_ranks_of(detector.peers(), group),
+               group.rank),
+      spins_(detector.peers().shares_cores() ? 0 : max_spins) {}
 
 engine::SharedCall SharedPath::begin(Prepared& prepared, std::uint64_t fingerprint) {
   prepared.problem.fingerprint = fingerprint;
@@ -72,13 +74,13 @@ bool SharedPath::run(engine::SharedCall& call) const {
     const auto progress = call.advance();
     if (progress == engine::SharedCall::Progress::done) {
       // After a failure another rank may already have reused the exported memory that was read.
-      return !(call.has_read_exported() && plane_.failed());
+      return !(call.has_read_exported() && detector_.job_failed());
     }
     if (progress == engine::SharedCall::Progress::moved) {
       idle = 0;
       continue;
     }
-    if (call.mismatched_member() >= 0 || plane_.failed()) return false;
+    if (call.mismatched_member() >= 0 || detector_.job_failed()) return false;
     if (idle < spins_) {
       if (idle >= spins_without_pause) pause_briefly();
     } else {

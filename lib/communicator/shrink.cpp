@@ -16,14 +16,14 @@ constexpr std::chrono::milliseconds news_time{20};
 /// Who of `before`'s ranks does not go on. Only what all have agreed on counts, so that all
 /// survivors meet as the same ranks.
 std::set<int> lost_in(const Job& before) {
-  const auto failure = before.plane->agreed_failure();
+  const auto failure = before.plane->detector().agreed_failure();
   if (!failure) {
     throw Error(ErrorCode::usage,
                 "shrink() is for a job that has lost ranks, and no call has thrown "
                 "Error{peer_lost} yet");
   }
   if (failure->code != ErrorCode::peer_lost) {
-    const auto error = before.plane->agreed_error();
+    const auto error = before.plane->detector().agreed_error();
     throw ErrorBuilder(
         Error(ErrorCode::usage,
               fmt::format("shrink() is for a job that has lost ranks; this one ended otherwise: {}",
@@ -39,13 +39,13 @@ std::set<int> lost_in(const Job& before) {
 
 /// Links of the old job may know of deaths that the new one, half linked, can't see.
 void pass_on(const Job& before, bool with_departed, std::set<int>& told, Job& next) {
-  for (const auto& [rank, reason] : before.plane->lost_ranks(with_departed)) {
+  for (const auto& [rank, reason] : before.plane->detector().lost_ranks(with_departed)) {
     const int original = before.plane->peers().original_rank(rank);
     const int there = next.plane->peers().rank_of_original(original);
     if (there < 0 || there == next.plane->peers().rank() || !told.insert(there).second) continue;
-    next.plane->report({.code = ErrorCode::peer_lost,
-                        .lost = {{there, reason}},
-                        .origin = next.plane->peers().rank()});
+    next.plane->detector().report({.code = ErrorCode::peer_lost,
+                                   .lost = {{there, reason}},
+                                   .origin = next.plane->peers().rank()});
   }
 }
 
@@ -54,7 +54,7 @@ void pass_on(const Job& before, bool with_departed, std::set<int>& told, Job& ne
 Communicator Communicator::shrink(const CallOptions& options) {
   auto& first = *state_->job;
   const auto timeout = state_->settings_of(options).timeout;
-  const auto deadline = first.plane->deadline(timeout);
+  const auto deadline = first.plane->detector().deadline(timeout);
   if (state_->group().id != 0) {
     throw Error(ErrorCode::usage,
                 "shrink() is for a communicator of the whole job: shrink that one, then split it "

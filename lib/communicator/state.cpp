@@ -119,12 +119,12 @@ void require_known_algorithm(const std::string& wanted) {
 
 /// A rank that has died in set-up comes for no memory either, and its death is what people must
 /// hear of: agreeing on it takes some tens of milliseconds.
-bool fails_soon(const control::Plane& plane) {
+bool fails_soon(const control::FailureDetector& detector) {
   const auto limit = Deadline::after(std::chrono::milliseconds(60));
-  while (!plane.failed() && !limit.expired()) {
+  while (!detector.job_failed() && !limit.expired()) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  return plane.failed();
+  return detector.job_failed();
 }
 
 }  // namespace
@@ -175,8 +175,8 @@ Job::Job(Bootstrap& bootstrap, const Options& options, const EnvironmentMap& map
                                            std::move(thread));
   if (segment_setup) {
     // Meanwhile the control thread makes its links.
-    auto outcome =
-        segment_setup->finish(plane->peers(), deadline, [this] { return plane->failed(); });
+    auto outcome = segment_setup->finish(plane->peers(), deadline,
+                                         [this] { return plane->detector().job_failed(); });
     take_segment(std::move(outcome.segment));
     no_segment_because = std::move(outcome.failure);
     segment_setup.reset();
@@ -184,7 +184,7 @@ Job::Job(Bootstrap& bootstrap, const Options& options, const EnvironmentMap& map
   shares_memory = segment != nullptr;
   const auto sharing = Clock::now();
   plane->wait_until_linked(deadline);
-  if (!no_segment_because.empty() && !fails_soon(*plane)) {
+  if (!no_segment_because.empty() && !fails_soon(plane->detector())) {
     log.warning(fmt::format("the ranks of {} share no memory, so their data goes over TCP: {}",
                             plane->peers().info(bootstrap.rank()).host.name, no_segment_because));
   }
@@ -234,7 +234,9 @@ void Job::require_thread(Deadline deadline) {
 void Job::share_memory_anew(Deadline deadline) {
   if (!segment_setup) return;
   take_segment(
-      segment_setup->finish(plane->peers(), deadline, [this] { return plane->failed(); }).segment);
+      segment_setup
+          ->finish(plane->peers(), deadline, [this] { return plane->detector().job_failed(); })
+          .segment);
   segment_setup.reset();
 }
 
@@ -244,17 +246,18 @@ void Job::take_segment(std::shared_ptr<transport::SharedSegment> shared) {
 }
 
 void Job::connect() {
-  checker = std::make_unique<engine::CallChecker>(*plane);
+  checker = std::make_unique<engine::CallChecker>(plane->detector(), plane->histories());
   links = std::make_unique<transport::TcpLinks>(
-      *plane, *checker,
+      plane->detector(), plane->connector(), plane->wakeup(), *checker,
       transport::TcpLinks::Settings{.eager_bytes = environment.eager_bytes,
                                     .congestion = environment.congestion,
                                     .faults = &faults,
                                     .segment = segment,
                                     .shares_cores = plane->peers().shares_cores(),
                                     .connect_timeout = environment.timeout});
-  progress_engine =
-      std::make_unique<engine::ProgressEngine>(*plane, *links, *checker, segment, while_waiting);
+  progress_engine = std::make_unique<engine::ProgressEngine>(plane->detector(), plane->statuses(),
+                                                             plane->wakeup(), *links, *checker,
+                                                             segment, while_waiting);
 }
 
 namespace {
@@ -263,9 +266,10 @@ namespace {
 std::unique_ptr<HostBackend> make_host(const Job& job, control::Group group,
                                        std::optional<std::size_t> channel) {
   std::unique_ptr<SharedPath> shared;
-  if (channel) shared = std::make_unique<SharedPath>(*job.plane, job.segment, *channel, group);
+  if (channel)
+    shared = std::make_unique<SharedPath>(job.plane->detector(), job.segment, *channel, group);
   return std::make_unique<HostBackend>(
-      *job.plane, *job.progress_engine, std::move(group),
+      job.plane->detector(), job.plane->histories(), *job.progress_engine, std::move(group),
       HostBackend::Settings{.chunk_bytes = job.environment.chunk_bytes,
                             .costs = job.environment.model.empty()
                                          ? algorithm::CostModel()
@@ -299,13 +303,13 @@ Communicator::State::State(std::shared_ptr<Job> the_job, Bootstrap& bootstrap)
       return bootstrap.broadcast(of_rank_0, 0, deadline);
     } catch (const Error&) {
       // A bootstrap can seldom say who has died.
-      if (fails_soon(*job->plane)) throw job->plane->agreed_error();
+      if (fails_soon(job->plane->detector())) throw job->plane->detector().agreed_error();
       throw;
     }
   };
-  device_path =
-      job->devices->open(*job->plane, *host, broadcast,
-                         job->environment.backend == BackendChoice::nccl, job->environment.timeout);
+  device_path = job->devices->open(
+      job->plane->detector(), job->plane->statuses(), job->plane->histories().find(group().id),
+      *host, broadcast, job->environment.backend == BackendChoice::nccl, job->environment.timeout);
   has_device_path = static_cast<bool>(device_path.backend);
   if (!device_path.phases.empty()) job->phases += ", " + device_path.phases;
   for (std::size_t rank = 0; rank < device_path.device_of_rank.size(); ++rank) {
@@ -409,8 +413,9 @@ Backend& Communicator::State::device() {
                     device_path.reason));
   }
   if (!device_path.backend) {
-    device_path.backend =
-        job->devices->open_group(*job->plane, group(), *host, job->environment.timeout);
+    device_path.backend = job->devices->open_group(job->plane->detector(), job->plane->statuses(),
+                                                   job->plane->histories().find(group().id), *host,
+                                                   job->environment.timeout);
   }
   return *device_path.backend;
 }

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/system_error.hpp"
 
@@ -15,7 +16,7 @@ namespace tutti::control {
 namespace {
 
 // A signal handler can access static data only.
-std::atomic<unsigned> requests{0};
+std::atomic<unsigned> signals{0};
 static_assert(std::atomic<unsigned>::is_always_lock_free);
 
 double microseconds(std::int64_t nanoseconds) {
@@ -28,18 +29,27 @@ std::int64_t now_ns() {
       .count();
 }
 
+void install_signal_handler() {
+  struct sigaction current {};
+  if (::sigaction(SIGUSR1, nullptr, &current) != 0 || current.sa_handler != SIG_DFL) return;
+  struct sigaction action {};
+  action.sa_handler = [](int) { signals.fetch_add(1, std::memory_order_relaxed); };
+  action.sa_flags = SA_RESTART;
+  ::sigaction(SIGUSR1, &action, nullptr);
+}
+
 std::size_t bytes_of(const CallSignature& call) {
   return static_cast<std::size_t>(call.count) * size_of(call.type);
 }
 
 }  // namespace
 
-std::string record_json(const rendezvous::Peers& peers, const Histories& histories,
+std::string record_json(const rendezvous::Peers& peers, const CallHistories& histories,
                         const std::string& reason) {
   const auto now = now_ns<std::chrono::system_clock>();
   const auto to_wall = now - now_ns<std::chrono::steady_clock>();
   auto communicators = nlohmann::json::array();
-  for (const auto& history : histories) {
+  for (const auto& history : histories.all()) {
     auto calls = nlohmann::json::array();
     for (const auto& past : history->record()) {
       nlohmann::json call{{"sequence", past.sequence},
@@ -67,7 +77,7 @@ std::string record_json(const rendezvous::Peers& peers, const Histories& histori
 }
 
 std::string write_record(const std::string& folder, const rendezvous::Peers& peers,
-                         const Histories& histories, const std::string& reason) {
+                         const CallHistories& histories, const std::string& reason) {
   try {
     const auto text = record_json(peers, histories, reason);
     std::filesystem::create_directories(folder);
@@ -88,17 +98,21 @@ std::string write_record(const std::string& folder, const rendezvous::Peers& pee
   }
 }
 
-void install_record_signal_handler() {
-  struct sigaction current {};
-  if (::sigaction(SIGUSR1, nullptr, &current) != 0 || current.sa_handler != SIG_DFL) return;
-  struct sigaction action {};
-  action.sa_handler = [](int) { requests.fetch_add(1, std::memory_order_relaxed); };
-  action.sa_flags = SA_RESTART;
-  ::sigaction(SIGUSR1, &action, nullptr);
+Recorder::Recorder(std::string folder, const rendezvous::Peers& peers,
+                   const CallHistories& histories, Log& log)
+    : folder_(std::move(folder)), peers_(peers), histories_(histories), log_(log) {
+  if (!folder_.empty()) install_signal_handler();
 }
 
-unsigned record_requests() {
-  return requests.load(std::memory_order_relaxed);
+void Recorder::write(const std::string& reason) const {
+  if (folder_.empty()) return;
+  const auto failure = write_record(folder_, peers_, histories_, reason);
+  if (!failure.empty()) log_.warning(failure);
+}
+
+void Recorder::write_if_signalled() {
+  const auto seen = signals.load(std::memory_order_relaxed);
+  if (std::exchange(signals_seen_, seen) != seen) write("requested by SIGUSR1");
 }
 
 }  // namespace tutti::control

@@ -6,9 +6,9 @@
 
 namespace tutti::device {
 void ApiErrors::fail(const std::string& doing, const std::string& reason) const {
-  if (plane_.failed()) throw plane_.agreed_error();
-  const auto& peers = plane_.peers();
-  throw plane_.report_and_wait(
+  if (detector_.job_failed()) throw detector_.agreed_error();
+  const auto& peers = detector_.peers();
+  throw detector_.report_and_wait(
       {.code = ErrorCode::system,
        .failed_ranks = {peers.rank()},
        .sentence = fmt::format("{}: {} failed: {}", peers.describe(peers.rank()), doing, reason),

@@ -22,7 +22,8 @@ void require_settings(const CallSettings& settings) {
 }  // namespace
 
 DeviceBackend::DeviceBackend(Parts parts)
-    : plane_(parts.plane),
+    : detector_(parts.detector),
+      statuses_(parts.statuses),
       history_(std::move(parts.history)),
       session_(std::move(parts.session)),
       nccl_(session_->nccl(), {.comm = session_->comm(),
@@ -32,10 +33,10 @@ DeviceBackend::DeviceBackend(Parts parts)
       pointers_(session_->context()),
       self_(std::make_shared<DeviceBackend*>(this)),
       algorithm_id_(algorithm_id(algorithm_)),
-      watchdog_({.failed = [this] { return plane_.failed(); },
+      watchdog_({.failed = [this] { return detector_.job_failed(); },
                  .on_timeout =
                      [this](std::chrono::nanoseconds timeout) {
-                       static_cast<void>(plane_.report_and_wait(make_timeout_report(timeout)));
+                       static_cast<void>(detector_.report_and_wait(make_timeout_report(timeout)));
                      },
                  .abort = [this] { session_->abort(); },
                  .on_stuck =
@@ -53,7 +54,7 @@ DeviceBackend::~DeviceBackend() {
 
 Error DeviceBackend::agreed_failure() const {
   const auto activity = history_->activity();
-  return ErrorBuilder(plane_.agreed_error())
+  return ErrorBuilder(detector_.agreed_error())
       .in(control::describe(activity.call, history_->group()), activity.sequence)
       .error();
 }
@@ -86,7 +87,7 @@ void DeviceBackend::require_arithmetic(const CheckedCollective& call) const {
 template <class Action>
 void DeviceBackend::queue(const CallSignature& call, bool collective, const CallSettings& settings,
                           Action action) {
-  if (plane_.failed()) throw agreed_failure();
+  if (detector_.job_failed()) throw agreed_failure();
   NcclResult result = nccl_success;
   {
     // NCCL makes the communicator's device current if necessary, and restores the caller's.
@@ -102,7 +103,7 @@ void DeviceBackend::queue(const CallSignature& call, bool collective, const Call
     result = action();
   }
   if (result == nccl_success || result == nccl_in_progress) return;
-  if (plane_.failed()) throw agreed_failure();
+  if (detector_.job_failed()) throw agreed_failure();
   session_->fail(result, std::string(tutti::name(call.operation)));
 }
 
@@ -191,7 +192,7 @@ bool DeviceBackend::is_capturing(CudaStream stream) const {
 
 void DeviceBackend::synchronize(const CallSettings& settings) {
   require_settings(settings);
-  if (plane_.failed()) throw agreed_failure();
+  if (detector_.job_failed()) throw agreed_failure();
   const auto& context = session_->context();
   const CurrentContext current(context, session_->errors());
   if (is_capturing(settings.stream)) {
@@ -200,7 +201,7 @@ void DeviceBackend::synchronize(const CallSettings& settings) {
                 "the graph");
   }
   const auto ordinal = begun_;
-  const auto deadline = plane_.deadline(settings.timeout);
+  const auto deadline = detector_.deadline(settings.timeout);
   const auto ticket = history_->begin_other(history_->activity().call).ticket;
   static_cast<void>(wait([&] { return context.cuda().query_stream(settings.stream); },
                          Deadline::never(), deadline, settings.timeout));
@@ -216,10 +217,10 @@ bool DeviceBackend::wait(Look look, Deadline limit, Deadline deadline,
       const auto result = look();
       if (result == cuda_success) return true;
       if (result != cuda_not_ready) session_->errors().check(result, "work on the stream");
-      if (plane_.failed()) throw agreed_failure();
+      if (detector_.job_failed()) throw agreed_failure();
       session_->check_async();
       if (deadline.expired()) {
-        throw plane_.report_and_wait(make_timeout_report(timeout));
+        throw detector_.report_and_wait(make_timeout_report(timeout));
       }
       if (limit.expired()) return false;
     }
@@ -264,7 +265,7 @@ control::FailureReport DeviceBackend::make_timeout_report(std::chrono::nanosecon
     awaited.push_back({group.world_of(sender), true});
   }
   return engine::make_timeout_report(
-      plane_,
+      detector_, statuses_,
       {.group = &group,
        .begun = {.sequence = activity.sequence, .call = activity.call},
        .timeout = timeout},

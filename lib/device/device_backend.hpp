@@ -6,7 +6,9 @@
 #include <string>
 
 #include "communicator/backend.hpp"
-#include "control/plane.hpp"
+#include "control/call_history.hpp"
+#include "control/failure_detector.hpp"
+#include "control/status_exchange.hpp"
 #include "device/nccl_watchdog.hpp"
 #include "event_pool.hpp"
 #include "nccl_queue.hpp"
@@ -23,7 +25,8 @@ namespace tutti::device {
 class DeviceBackend final : public Backend {
  public:
   struct Parts {
-    control::Plane& plane;
+    control::FailureDetector& detector;
+    control::StatusExchange& statuses;
     std::shared_ptr<control::CallHistory> history;
     std::unique_ptr<Session> session;
     /// Reports a call that is blocked inside NCCL and can't be ended. Called from a thread of the
@@ -65,7 +68,8 @@ class DeviceBackend final : public Backend {
   [[nodiscard]] Error agreed_failure() const;
   [[nodiscard]] control::FailureReport make_timeout_report(std::chrono::nanoseconds timeout) const;
 
-  control::Plane& plane_;
+  control::FailureDetector& detector_;
+  control::StatusExchange& statuses_;
   std::shared_ptr<control::CallHistory> history_;
   std::unique_ptr<Session> session_;
   NcclQueue nccl_;

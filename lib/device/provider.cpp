@@ -36,9 +36,11 @@ void Provider::warn(const control::Group& group, const std::string& text) const 
   if (settings_.log && group.rank == 0) settings_.log->warning(text);
 }
 
-DevicePath Provider::open(control::Plane& plane, Backend& host, const BootstrapBroadcast& broadcast,
-                          bool required, std::chrono::nanoseconds timeout) {
-  const auto& peers = plane.peers();
+DevicePath Provider::open(control::FailureDetector& detector, control::StatusExchange& statuses,
+                          const std::shared_ptr<control::CallHistory>& history, Backend& host,
+                          const BootstrapBroadcast& broadcast, bool required,
+                          std::chrono::nanoseconds timeout) {
+  const auto& peers = detector.peers();
   if (settings_.log) settings_.log->set_rank(peers.rank());
   const auto agreement = agree(peers);
   required_ = required;
@@ -52,9 +54,9 @@ DevicePath Provider::open(control::Plane& plane, Backend& host, const BootstrapB
   }
   if (agreement.mode == DeviceMode::host) return {.reason = reason_};
 
-  const auto group = control::Group::whole_job(peers.rank(), peers.size());
+  const auto& group = history->group();
   const auto index = agreement.device_of_rank[static_cast<std::size_t>(peers.rank())];
-  SetupExchange setup(plane, group, host, plane.deadline(timeout));
+  SetupExchange setup(peers, group, host, detector.deadline(timeout));
   const auto start = std::chrono::steady_clock::now();
   try {
     open_context(setup, index);
@@ -68,7 +70,7 @@ DevicePath Provider::open(control::Plane& plane, Backend& host, const BootstrapB
   const std::chrono::duration<double, std::milli> context_time =
       std::chrono::steady_clock::now() - start;
   mode_ = agreement.mode;
-  auto opened = open_best(plane, group, host, setup, [&](const Bytes& of_rank_0) {
+  auto opened = open_best(detector, statuses, history, host, setup, [&](const Bytes& of_rank_0) {
     return broadcast(of_rank_0, setup.deadline());
   });
 
@@ -86,14 +88,16 @@ DevicePath Provider::open(control::Plane& plane, Backend& host, const BootstrapB
   return path;
 }
 
-std::unique_ptr<Backend> Provider::open_group(control::Plane& plane, const control::Group& group,
+std::unique_ptr<Backend> Provider::open_group(control::FailureDetector& detector,
+                                              control::StatusExchange& statuses,
+                                              const std::shared_ptr<control::CallHistory>& history,
                                               Backend& host, std::chrono::nanoseconds timeout) {
   if (!context_) {
     throw Error(ErrorCode::usage, "this job has no backend for device memory: " + reason_);
   }
-  SetupExchange setup(plane, group, host, plane.deadline(timeout));
+  SetupExchange setup(detector.peers(), history->group(), host, detector.deadline(timeout));
   // The bootstrap is closed by now.
-  return open_best(plane, group, host, setup,
+  return open_best(detector, statuses, history, host, setup,
                    [&](Bytes message) {
                      setup.broadcast(message.data(), message.size());
                      return message;
@@ -112,13 +116,16 @@ void Provider::open_context(SetupExchange& setup, int index) {
 }
 
 /// Opens NCCL if possible; staging if not, or if its set-up fails and it is not required.
-Provider::Opened Provider::open_best(control::Plane& plane, const control::Group& group,
+Provider::Opened Provider::open_best(control::FailureDetector& detector,
+                                     control::StatusExchange& statuses,
+                                     const std::shared_ptr<control::CallHistory>& history,
                                      Backend& host, SetupExchange& setup,
                                      const Broadcast& broadcast) {
+  const auto& group = history->group();
   bool failed = false;
   if (mode_ == DeviceMode::nccl) {
     try {
-      return open_nccl(plane, group, setup, broadcast);
+      return open_nccl(detector, statuses, history, setup, broadcast);
     } catch (const AgreedFailure& failure) {
       if (required_) throw Error(failure);
       // For the whole job: communicators split off later need not try again.
@@ -134,28 +141,34 @@ Provider::Opened Provider::open_best(control::Plane& plane, const control::Group
     warned_ = true;
     warn(group, reason_);
   }
-  return {.backend = open_staged(plane, group, host)};
+  return {.backend = open_staged(detector, history, host)};
 }  // NOLINT(clang-analyzer-cplusplus.NewDeleteLeaks): clang 14 loses what is returned
 
-Provider::Opened Provider::open_nccl(control::Plane& plane, const control::Group& group,
+Provider::Opened Provider::open_nccl(control::FailureDetector& detector,
+                                     control::StatusExchange& statuses,
+                                     const std::shared_ptr<control::CallHistory>& history,
                                      SetupExchange& setup, const Broadcast& broadcast) {
   auto session = std::make_unique<Session>(
-      Session::Parts{.context = context_, .nccl = nccl_, .plane = plane, .group = group}, setup,
-      broadcast);
+      Session::Parts{
+          .context = context_, .nccl = nccl_, .detector = detector, .group = history->group()},
+      setup, broadcast);
   Opened opened;
   opened.phases = fmt::format(", NCCL {:.1f} ms", session->setup_milliseconds());
   opened.backend =
-      std::make_unique<DeviceBackend>(DeviceBackend::Parts{.plane = plane,
-                                                           .history = plane.history(group.id),
+      std::make_unique<DeviceBackend>(DeviceBackend::Parts{.detector = detector,
+                                                           .statuses = statuses,
+                                                           .history = history,
                                                            .session = std::move(session),
                                                            .stuck = settings_.on_stuck});
   return opened;
 }
 
-std::unique_ptr<Backend> Provider::open_staged(control::Plane& plane, const control::Group& group,
+std::unique_ptr<Backend> Provider::open_staged(control::FailureDetector& detector,
+                                               const std::shared_ptr<control::CallHistory>& history,
                                                Backend& host) {
-  return std::make_unique<StagedBackend>(StagedBackend::Parts{.plane = plane,
-                                                              .history = plane.history(group.id),
+  const auto& group = history->group();
+  return std::make_unique<StagedBackend>(StagedBackend::Parts{.detector = detector,
+                                                              .history = history,
                                                               .context = context_,
                                                               .group = group,
                                                               .host = host,

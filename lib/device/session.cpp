@@ -56,12 +56,14 @@ Joined init(const Context& context, const NcclCalls& nccl, const NcclUniqueId& i
 }  // namespace
 
 Session::Session(Parts parts, SetupExchange& setup, const Broadcast& broadcast)
-    : parts_(std::move(parts)), errors_(parts_.plane, parts_.context->cuda()) {
+    : parts_(std::move(parts)), errors_(parts_.detector, parts_.context->cuda()) {
   const auto start = Clock::now();
   nccl().get_version(&version_);
   reserve_watchdog_thread();
-  const IdMaker maker{
-      .context = parts_.context, .nccl = parts_.nccl, .plane = parts_.plane, .group = parts_.group};
+  const IdMaker maker{.context = parts_.context,
+                      .nccl = parts_.nccl,
+                      .detector = parts_.detector,
+                      .group = parts_.group};
   join(share_unique_id(maker, setup, broadcast), setup);
   setup_milliseconds_ = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
@@ -150,7 +152,7 @@ void Session::abort() noexcept {
 }
 
 Session::~Session() {
-  if (parts_.plane.failed()) abort();
+  if (parts_.detector.job_failed()) abort();
   const std::lock_guard lock(mutex_);
   if (comm_ == nullptr) return;
   try {

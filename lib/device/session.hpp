@@ -7,8 +7,8 @@
 
 #include "base/quiet_thread.hpp"
 #include "communicator/backend.hpp"
+#include "control/failure_detector.hpp"
 #include "control/group.hpp"
-#include "control/plane.hpp"
 #include "device/context.hpp"
 #include "device/setup_exchange.hpp"
 #include "device/unique_id.hpp"
@@ -22,7 +22,7 @@ class Session {
   struct Parts {
     std::shared_ptr<const Context> context;
     std::shared_ptr<const Library<NcclCalls>> nccl;
-    control::Plane& plane;
+    control::FailureDetector& detector;
     control::Group group;
   };
 

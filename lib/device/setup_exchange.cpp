@@ -52,12 +52,11 @@ void SetupExchange::fail(int failed_rank, const std::string& own_failure) {
 }
 
 AgreedFailure SetupExchange::failure_of(int failed_rank, const std::string& reason) const {
-  const auto& peers = plane_.peers();
   const int world = group_.world_of(failed_rank);
-  const Error error(ErrorCode::system, fmt::format("{}: {}", peers.describe(world), reason),
+  const Error error(ErrorCode::system, fmt::format("{}: {}", peers_.describe(world), reason),
                     {world});
   return AgreedFailure(ErrorBuilder(error)
-                           .at(peers.rank(), peers.info(peers.rank()).host.name)
+                           .at(peers_.rank(), peers_.info(peers_.rank()).host.name)
                            .speaks_for_job(group_.rank == 0)
                            .error());
 }

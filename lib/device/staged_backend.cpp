@@ -25,7 +25,7 @@ CallSettings with_time_left(CallSettings settings, Deadline deadline) {
 
 StagedBackend::StagedBackend(Parts parts)
     : parts_(std::move(parts)),
-      errors_(parts_.plane, parts_.context->cuda()),
+      errors_(parts_.detector, parts_.context->cuda()),
       pointers_(*parts_.context),
       events_(std::make_shared<EventPool>(parts_.context)),
       self_(std::make_shared<StagedBackend*>(this)),
@@ -53,14 +53,14 @@ StagedBackend::~StagedBackend() {
 CallSettings StagedBackend::begin(const CallSettings& settings) {
   if (const auto notify = std::exchange(parts_.on_first_call, nullptr)) notify();
   finish_dropped();
-  if (parts_.plane.failed()) throw parts_.plane.agreed_error();
+  if (parts_.detector.job_failed()) throw parts_.detector.agreed_error();
   int status = not_capturing;
   const auto result = cuda().stream_is_capturing(settings.stream, &status);
   if (result == cuda_success && status != not_capturing) {
     throw Error(ErrorCode::usage,
                 "a call that is staged through host memory can't be captured in a graph");
   }
-  await_stream(settings.stream, parts_.plane.deadline(settings.timeout), settings.timeout);
+  await_stream(settings.stream, parts_.detector.deadline(settings.timeout), settings.timeout);
   auto on_host = settings;
   on_host.stream = nullptr;
   return on_host;
@@ -73,10 +73,10 @@ void StagedBackend::wait(Look look, Deadline deadline, const char* doing,
     const auto result = look();
     if (result == cuda_success) return;
     if (result != cuda_not_ready) errors_.check(result, doing);
-    if (parts_.plane.failed()) throw parts_.plane.agreed_error();
+    if (parts_.detector.job_failed()) throw parts_.detector.agreed_error();
     if (!deadline.expired()) continue;
-    const auto& peers = parts_.plane.peers();
-    throw parts_.plane.report_and_wait(
+    const auto& peers = parts_.detector.peers();
+    throw parts_.detector.report_and_wait(
         {.code = ErrorCode::timeout,
          .failed_ranks = {peers.rank()},
          .sentence = fmt::format("{}: {} timed out after {:g} s", peers.describe(peers.rank()),
@@ -153,7 +153,7 @@ void StagedBackend::write_round(const StagingPlan& plan, std::size_t round, void
 void StagedBackend::run(const CheckedCollective& call, const CallSettings& settings) {
   pointers_.require(call, shape_of(call.operation));
   const CurrentContext current(*parts_.context, errors_);
-  const auto deadline = parts_.plane.deadline(settings.timeout);
+  const auto deadline = parts_.detector.deadline(settings.timeout);
   const auto on_host = begin(settings);
   if (shape_of(call.operation).recv == Extent::none) return parts_.host.run(call, on_host);
   const StagingPlan plan(call, parts_.group.rank, parts_.group.size(), parts_.area_bytes);
@@ -191,7 +191,7 @@ void StagedBackend::run_rounds(const StagingPlan& plan, void* output, const Call
 void StagedBackend::run(const Message& message, const CallSettings& settings) {
   pointers_.require(message);
   const CurrentContext current(*parts_.context, errors_);
-  const auto deadline = parts_.plane.deadline(settings.timeout);
+  const auto deadline = parts_.detector.deadline(settings.timeout);
   const auto on_host = begin(settings);
   const MessagePlan plan(message, parts_.area_bytes);
   for (std::size_t i = 0; i < std::min(plan.rounds(), slots_.size()); ++i) {
@@ -226,7 +226,7 @@ void StagedBackend::run_rounds(const MessagePlan& plan, const Message& message,
 
 void StagedBackend::synchronize(const CallSettings& settings) {
   const CurrentContext current(*parts_.context, errors_);
-  const auto deadline = parts_.plane.deadline(settings.timeout);
+  const auto deadline = parts_.detector.deadline(settings.timeout);
   static_cast<void>(begin(settings));
   const auto calls = started_;
   for (const auto& call : calls) {

@@ -8,7 +8,8 @@
 
 #include "backoff.hpp"
 #include "communicator/backend.hpp"
-#include "control/plane.hpp"
+#include "control/call_history.hpp"
+#include "control/failure_detector.hpp"
 #include "device/staging_plan.hpp"
 #include "event_pool.hpp"
 #include "pinned_memory.hpp"
@@ -24,7 +25,7 @@ namespace tutti::device {
 class StagedBackend final : public Backend {
  public:
   struct Parts {
-    control::Plane& plane;
+    control::FailureDetector& detector;
     std::shared_ptr<control::CallHistory> history;
     std::shared_ptr<const Context> context;
     control::Group group;

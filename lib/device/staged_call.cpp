@@ -15,7 +15,7 @@ std::shared_ptr<StagedBackend::Call> StagedBackend::new_call(const CallSettings&
   call->send = PinnedMemory(parts_.context, errors_, rounds * send_bytes);
   call->recv = PinnedMemory(parts_.context, errors_, rounds * recv_bytes);
   call->stream = settings.stream;
-  call->deadline = parts_.plane.deadline(settings.timeout);
+  call->deadline = parts_.detector.deadline(settings.timeout);
   call->timeout = settings.timeout;
   return call;
 }

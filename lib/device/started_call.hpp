@@ -13,7 +13,7 @@ class DeviceBackend::Started final : public Pending {
         stream_(settings.stream),
         ordinal_(backend.begun_),
         timeout_(settings.timeout),
-        deadline_(backend.plane_.deadline(settings.timeout)),
+        deadline_(backend.detector_.deadline(settings.timeout)),
         captured_(captured) {}
 
   [[nodiscard]] CudaEvent event() const { return event_.handle(); }

@@ -44,7 +44,7 @@ IdMessage make_in_time(const IdMaker& maker, Deadline deadline, std::string& fai
   try {
     LimitedCall<IdMessage> call(
         [context = maker.context, nccl = maker.nccl] { return make(*context, nccl->calls); });
-    while (!maker.plane.failed()) {
+    while (!maker.detector.job_failed()) {
       if (auto message =
               call.wait_for(std::min<std::chrono::nanoseconds>(one_round, deadline.remaining()))) {
         return *message;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "control/call_comparison.hpp"
+
 namespace tutti::engine {
 
 bool CallChecker::on_peer_call(int peer, const transport::CallContext& theirs) {
@@ -10,19 +12,20 @@ bool CallChecker::on_peer_call(int peer, const transport::CallContext& theirs) {
 }
 
 bool CallChecker::check_collective(int peer, const transport::CallContext& theirs) {
-  const auto history = plane_.history(theirs.key.communicator);
+  const auto history = histories_.find(theirs.key.communicator);
   if (!history) return true;  // this rank has not created the communicator yet
   const auto own = history->find(theirs.key.sequence);
   if (!own) return true;  // this rank has not reached the call yet: compared when it does
   if (own->call != theirs.signature) {
-    plane_.report(control::mismatch(plane_.peers(), history->group(), own->sequence,
-                                    plane_.peers().rank(), own->call, peer, theirs.signature));
+    detector_.report(control::mismatch(detector_.peers(), history->group(), own->sequence,
+                                       detector_.peers().rank(), own->call, peer,
+                                       theirs.signature));
     return false;
   }
   if (own->fingerprint != fingerprint(theirs.fingerprint, theirs.signature)) {
     // An earlier call differed; the peer finds out which. This call must not end before, or the job
     // might end without a report.
-    plane_.compare_calls_with(peer, theirs.key.communicator);
+    compare_with(peer, theirs.key.communicator);
     return false;
   }
   return true;
@@ -43,18 +46,18 @@ bool CallChecker::check_message(int peer, const transport::CallContext& theirs) 
         own->signature.count == theirs.signature.count) {
       return true;
     }
-    const auto& peers = plane_.peers();
+    const auto& peers = detector_.peers();
     const int self = peers.rank();
-    const auto history = plane_.history(theirs.key.communicator);
+    const auto history = histories_.find(theirs.key.communicator);
     const auto text = [&](const CallSignature& call) {
       return history ? control::describe(call, history->group()) : describe(call);
     };
-    plane_.report({.code = ErrorCode::mismatch,
-                   .failed_ranks = {self, peer},
-                   .sentence = fmt::format("send and receive differ: {} called {}, {} called {}",
-                                           peers.describe(self), text(own->signature),
-                                           peers.describe(peer), text(theirs.signature)),
-                   .origin = self});
+    detector_.report({.code = ErrorCode::mismatch,
+                      .failed_ranks = {self, peer},
+                      .sentence = fmt::format("send and receive differ: {} called {}, {} called {}",
+                                              peers.describe(self), text(own->signature),
+                                              peers.describe(peer), text(theirs.signature)),
+                      .origin = self});
     return false;
   }
   return true;

@@ -60,8 +60,8 @@ void ProgressEngine::make_progress_thread() {
     }
   } catch (const Error& error) {
     // The other ranks make this call, too, and would wait for this rank.
-    const auto& peers = plane_.peers();
-    throw plane_.report_and_wait(
+    const auto& peers = detector_.peers();
+    throw detector_.report_and_wait(
         {.code = error.code(),
          .failed_ranks = {peers.rank()},
          .sentence = fmt::format("{}: {}", peers.describe(peers.rank()), error.sentence()),
@@ -84,7 +84,7 @@ void ProgressEngine::add(Task& task) {
 
 /// Wakes the running thread wherever it sleeps.
 void ProgressEngine::wake() {
-  plane_.wake();
+  wakeup_.signal();
   if (segment_) segment_->wake_self();
 }
 
@@ -117,7 +117,7 @@ void ProgressEngine::wait_for_all(const control::Group& group) {
 }
 
 void ProgressEngine::leave(const control::Group& group, std::chrono::nanoseconds limit) {
-  const auto deadline = plane_.deadline(limit);
+  const auto deadline = detector_.deadline(limit);
   bool reported = false;
   while (true) {
     const auto task = find(group);
@@ -127,8 +127,8 @@ void ProgressEngine::leave(const control::Group& group, std::chrono::nanoseconds
     // that returns, the agreed failure ends the call.
     if (reported) continue;
     reported = true;
-    const auto& peers = plane_.peers();
-    static_cast<void>(plane_.report_and_wait(
+    const auto& peers = detector_.peers();
+    static_cast<void>(detector_.report_and_wait(
         {.code = ErrorCode::aborted,
          .failed_ranks = {peers.rank()},
          .sentence = fmt::format("{} destroyed a communicator while its {} (call {}) was in flight",
@@ -191,7 +191,7 @@ void ProgressEngine::progress_thread_loop() {
 void ProgressEngine::advance_and_wait(Deadline limit) {
   current_ = nullptr;
   try {
-    if (plane_.failed()) return fail_all();
+    if (detector_.job_failed()) return fail_all();
     if (advance_all()) return;
     auto max_wait = std::min<std::chrono::nanoseconds>(max_sleep, limit.remaining());
     for (const auto* task : active_) max_wait = std::min(max_wait, task->deadline.remaining());
@@ -273,7 +273,7 @@ bool ProgressEngine::advance(Task& task) {
       shared_has_moved_ = true;
     }
     return progress == SharedCall::Progress::done &&
-           !(shared->has_read_exported() && plane_.failed());
+           !(shared->has_read_exported() && detector_.job_failed());
   }
   return task.work.messages ? task.progress->transfer.done() : task.execution->advance();
 }
@@ -303,7 +303,7 @@ void ProgressEngine::retire(Task& task) {
 /// An agreed failure ends all calls.
 void ProgressEngine::fail_all() {
   for (auto* const task : active_) {
-    task->error = std::make_exception_ptr(with_call(plane_.agreed_error(), *task));
+    task->error = std::make_exception_ptr(with_call(detector_.agreed_error(), *task));
     retire(*task);
   }
   active_.clear();
@@ -313,13 +313,13 @@ void ProgressEngine::fail_all() {
 
 void ProgressEngine::fail_all_with(Task& failed_task, const std::exception_ptr& error) {
   // The other ranks must learn of a local failure, or they would wait for this rank.
-  if (!plane_.failed()) report_failure(failed_task, error);
+  if (!detector_.job_failed()) report_failure(failed_task, error);
   for (auto* const task : active_) {
     // A call that finished in the same iteration keeps its result.
     if (std::find(finished_.begin(), finished_.end(), task) != finished_.end()) continue;
     task->error = task == &failed_task
                       ? error
-                      : std::make_exception_ptr(with_call(plane_.agreed_error(), *task));
+                      : std::make_exception_ptr(with_call(detector_.agreed_error(), *task));
     retire(*task);
   }
   active_.clear();
@@ -335,8 +335,8 @@ void ProgressEngine::report_failure(const Task& failed_task, const std::exceptio
     reason = known.what();
   } catch (...) {
   }
-  const auto& peers = plane_.peers();
-  static_cast<void>(plane_.report_and_wait(
+  const auto& peers = detector_.peers();
+  static_cast<void>(detector_.report_and_wait(
       {.code = ErrorCode::aborted,
        .failed_ranks = {peers.rank()},
        .sentence = fmt::format("{}: {} failed: {}", peers.describe(peers.rank()),
@@ -350,8 +350,8 @@ void ProgressEngine::check_tasks(bool moved) {
     if (task->deadline.expired()) {
       // Data that arrived at the last moment counts.
       if (advance(*task)) continue;
-      const auto report = make_timeout_report(plane_, task->pending, awaited(*task));
-      if (plane_.failed()) throw with_call(plane_.agreed_error(), *task);
+      const auto report = make_timeout_report(detector_, statuses_, task->pending, awaited(*task));
+      if (detector_.job_failed()) throw with_call(detector_.agreed_error(), *task);
       fail(report, *task);
     }
     if (!moved) check_peers(*task);
@@ -360,7 +360,7 @@ void ProgressEngine::check_tasks(bool moved) {
 }
 
 void ProgressEngine::fail(const control::FailureReport& report, const Task& task) {
-  throw with_call(plane_.report_and_wait(report), task);
+  throw with_call(detector_.report_and_wait(report), task);
 }
 
 void ProgressEngine::check_peers(Task& task) {
@@ -388,7 +388,7 @@ void ProgressEngine::note_awaited(Task& task) {
 }
 
 void ProgressEngine::fail_departed(int peer, const Task& task) {
-  const auto& peers = plane_.peers();
+  const auto& peers = detector_.peers();
   fail({.code = ErrorCode::mismatch,
         .failed_ranks = {peer},
         .sentence =
@@ -400,11 +400,11 @@ void ProgressEngine::fail_departed(int peer, const Task& task) {
 }
 
 void ProgressEngine::check_peer(Task& task, const Awaited& awaited, bool departed_before) {
-  const auto& peers = plane_.peers();
+  const auto& peers = detector_.peers();
   const auto& [peer, receiving] = awaited;
   const auto state = links_.state(peer, receiving);
   const bool over = !state.failure.empty();
-  if (plane_.has_departed(peer) && (over || !state.connected)) {
+  if (detector_.has_departed(peer) && (over || !state.connected)) {
     // The peer's last connection may have been accepted between links_.state() and has_departed().
     // Its data is processed first; the next check decides.
     task.progress->seen_departed.insert(peer);
@@ -412,7 +412,7 @@ void ProgressEngine::check_peer(Task& task, const Awaited& awaited, bool departe
     fail_departed(peer, task);
   }
   if (!over) return;
-  const auto now = plane_.clock()->now();
+  const auto now = detector_.clock()->now();
   auto& broken_since = task.progress->broken_since;
   if (!broken_since) broken_since = now;
   if (now - *broken_since < agreement_limit) return;

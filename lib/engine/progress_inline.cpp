@@ -29,7 +29,7 @@ bool ProgressEngine::try_inline(Messages& messages) {
     }
     const Lock lock(mutex_);
     // After a failure no message is delivered.
-    if (plane_.failed() || running_ || has_tasks()) return false;
+    if (detector_.job_failed() || running_ || has_tasks()) return false;
     if (messages.out) {
       const auto& out = *messages.out;
       if (!links_.try_send(out.to, out.call, out.bytes)) return false;

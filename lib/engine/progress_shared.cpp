@@ -41,7 +41,7 @@ bool ProgressEngine::sleep_in_segment(std::chrono::nanoseconds limit) {
   const transport::Sleep sleep(*segment_);
   const auto first = std::min<std::chrono::nanoseconds>(limit, transport::max_store_delay);
   for (const auto max_sleep : {first, limit - first}) {
-    if (advance_all() || shared_has_moved_ || plane_.failed()) return true;
+    if (advance_all() || shared_has_moved_ || detector_.job_failed()) return true;
     sleep.until_notified(max_sleep);
   }
   return false;
@@ -69,12 +69,11 @@ void ProgressEngine::check_members(Task& task) {
   if (mismatched_member >= 0 && !task.progress->has_seen_mismatch) {
     // The control plane compares the calls and reports; this call must not end before.
     task.progress->has_seen_mismatch = true;
-    plane_.compare_calls_with(task.pending.group->world_of(mismatched_member),
-                              task.pending.group->id);
+    checker_.compare_with(task.pending.group->world_of(mismatched_member), task.pending.group->id);
   }
   if (!idle_since_ || std::chrono::steady_clock::now() - *idle_since_ < max_yield_time) return;
   for (const auto& [peer, receiving] : awaited(task)) {
-    if (!plane_.has_departed(peer)) continue;
+    if (!detector_.has_departed(peer)) continue;
     // The data that it wrote last is checked once more before that.
     if (!task.progress->seen_departed.insert(peer).second) fail_departed(peer, task);
   }

@@ -281,15 +281,17 @@ control::FailureReport diagnose_timeout(const rendezvous::Peers& peers, const Pe
   return TimeoutDiagnosis(peers, pending, awaited, answers).find();
 }
 
-control::FailureReport make_timeout_report(control::Plane& plane, const PendingCall& pending,
+control::FailureReport make_timeout_report(const control::FailureDetector& detector,
+                                           control::StatusExchange& statuses,
+                                           const PendingCall& pending,
                                            const std::vector<Awaited>& awaited) {
-  Answers answers{.statuses = plane.ask_statuses(pending.group->id, answer_limit),
-                  .own_unacknowledged = plane.data_sockets().unacknowledged(),
+  Answers answers{.statuses = statuses.ask(pending.group->id, answer_limit),
+                  .own_unacknowledged = statuses.own(pending.group->id).unacknowledged,
                   .departed = {}};
   for (const int peer : pending.group->world) {
-    if (plane.has_departed(peer)) answers.departed.insert(peer);
+    if (detector.has_departed(peer)) answers.departed.insert(peer);
   }
-  return diagnose_timeout(plane.peers(), pending, awaited, answers);
+  return diagnose_timeout(detector.peers(), pending, awaited, answers);
 }
 
 }  // namespace tutti::engine

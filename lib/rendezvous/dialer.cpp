@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <netinet/in.h>
 #include <sys/epoll.h>
 
 #include <algorithm>
@@ -68,7 +67,7 @@ void Dialer::attempt(DialList::iterator dial) {
   if (dial->kind == LinkKind::control && !address.is_loopback()) {
     limit_packet_size(dial->socket.get(), address.family());
   }
-  if (const int error = bind_source(dial->socket.get(), address); error != 0) {
+  if (const int error = bind_source(dial->socket.get(), sources_, address); error != 0) {
     return fail_attempt(dial, errno_text(error));
   }
   dial->state = State::connecting;
@@ -88,37 +87,6 @@ void Dialer::drop_self_connection(DialList::iterator dial) {
   reactor_.remove(dial->socket.get());
   reset(dial->socket);
   fail_attempt(dial, "no process listens at this port");
-}
-
-int Dialer::bind_source(int socket, const SocketAddress& target) const {
-  if (target.is_loopback() || sources_.empty()) return 0;
-  const Interface* source = nullptr;
-  int of_family = 0;
-  for (const auto& own : sources_) {
-    if (own.address.family() != target.family() || own.address.is_loopback()) continue;
-    ++of_family;
-    const bool beside = own.address.shares_prefix(target, own.prefix_bits);
-    if (beside) {
-      source = &own;
-      // Two interfaces may be in one network. Old kernels require a privilege for this option; then
-      // binding the address has to do.
-      ::setsockopt(socket, SOL_SOCKET, SO_BINDTODEVICE, own.name.c_str(),
-                   static_cast<socklen_t>(own.name.size()));
-      break;
-    }
-    source = &own;
-  }
-  // For a routed target with several interfaces, the kernel's routing table decides.
-  if (source == nullptr ||
-      (of_family > 1 && !source->address.shares_prefix(target, source->prefix_bits))) {
-    return 0;
-  }
-  auto address = source->address;
-  address.set_port(0);
-  // The port is chosen at connect(), so that dials to several peers can share one.
-  const int on = 1;
-  ::setsockopt(socket, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
-  return ::bind(socket, address.get(), address.length()) == 0 ? 0 : errno;
 }
 
 int Dialer::reachability(const SocketAddress& address) const {

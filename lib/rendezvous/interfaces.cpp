@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <netinet/in.h>
 
 #include <algorithm>
 #include <array>
@@ -189,6 +190,37 @@ std::vector<Interface> usable_interfaces(const Environment& environment) {
                           : environment.socket_ifname_source + "=" + environment.socket_ifname;
   return choose_interfaces(all_interfaces(), InterfaceFilter(environment.socket_ifname, source),
                            source, environment.socket_family);
+}
+
+int bind_source(int socket, const std::vector<Interface>& sources, const SocketAddress& target) {
+  if (target.is_loopback() || sources.empty()) return 0;
+  const Interface* source = nullptr;
+  int of_family = 0;
+  for (const auto& own : sources) {
+    if (own.address.family() != target.family() || own.address.is_loopback()) continue;
+    ++of_family;
+    const bool beside = own.address.shares_prefix(target, own.prefix_bits);
+    if (beside) {
+      source = &own;
+      // Two interfaces may be in one network. Old kernels require a privilege for this option; then
+      // binding the address has to do.
+      ::setsockopt(socket, SOL_SOCKET, SO_BINDTODEVICE, own.name.c_str(),
+                   static_cast<socklen_t>(own.name.size()));
+      break;
+    }
+    source = &own;
+  }
+  // For a routed target with several interfaces, the kernel's routing table decides.
+  if (source == nullptr ||
+      (of_family > 1 && !source->address.shares_prefix(target, source->prefix_bits))) {
+    return 0;
+  }
+  auto address = source->address;
+  address.set_port(0);
+  // The port is chosen at connect(), so that dials to several peers can share one.
+  const int on = 1;
+  ::setsockopt(socket, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
+  return ::bind(socket, address.get(), address.length()) == 0 ? 0 : errno;
 }
 
 void require_common_family(const std::vector<std::vector<SocketAddress>>& addresses,

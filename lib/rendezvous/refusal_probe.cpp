@@ -17,9 +17,11 @@ constexpr int refused_rounds_needed = 4;
 }  // namespace
 
 RefusalProbe::RefusalProbe(Reactor& reactor, std::vector<SocketAddress> candidates,
-                           std::function<void()> on_refused, std::chrono::milliseconds round)
+                           std::vector<Interface> sources, std::function<void()> on_refused,
+                           std::chrono::milliseconds round)
     : reactor_(reactor),
       candidates_(std::move(candidates)),
+      sources_(std::move(sources)),
       on_refused_(std::move(on_refused)),
       sockets_(candidates_.size()),
       round_(round),
@@ -46,6 +48,11 @@ bool RefusalProbe::dial(std::size_t candidate) {
   auto& socket = sockets_[candidate];
   socket = make_client_socket(address.family());
   if (!socket) return false;
+  if (bind_source(socket.get(), sources_, address) != 0) {
+    // An interface that is down proves nothing about the rank.
+    socket.reset();
+    return false;
+  }
   if (::connect(socket.get(), address.get(), address.length()) == 0) {
     // A connection to itself means that no process listens there.
     const bool refused = is_connected_to_itself(socket.get());

@@ -36,8 +36,11 @@ constexpr std::uint64_t token(int peer, bool is_outgoing) {
 
 }  // namespace
 
-TcpLinks::TcpLinks(control::Plane& plane, CallInspector& inspector, Settings settings)
-    : plane_(plane),
+TcpLinks::TcpLinks(const control::FailureDetector& detector, control::Connector& connector,
+                   const Wakeup& wakeup, CallInspector& inspector, Settings settings)
+    : detector_(detector),
+      connector_(connector),
+      wakeup_(wakeup),
       inspector_(inspector),
       settings_(std::move(settings)),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
@@ -46,7 +49,7 @@ TcpLinks::TcpLinks(control::Plane& plane, CallInspector& inspector, Settings set
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = wakeup_token;
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, plane_.wakeup_fd(), &event) != 0) {
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wakeup_.fd(), &event) != 0) {
     throw system_error("can't add the wake-up descriptor to epoll", errno);
   }
 }
@@ -60,7 +63,7 @@ TcpLinks::~TcpLinks() {
   try {
     for (const auto& [peer, half] : outgoing_) half.shut_down();
     // Closing a socket with unread bytes resets it, and a reset discards data in flight.
-    while (!plane_.failed() && !deadline.expired() &&
+    while (!detector_.job_failed() && !deadline.expired() &&
            !all([](const OutgoingHalf& half) { return half.unacknowledged() == 0; })) {
       for (auto& [peer, half] : outgoing_) half.read();
       std::this_thread::sleep_for(std::chrono::microseconds(200));
@@ -68,7 +71,7 @@ TcpLinks::~TcpLinks() {
   } catch (const std::exception&) {
     // The system refuses even to wait: the peers see closed links.
   }
-  plane_.data_sockets().clear();
+  connector_.data_sockets().clear();
 }
 
 void TcpLinks::abandon() {
@@ -89,7 +92,7 @@ OutgoingHalf& TcpLinks::outgoing(int peer) {
     if (settings_.faults != nullptr) {
       found->second.limit_writes(settings_.faults->max_written_bytes());
     }
-    plane_.request_data_connection(peer, plane_.deadline(settings_.connect_timeout));
+    connector_.request(peer, detector_.deadline(settings_.connect_timeout));
   }
   return found->second;
 }
@@ -181,7 +184,7 @@ void TcpLinks::watch(int fd, int peer, bool is_outgoing) {
 }
 
 void TcpLinks::take_connections() {
-  for (auto& arrival : plane_.take_data_connections()) {
+  for (auto& arrival : connector_.take()) {
     const int peer = arrival.connection.peer;
     if (!arrival.connection.socket) {
       outgoing(peer).fail(arrival.failure);
@@ -192,7 +195,7 @@ void TcpLinks::take_connections() {
     if (arrival.dialed_here) {
       auto& half = outgoing(peer);
       half.connect(endpoint_to(std::move(arrival.connection.socket), peer));
-      plane_.data_sockets().add(peer, fd);
+      connector_.data_sockets().add(peer, fd);
       if (half.has_rings()) ringed_outgoing_.emplace_back(peer, &half);
     } else {
       incoming(peer).connect(endpoint_from(std::move(arrival.connection.socket), peer));
@@ -208,7 +211,7 @@ void TcpLinks::take_connections() {
 }
 
 bool TcpLinks::shares_memory_with(int peer) const {
-  return settings_.segment && plane_.peers().on_this_host(peer);
+  return settings_.segment && detector_.peers().on_this_host(peer);
 }
 
 /// Returns null on failure: a sender then uses the socket.
@@ -224,14 +227,14 @@ LinkEndpoint TcpLinks::endpoint_to(rendezvous::SecureSocket socket, int peer) co
   if (!shares_memory_with(peer)) return {std::move(socket)};
   return LinkEndpoint::dialed(
       std::move(socket),
-      link_memory(settings_.segment->local_rank(), plane_.peers().place_of(peer).local_rank));
+      link_memory(settings_.segment->local_rank(), detector_.peers().place_of(peer).local_rank));
 }
 
 LinkEndpoint TcpLinks::endpoint_from(rendezvous::SecureSocket socket, int peer) const {
   if (!shares_memory_with(peer)) return {std::move(socket)};
   return LinkEndpoint::accepted(
       std::move(socket),
-      link_memory(plane_.peers().place_of(peer).local_rank, settings_.segment->local_rank()));
+      link_memory(detector_.peers().place_of(peer).local_rank, settings_.segment->local_rank()));
 }
 
 template <class Half>
@@ -285,7 +288,7 @@ TcpLinks::Events TcpLinks::poll_sockets(std::chrono::nanoseconds limit) {
   for (int i = 0; i < count; ++i) {
     const auto& event = events[static_cast<std::size_t>(i)];
     if (event.data.u64 == wakeup_token) {
-      plane_.clear_wakeup();
+      wakeup_.clear();
       take_connections();
       moved = true;
       continue;

@@ -33,11 +33,12 @@ int main() {
       std::make_shared<Provider>(device::test::instant_cuda(), device::test::instant_nccl());
   AloneBootstrap alone;
   Job job(alone, {}, {}, provider);
-  HostBackend host(*job.plane, *job.progress_engine, control::Group::whole_job(0, 1),
-                   {.chunk_bytes = 4096});
+  auto& plane = *job.plane;
+  HostBackend host(plane.detector(), plane.histories(), *job.progress_engine,
+                   control::Group::whole_job(0, 1), {.chunk_bytes = 4096});
   const auto path = provider->open(
-      *job.plane, host, [](const Bytes& of_rank_0, Deadline) { return of_rank_0; }, true,
-      std::chrono::seconds(5));
+      plane.detector(), plane.statuses(), plane.histories().find(0), host,
+      [](const Bytes& of_rank_0, Deadline) { return of_rank_0; }, true, std::chrono::seconds(5));
   auto& backend = *path.backend;
 
   float value = 0;

@@ -1,10 +1,14 @@
 // Selection of interfaces and addresses of two hosts.
 #include "rendezvous/interfaces.hpp"
 
+#include <sys/socket.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <functional>
 
 #include "addresses.hpp"
+#include "base/descriptor.hpp"
 #include "support/catch.hpp"
 #include "tutti/error.hpp"
 
@@ -180,6 +184,24 @@ TEST_CASE("two hosts without a common address family are an error with their add
   CHECK(
       family_error({both, none, both}, apart)
           .starts_with("rank 0 (a) has 10.0.0.3, fd00::3, rank 1 (b) has no address but loopback"));
+}
+
+TEST_CASE("a socket is bound to the interface in the target's network, or to the only one") {
+  // No host has addresses of 192.0.2.0/24, 198.51.100.0/24 and 203.0.113.0/24, so binding fails.
+  const Interface one{"eth0", v4("192.0.2.1"), 24};
+  const Interface two{"eth1", v4("198.51.100.1"), 24};
+  const Interface six{"eth0", v6("2001:db8::1"), 64};
+  const Interface loopback{"lo", v4("127.0.0.1"), 8};
+  const auto bind = [](const std::vector<Interface>& sources, const SocketAddress& target) {
+    const Descriptor socket(::socket(target.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+    return bind_source(socket.get(), sources, target);
+  };
+  CHECK(bind({one, two}, v4("192.0.2.2")) == EADDRNOTAVAIL);
+  CHECK(bind({one, six}, v4("203.0.113.1")) == EADDRNOTAVAIL);
+  CHECK(bind({one, two}, v4("203.0.113.1")) == 0);  // routed
+  CHECK(bind({one, two}, v4("127.0.0.1")) == 0);
+  CHECK(bind({six, loopback}, v4("192.0.2.2")) == 0);
+  CHECK(bind({}, v4("192.0.2.2")) == 0);
 }
 
 }  // namespace tutti::rendezvous::test

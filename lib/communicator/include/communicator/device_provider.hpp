@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "communicator/backend.hpp"
+#include "control/call_history.hpp"
+#include "control/failure_detector.hpp"
 #include "control/group.hpp"
-#include "control/plane.hpp"
+#include "control/status_exchange.hpp"
 #include "rendezvous/peer_info.hpp"
 #include "tutti/bootstrap.hpp"
 #include "tutti/deadline.hpp"
@@ -47,14 +49,18 @@ class DeviceProvider {
 
   /// Fills in what this rank tells the others of its devices.
   virtual void describe(rendezvous::PeerInfo& info) = 0;
-  /// Collective over the job: all ranks come to the same path. With `required`, Error{usage} or
-  /// Error{system} on all ranks where NCCL can't serve. `broadcast` is called once where NCCL can,
-  /// on all ranks, and else not at all.
-  virtual DevicePath open(control::Plane& plane, Backend& host, const BootstrapBroadcast& broadcast,
-                          bool required, std::chrono::nanoseconds timeout) = 0;
-  /// Collective over the group, whose host path is `host`: the same path on the same device for a
-  /// communicator of its own. Only where open() has made a device path.
-  virtual std::unique_ptr<Backend> open_group(control::Plane& plane, const control::Group& group,
+  /// Collective over the job, whose host path is `host` and calls are `history`: all ranks come to
+  /// the same path. With `required`, Error{usage} or Error{system} on all ranks where NCCL can't
+  /// serve. `broadcast` is called once where NCCL can, on all ranks, and else not at all.
+  virtual DevicePath open(control::FailureDetector& detector, control::StatusExchange& statuses,
+                          const std::shared_ptr<control::CallHistory>& history, Backend& host,
+                          const BootstrapBroadcast& broadcast, bool required,
+                          std::chrono::nanoseconds timeout) = 0;
+  /// Collective over the group of `history`, whose host path is `host`: the same path on the same
+  /// device for a communicator of its own. Only where open() has made a device path.
+  virtual std::unique_ptr<Backend> open_group(control::FailureDetector& detector,
+                                              control::StatusExchange& statuses,
+                                              const std::shared_ptr<control::CallHistory>& history,
                                               Backend& host, std::chrono::nanoseconds timeout) = 0;
 };
 
@@ -62,11 +68,13 @@ class DeviceProvider {
 class NoDevices final : public DeviceProvider {
  public:
   void describe(rendezvous::PeerInfo& info) override { info.no_device_reason = "not looked for"; }
-  DevicePath open(control::Plane&, Backend&, const BootstrapBroadcast&, bool,
-                  std::chrono::nanoseconds) override {
+  DevicePath open(control::FailureDetector&, control::StatusExchange&,
+                  const std::shared_ptr<control::CallHistory>&, Backend&, const BootstrapBroadcast&,
+                  bool, std::chrono::nanoseconds) override {
     return {.reason = "asked for"};
   }
-  std::unique_ptr<Backend> open_group(control::Plane&, const control::Group&, Backend&,
+  std::unique_ptr<Backend> open_group(control::FailureDetector&, control::StatusExchange&,
+                                      const std::shared_ptr<control::CallHistory>&, Backend&,
                                       std::chrono::nanoseconds) override {
     return nullptr;
   }

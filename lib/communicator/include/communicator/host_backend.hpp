@@ -10,7 +10,8 @@
 #include "algorithm/schedule_cache.hpp"
 #include "communicator/backend.hpp"
 #include "communicator/shared_path.hpp"
-#include "control/plane.hpp"
+#include "control/call_histories.hpp"
+#include "control/failure_detector.hpp"
 #include "engine/progress_engine.hpp"
 
 namespace tutti {
@@ -28,8 +29,9 @@ class HostBackend final : public Backend {
 
   /// For one communicator, whose calls are told apart by the group's id.
   /// `shared` is null where its ranks share no memory.
-  HostBackend(control::Plane& plane, engine::ProgressEngine& progress_engine, control::Group group,
-              Settings settings, std::unique_ptr<SharedPath> shared = nullptr);
+  HostBackend(control::FailureDetector& detector, control::CallHistories& histories,
+              engine::ProgressEngine& progress_engine, control::Group group, Settings settings,
+              std::unique_ptr<SharedPath> shared = nullptr);
   /// Waits up to a second for calls that were started; past it the job's communication is over.
   ~HostBackend() override;
 
@@ -79,7 +81,8 @@ class HostBackend final : public Backend {
                                                   int peer, std::uint32_t tag) const;
   std::unique_ptr<Pending> start(const std::shared_ptr<engine::Task>& task);
 
-  control::Plane& plane_;
+  control::FailureDetector& detector_;
+  control::CallHistories& histories_;
   engine::ProgressEngine& progress_;
   Settings settings_;
   std::shared_ptr<control::CallHistory> history_;

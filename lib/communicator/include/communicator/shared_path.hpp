@@ -6,7 +6,8 @@
 
 #include "base/call_signature.hpp"
 #include "communicator/backend.hpp"
-#include "control/plane.hpp"
+#include "control/failure_detector.hpp"
+#include "control/group.hpp"
 #include "engine/shared_call.hpp"
 #include "transport/shared_segment.hpp"
 
@@ -19,8 +20,9 @@ class SharedPath {
   /// As the algorithm of a call.
   static constexpr std::string_view name = "shared";
 
-  SharedPath(control::Plane& plane, std::shared_ptr<transport::SharedSegment> segment,
-             std::size_t channel, const control::Group& group);
+  SharedPath(const control::FailureDetector& detector,
+             std::shared_ptr<transport::SharedSegment> segment, std::size_t channel,
+             const control::Group& group);
 
   /// What calls with the same arguments have in common.
   struct Prepared {
@@ -47,7 +49,7 @@ class SharedPath {
  private:
   [[nodiscard]] Prepared prepare_anew(const CheckedCollective& call) const;
 
-  control::Plane& plane_;
+  const control::FailureDetector& detector_;
   transport::CollectiveChannel channel_;
   CopyChoice copies_;
   int spins_;

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "control/plane.hpp"
+#include "control/failure_detector.hpp"
 #include "device/calls.hpp"
 
 namespace tutti::device {
@@ -12,19 +12,19 @@ namespace tutti::device {
 /// names it.
 class ApiErrors {
  public:
-  ApiErrors(control::Plane& plane, const CudaCalls& cuda) : plane_(plane), cuda_(cuda) {}
+  ApiErrors(control::FailureDetector& detector, const CudaCalls& cuda)
+      : detector_(detector), cuda_(cuda) {}
 
   /// "rank 1 (node1, pid 4711): all_reduce failed: NCCL: remote error (6)"
   [[noreturn]] void fail(const std::string& doing, const std::string& reason) const;
   void check(CudaResult result, const char* doing) const {
     if (result != cuda_success) fail(result, doing);
   }
-  [[nodiscard]] control::Plane& plane() const { return plane_; }
 
  private:
   [[noreturn]] void fail(CudaResult result, const char* doing) const;
 
-  control::Plane& plane_;
+  control::FailureDetector& detector_;
   const CudaCalls& cuda_;
 };
 

@@ -29,9 +29,13 @@ class Provider final : public DeviceProvider {
       : Provider(std::move(cuda), std::move(nccl), Settings{}) {}
 
   void describe(rendezvous::PeerInfo& info) override;
-  DevicePath open(control::Plane& plane, Backend& host, const BootstrapBroadcast& broadcast,
-                  bool required, std::chrono::nanoseconds timeout) override;
-  std::unique_ptr<Backend> open_group(control::Plane& plane, const control::Group& group,
+  DevicePath open(control::FailureDetector& detector, control::StatusExchange& statuses,
+                  const std::shared_ptr<control::CallHistory>& history, Backend& host,
+                  const BootstrapBroadcast& broadcast, bool required,
+                  std::chrono::nanoseconds timeout) override;
+  std::unique_ptr<Backend> open_group(control::FailureDetector& detector,
+                                      control::StatusExchange& statuses,
+                                      const std::shared_ptr<control::CallHistory>& history,
                                       Backend& host, std::chrono::nanoseconds timeout) override;
 
  private:
@@ -40,12 +44,17 @@ class Provider final : public DeviceProvider {
     std::string phases;
   };
   void open_context(SetupExchange& setup, int index);
-  [[nodiscard]] Opened open_nccl(control::Plane& plane, const control::Group& group,
+  [[nodiscard]] Opened open_nccl(control::FailureDetector& detector,
+                                 control::StatusExchange& statuses,
+                                 const std::shared_ptr<control::CallHistory>& history,
                                  SetupExchange& setup, const Broadcast& broadcast);
-  [[nodiscard]] std::unique_ptr<Backend> open_staged(control::Plane& plane,
-                                                     const control::Group& group, Backend& host);
-  [[nodiscard]] Opened open_best(control::Plane& plane, const control::Group& group, Backend& host,
-                                 SetupExchange& setup, const Broadcast& broadcast);
+  [[nodiscard]] std::unique_ptr<Backend> open_staged(
+      control::FailureDetector& detector, const std::shared_ptr<control::CallHistory>& history,
+      Backend& host);
+  [[nodiscard]] Opened open_best(control::FailureDetector& detector,
+                                 control::StatusExchange& statuses,
+                                 const std::shared_ptr<control::CallHistory>& history,
+                                 Backend& host, SetupExchange& setup, const Broadcast& broadcast);
   void warn(const control::Group& group, const std::string& text) const;
 
   std::shared_ptr<const Library<CudaCalls>> cuda_;

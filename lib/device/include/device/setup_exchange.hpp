@@ -4,7 +4,7 @@
 
 #include "communicator/backend.hpp"
 #include "control/group.hpp"
-#include "control/plane.hpp"
+#include "rendezvous/peers.hpp"
 #include "tutti/deadline.hpp"
 #include "tutti/error.hpp"
 
@@ -21,9 +21,9 @@ class AgreedFailure : public Error {
 /// collective.
 class SetupExchange {
  public:
-  SetupExchange(control::Plane& plane, const control::Group& group, Backend& host,
+  SetupExchange(const rendezvous::Peers& peers, const control::Group& group, Backend& host,
                 Deadline deadline)
-      : plane_(plane), group_(group), host_(host), deadline_(deadline) {}
+      : peers_(peers), group_(group), host_(host), deadline_(deadline) {}
 
   [[nodiscard]] Deadline deadline() const { return deadline_; }
   /// Synchronizes the ranks. Returns true if none is still working. Throws AgreedFailure with the
@@ -38,7 +38,7 @@ class SetupExchange {
   [[noreturn]] void fail(int failed_rank, const std::string& own_failure);
   [[nodiscard]] CallSettings settings() const;
 
-  control::Plane& plane_;
+  const rendezvous::Peers& peers_;
   const control::Group& group_;
   Backend& host_;
   Deadline deadline_;

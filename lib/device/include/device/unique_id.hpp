@@ -3,8 +3,8 @@
 #include <functional>
 #include <memory>
 
+#include "control/failure_detector.hpp"
 #include "control/group.hpp"
-#include "control/plane.hpp"
 #include "device/context.hpp"
 #include "device/library.hpp"
 #include "device/setup_exchange.hpp"
@@ -19,7 +19,7 @@ using Broadcast = std::function<Bytes(const Bytes&)>;
 struct IdMaker {
   std::shared_ptr<const Context> context;
   std::shared_ptr<const Library<NcclCalls>> nccl;
-  control::Plane& plane;
+  const control::FailureDetector& detector;
   const control::Group& group;
 };
 

@@ -2,7 +2,8 @@
 
 #include <vector>
 
-#include "control/plane.hpp"
+#include "control/call_histories.hpp"
+#include "control/failure_detector.hpp"
 #include "transport/links.hpp"
 
 namespace tutti::engine {
@@ -10,9 +11,16 @@ namespace tutti::engine {
 /// Compares the calls that peers' frames name with this rank's own calls, and reports mismatches.
 class CallChecker final : public transport::CallInspector {
  public:
-  explicit CallChecker(control::Plane& plane) : plane_(plane) {}
+  /// The references must outlive it.
+  CallChecker(control::FailureDetector& detector, const control::CallHistories& histories)
+      : detector_(detector), histories_(histories) {}
 
   bool on_peer_call(int peer, const transport::CallContext& theirs) override;
+  /// A call of `peer`, a rank of the job, differs from this rank's: the control threads find out
+  /// which, and report it.
+  void compare_with(int peer, std::uint32_t communicator) {
+    histories_.send_latest_to(peer, communicator);
+  }
 
   /// Registers a send or receive in progress until remove_message(own). `peer` is a rank of the
   /// job; `own` must outlive the registration.
@@ -30,7 +38,8 @@ class CallChecker final : public transport::CallInspector {
   bool check_collective(int peer, const transport::CallContext& theirs);
   bool check_message(int peer, const transport::CallContext& theirs);
 
-  control::Plane& plane_;
+  control::FailureDetector& detector_;
+  const control::CallHistories& histories_;
   std::vector<Message> messages_;
 };
 

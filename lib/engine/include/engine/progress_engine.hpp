@@ -8,7 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "control/plane.hpp"
+#include "control/failure_detector.hpp"
+#include "control/status_exchange.hpp"
 #include "engine/call_checker.hpp"
 #include "engine/task.hpp"
 #include "transport/links.hpp"
@@ -21,17 +22,21 @@ namespace tutti::engine {
 /// thread advances the calls of all threads.
 class ProgressEngine {
  public:
-  /// `segment` is the host's shared segment, or null. `while_waiting` is called by threads that
-  /// block in a call; it may be null.
-  ProgressEngine(control::Plane& plane, transport::Links& links, CallChecker& checker,
+  /// The references must outlive it; `wakeup` wakes the thread that waits in `links`. `segment` is
+  /// the host's shared segment, or null. `while_waiting` is called by threads that block in a call;
+  /// it may be null.
+  ProgressEngine(control::FailureDetector& detector, control::StatusExchange& statuses,
+                 const Wakeup& wakeup, transport::Links& links, CallChecker& checker,
                  std::shared_ptr<transport::SharedSegment> segment,
                  std::function<void()> while_waiting)
-      : plane_(plane),
+      : detector_(detector),
+        statuses_(statuses),
+        wakeup_(wakeup),
         links_(links),
         checker_(checker),
         segment_(std::move(segment)),
         while_waiting_(std::move(while_waiting)),
-        shares_cores_(plane.peers().shares_cores()) {
+        shares_cores_(detector.peers().shares_cores()) {
     awaited_.reserve(Execution::window);
     awaited_peers_.reserve(Execution::window);
   }
@@ -94,7 +99,9 @@ class ProgressEngine {
   void report_failure(const Task& failed_task, const std::exception_ptr& error);
   void fail_all_with(Task& failed_task, const std::exception_ptr& error);
 
-  control::Plane& plane_;
+  control::FailureDetector& detector_;
+  control::StatusExchange& statuses_;
+  const Wakeup& wakeup_;
   transport::Links& links_;
   CallChecker& checker_;
   std::shared_ptr<transport::SharedSegment> segment_;

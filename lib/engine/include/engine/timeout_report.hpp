@@ -5,7 +5,8 @@
 #include <set>
 #include <vector>
 
-#include "control/plane.hpp"
+#include "control/failure_detector.hpp"
+#include "control/status_exchange.hpp"
 #include "engine/execution.hpp"
 
 namespace tutti::engine {
@@ -33,7 +34,8 @@ struct Answers {
                                                       const Answers& answers);
 
 /// Queries all ranks, then diagnoses.
-[[nodiscard]] control::FailureReport make_timeout_report(control::Plane& plane,
+[[nodiscard]] control::FailureReport make_timeout_report(const control::FailureDetector& detector,
+                                                         control::StatusExchange& statuses,
                                                          const PendingCall& pending,
                                                          const std::vector<Awaited>& awaited);
 

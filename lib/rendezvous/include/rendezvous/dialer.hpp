@@ -30,6 +30,8 @@ class Dialer {
   Dialer& operator=(const Dialer&) = delete;
   ~Dialer();
 
+  [[nodiscard]] const std::vector<Interface>& sources() const { return sources_; }
+
   void dial(int peer, LinkKind kind, std::vector<SocketAddress> candidates, Deadline deadline,
             OnDone on_done);
 
@@ -58,8 +60,6 @@ class Dialer {
 
   void attempt(DialList::iterator dial);
   void drop_self_connection(DialList::iterator dial);
-  /// Returns 0 or an errno.
-  int bind_source(int socket, const SocketAddress& target) const;
   [[nodiscard]] int reachability(const SocketAddress& address) const;
   void set_reachability(const SocketAddress& address, int answer);
   void on_ready(DialList::iterator dial);

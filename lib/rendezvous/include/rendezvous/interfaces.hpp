@@ -64,6 +64,12 @@ class InterfaceFilter {
 /// choose_interfaces() on this host's interfaces with the settings of `environment`.
 [[nodiscard]] std::vector<Interface> usable_interfaces(const Environment& environment);
 
+/// Binds a socket that is about to connect to `target` to that of `sources` which is in its
+/// network, or to the only one of its family. Leaves the socket unbound if `sources` is empty,
+/// `target` is loopback, or the routing table has to choose. Returns 0 or an errno.
+[[nodiscard]] int bind_source(int socket, const std::vector<Interface>& sources,
+                              const SocketAddress& target);
+
 /// Throws Error{mismatch}, the same on every rank, if ranks of two hosts cannot connect: no common
 /// address family, or only loopback. `addresses[r]`, `hosts[r]` and `identities[r]` belong to rank
 /// r.

@@ -5,6 +5,7 @@
 
 #include "base/reactor.hpp"
 #include "rendezvous/address.hpp"
+#include "rendezvous/interfaces.hpp"
 
 namespace tutti::rendezvous {
 
@@ -16,11 +17,13 @@ class RefusalProbe {
  public:
   static constexpr std::chrono::milliseconds default_round{500};
 
-  /// Dials all `candidates` once per `round` and closes what connects. Calls `on_refused` once,
+  /// Dials all `candidates` once per `round` from the interfaces `sources`, as the Dialer does, and
+  /// closes what connects. Calls `on_refused` once,
   /// after four consecutive rounds in which all refused. Once a rank accepts, the interval doubles
   /// each round, because its accept queue serves others.
   RefusalProbe(Reactor& reactor, std::vector<SocketAddress> candidates,
-               std::function<void()> on_refused, std::chrono::milliseconds round = default_round);
+               std::vector<Interface> sources, std::function<void()> on_refused,
+               std::chrono::milliseconds round = default_round);
   RefusalProbe(const RefusalProbe&) = delete;
   RefusalProbe& operator=(const RefusalProbe&) = delete;
   ~RefusalProbe();
@@ -34,6 +37,7 @@ class RefusalProbe {
 
   Reactor& reactor_;
   std::vector<SocketAddress> candidates_;
+  std::vector<Interface> sources_;
   std::function<void()> on_refused_;
   std::vector<Descriptor> sockets_;  ///< of the current round
   std::size_t refused_ = 0;          ///< candidates that refused in this round

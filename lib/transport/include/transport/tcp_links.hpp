@@ -7,7 +7,8 @@
 
 #include "base/descriptor.hpp"
 #include "base/fault_injection.hpp"
-#include "control/plane.hpp"
+#include "control/connector.hpp"
+#include "control/failure_detector.hpp"
 #include "transport/incoming_half.hpp"
 #include "transport/links.hpp"
 #include "transport/outgoing_half.hpp"
@@ -30,7 +31,9 @@ class TcpLinks final : public Links {
     std::chrono::nanoseconds connect_timeout{};
   };
 
-  TcpLinks(control::Plane& plane, CallInspector& inspector, Settings settings);
+  /// The references must outlive it; `wakeup` is that of `detector` and `connector`.
+  TcpLinks(const control::FailureDetector& detector, control::Connector& connector,
+           const Wakeup& wakeup, CallInspector& inspector, Settings settings);
   /// Waits up to 500 ms for the peers' hosts to acknowledge all data.
   ~TcpLinks() override;
 
@@ -71,7 +74,9 @@ class TcpLinks final : public Links {
   enum class Events : std::uint8_t { timeout, no_data, data };
   Events poll_sockets(std::chrono::nanoseconds limit);
 
-  control::Plane& plane_;
+  const control::FailureDetector& detector_;
+  control::Connector& connector_;
+  const Wakeup& wakeup_;
   CallInspector& inspector_;
   Settings settings_;
   Descriptor epoll_;

@@ -1,28 +1,49 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
 #include <vector>
 
+#include "base/environment.hpp"
+#include "base/log.hpp"
 #include "base/reactor.hpp"
+#include "control/call_comparison.hpp"
+#include "control/call_histories.hpp"
+#include "control/connector.hpp"
 #include "control/consensus.hpp"
 #include "control/control_link.hpp"
+#include "control/failure_detector.hpp"
+#include "control/link_setup.hpp"
 #include "control/message.hpp"
-#include "control/plane.hpp"
 #include "control/router.hpp"
+#include "control/status_exchange.hpp"
+#include "record.hpp"
 #include "rendezvous/acceptor.hpp"
 #include "rendezvous/dialer.hpp"
 #include "rendezvous/refusal_probe.hpp"
 
 namespace tutti::control {
 
-/// The control thread. Connects Router and Consensus, which do no I/O, to sockets, pidfds and
-/// timers.
-class Plane::Worker {
+/// The control thread. Connects Router, Consensus and CallComparison, which do no I/O, to sockets,
+/// pidfds and timers, and enters their results where other threads find them.
+class ControlThread {
  public:
-  Worker(Plane& plane, rendezvous::PeerExchange exchanged, const Environment& environment,
-         Log& log);
+  /// What it shares with the other threads of this process.
+  struct Shared {
+    FailureDetector& detector;
+    const CallHistories& histories;
+    StatusExchange& statuses;
+    Connector& connector;
+    LinkSetup& link_setup;
+    Recorder& recorder;
+    std::function<void()> on_all_left;  ///< after say_goodbye(): all other ranks have left too
+  };
+
+  /// `exchanged` without its peers, which `shared` has.
+  ControlThread(Shared shared, rendezvous::PeerExchange&& exchanged, const Environment& environment,
+                Log& log);
 
   /// The body of the thread.
   void run(Deadline setup);
@@ -30,13 +51,13 @@ class Plane::Worker {
   void post(std::function<void()> action) { reactor_.post(std::move(action)); }
   void stop() { reactor_.stop(); }
 
-  [[nodiscard]] const rendezvous::Peers& peers() const { return peers_; }
-
   // To be called in the control thread:
   void report_failure(const FailureReport& report) { consensus_.report_failure(report); }
   void decide_unilaterally(const FailureReport& report) { consensus_.decide_unilaterally(report); }
-  void send_calls_to(int peer, const CallHistory& history);
-  void ask_statuses(std::uint32_t communicator);
+  void send_calls_to(int peer, std::uint32_t communicator) {
+    comparison_.send_latest_to(peer, communicator);
+  }
+  void send_status_request(std::uint32_t communicator);
   void dial_data(int peer, Deadline deadline);
   void say_goodbye();
   /// Ends run() once there is an agreed failure and it was sent to the others, or at the deadline.
@@ -44,8 +65,12 @@ class Plane::Worker {
   [[nodiscard]] std::vector<rendezvous::Listener> take_listeners() {
     return acceptor_.take_listeners();
   }
-  /// Constant.
+
+  // Constant:
   [[nodiscard]] const rendezvous::Membership& membership() const { return self_; }
+  [[nodiscard]] const std::vector<rendezvous::Interface>& sources() const {
+    return dialer_.sources();
+  }
 
  private:
   [[nodiscard]] Consensus::Outbox make_outbox();
@@ -60,38 +85,31 @@ class Plane::Worker {
   void watch_processes();
   void on_process_ended(int peer);
   void on_message(const ControlMessage& message);
-  void on_calls(int origin, CallsMessage decoded);
   void on_goodbye(int origin);
-  void on_status(int origin, const StatusMessage& decoded);
   void send_status_to(int origin, std::uint32_t communicator);
   void decided(const FailureReport& report);
-  void notify_neighbours(const CallHistory& history);
-  void compare_with(int peer, std::uint32_t communicator);
   void tick();
   void report_own_failure(const std::string& reason);
+  [[nodiscard]] bool has_told_neighbours() const;
   void on_rank_lost(int peer, LossReason reason);
   void check_all_left();
 
-  Plane& plane_;
-  Log& log_;
+  Shared shared_;
+  const rendezvous::Peers& peers_;
   std::chrono::seconds keepalive_;
-  rendezvous::Peers peers_;
   rendezvous::Membership self_;
   Reactor reactor_;
   rendezvous::Acceptor acceptor_;
   rendezvous::Dialer dialer_;
   Router router_;
   Consensus consensus_;
+  CallComparison comparison_;
   std::vector<int> neighbours_;
   std::map<int, std::unique_ptr<ControlLink>> links_;
   std::map<int, rendezvous::RefusalProbe> probes_;  ///< of neighbours without a link
   std::map<int, Descriptor> processes_;             ///< pidfds of this host's other ranks
-  /// The latest calls of a peer in a communicator, as it sent them.
-  std::map<std::pair<int, std::uint32_t>, std::vector<PastCall>> peer_calls_;
   std::set<int> departed_;
-  std::map<std::uint32_t, std::uint64_t> calls_sent_for_;  ///< communicator → sequence
   bool leaving_ = false;
-  unsigned records_written_ = 0;
 };
 
 }  // namespace tutti::control

@@ -8,7 +8,7 @@
 #include <cerrno>
 
 #include "control/descriptors.hpp"
-#include "worker.hpp"
+#include "control_thread.hpp"
 
 namespace tutti::control {
 namespace {
@@ -28,7 +28,7 @@ Descriptor open_process(std::uint32_t pid) {
 
 }  // namespace
 
-void Plane::Worker::watch_processes() {
+void ControlThread::watch_processes() {
   for (int peer = 0; peer < peers_.size(); ++peer) {
     if (peer == peers_.rank() || !peers_.sees_pid_of(peer)) continue;
     const auto& info = peers_.info(peer);
@@ -51,7 +51,7 @@ void Plane::Worker::watch_processes() {
   }
 }
 
-void Plane::Worker::on_process_ended(int peer) {
+void ControlThread::on_process_ended(int peer) {
   if (const auto found = processes_.find(peer); found != processes_.end()) {
     reactor_.remove(found->second.get());
     processes_.erase(found);
@@ -61,18 +61,18 @@ void Plane::Worker::on_process_ended(int peer) {
 
 /// A rank that ends before it has a link closes none. Without a pidfd, refused connections at its
 /// ports show it.
-void Plane::Worker::probe_unlinked() {
+void ControlThread::probe_unlinked() {
   for (const int peer : neighbours_) {
     if (links_.contains(peer) || processes_.contains(peer)) continue;
     if (spare_descriptors(peers_) <= 0) return;
-    probes_.try_emplace(peer, reactor_, peers_.remote_candidates(peer), [this, peer] {
+    probes_.try_emplace(peer, reactor_, peers_.remote_candidates(peer), sources(), [this, peer] {
       probes_.erase(peer);
       on_rank_lost(peer, LossReason::ports_closed);
     });
   }
 }
 
-void Plane::Worker::on_link_closed(int peer, int number) {
+void ControlThread::on_link_closed(int peer, int number) {
   if (number == EBADMSG) return on_link_corrupted(peer);
   const bool silent = number == ETIMEDOUT || number == EHOSTUNREACH || number == ENETUNREACH;
   if (silent && !peers_.on_this_host(peer)) {
@@ -93,7 +93,7 @@ void Plane::Worker::on_link_closed(int peer, int number) {
 
 /// Both ends are alive, so neither is lost, and no survivors can continue without them. The ranks
 /// agree through their other links; if that fails, each end fails by itself.
-void Plane::Worker::on_link_corrupted(int peer) {
+void ControlThread::on_link_corrupted(int peer) {
   const int first = std::min(peer, peers_.rank());
   const int second = std::max(peer, peers_.rank());
   const FailureReport report{
@@ -113,7 +113,7 @@ void Plane::Worker::on_link_corrupted(int peer) {
   reactor_.after(corrupted_link_timeout, end_alone);
 }
 
-void Plane::Worker::on_rank_lost(int peer, LossReason reason) {
+void ControlThread::on_rank_lost(int peer, LossReason reason) {
   if (departed_.contains(peer) || consensus_.is_lost(peer)) return;
   consensus_.report_failure(
       {.code = ErrorCode::peer_lost, .lost = {{peer, reason}}, .origin = peers_.rank()});

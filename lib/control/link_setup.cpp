@@ -1,0 +1,43 @@
+#include "control/link_setup.hpp"
+
+#include <utility>
+
+namespace tutti::control {
+
+bool LinkSetup::wait_for(std::chrono::nanoseconds limit) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, limit, [this] { return is_over(); });
+}
+
+LinkSetup::Progress LinkSetup::wait(const Deadline& deadline) {
+  std::unique_lock lock(mutex_);
+  while (!is_over() && !deadline.expired()) {
+    changed_.wait_for(lock, deadline.until_next_look(), [this] { return is_over(); });
+  }
+  return progress_;
+}
+
+bool LinkSetup::is_complete() const {
+  const std::lock_guard lock(mutex_);
+  return progress_.missing.empty();
+}
+
+void LinkSetup::add_link(int neighbour) {
+  const std::lock_guard lock(mutex_);
+  progress_.missing.erase(neighbour);
+  changed_.notify_all();
+}
+
+void LinkSetup::fail(std::string reason) {
+  const std::lock_guard lock(mutex_);
+  progress_.failure = std::move(reason);
+  changed_.notify_all();
+}
+
+void LinkSetup::cancel() {
+  const std::lock_guard lock(mutex_);
+  cancelled_ = true;
+  changed_.notify_all();
+}
+
+}  // namespace tutti::control
