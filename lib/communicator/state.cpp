@@ -246,6 +246,7 @@ void Job::take_segment(std::shared_ptr<transport::SharedSegment> shared) {
 }
 
 void Job::connect() {
+  waits = WaitPolicy(plane->peers().shares_cores());
   checker = std::make_unique<engine::CallChecker>(plane->detector(), plane->histories());
   links = std::make_unique<transport::TcpLinks>(
       plane->detector(), plane->connector(), plane->wakeup(), *checker,
@@ -253,11 +254,11 @@ void Job::connect() {
                                     .congestion = environment.congestion,
                                     .faults = &faults,
                                     .segment = segment,
-                                    .shares_cores = plane->peers().shares_cores(),
+                                    .waits = waits,
                                     .connect_timeout = environment.timeout});
   progress_engine = std::make_unique<engine::ProgressEngine>(plane->detector(), plane->statuses(),
                                                              plane->wakeup(), *links, *checker,
-                                                             segment, while_waiting);
+                                                             segment, while_waiting, waits);
 }
 
 namespace {
@@ -267,7 +268,8 @@ std::unique_ptr<HostBackend> make_host(const Job& job, control::Group group,
                                        std::optional<std::size_t> channel) {
   std::unique_ptr<SharedPath> shared;
   if (channel)
-    shared = std::make_unique<SharedPath>(job.plane->detector(), job.segment, *channel, group);
+    shared = std::make_unique<SharedPath>(job.plane->detector(), job.segment, *channel, group,
+                                          job.waits);
   return std::make_unique<HostBackend>(
       job.plane->detector(), job.plane->histories(), *job.progress_engine, std::move(group),
       HostBackend::Settings{.chunk_bytes = job.environment.chunk_bytes,

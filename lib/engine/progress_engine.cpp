@@ -12,10 +12,6 @@
 namespace tutti::engine {
 namespace {
 
-// Maximum sleep before the running thread checks its peers and deadlines again.
-constexpr std::chrono::milliseconds max_sleep{100};
-// The same if a `while_waiting` callback must be called.
-constexpr std::chrono::microseconds callback_interval{100};
 // A broken data link alone does not prove that a rank died: the control plane gets this long to
 // agree on the failed ranks.
 constexpr std::chrono::seconds agreement_limit{2};
@@ -193,12 +189,12 @@ void ProgressEngine::advance_and_wait(Deadline limit) {
   try {
     if (detector_.job_failed()) return fail_all();
     if (advance_all()) return;
-    auto max_wait = std::min<std::chrono::nanoseconds>(max_sleep, limit.remaining());
+    auto max_wait = std::min<std::chrono::nanoseconds>(WaitPolicy::max_sleep, limit.remaining());
     for (const auto* task : active_) max_wait = std::min(max_wait, task->deadline.remaining());
     // Not on the progress thread: the callback may need the caller's thread.
     if (while_waiting_ && !progress_thread_runs_) {
       while_waiting_();
-      max_wait = std::min<std::chrono::nanoseconds>(max_wait, callback_interval);
+      max_wait = std::min<std::chrono::nanoseconds>(max_wait, WaitPolicy::callback_interval);
     }
     const bool moved = progress(max_wait);
     // The data may complete all calls; otherwise deadlines are checked in any case.
@@ -269,7 +265,7 @@ bool ProgressEngine::advance(Task& task) {
     if (!shared->may_run()) return false;
     const auto progress = shared->advance();
     if (progress != SharedCall::Progress::blocked) {
-      idle_since_.reset();
+      shared_wait_.reset();
       shared_has_moved_ = true;
     }
     return progress == SharedCall::Progress::done &&
@@ -377,7 +373,7 @@ void ProgressEngine::note_awaited(Task& task) {
   auto& next_record = task.progress->next_record;
   const bool is_first = next_record == std::chrono::steady_clock::time_point{};
   if (!is_first && now < next_record) return;
-  next_record = now + max_sleep;
+  next_record = now + WaitPolicy::max_sleep;
   if (is_first) return;
   auto& peers = awaited_peers_;
   peers.clear();

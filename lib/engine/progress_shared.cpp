@@ -1,21 +1,10 @@
 // Progress of shared-memory calls.
-#include <sched.h>
-
 #include <algorithm>
 #include <utility>
 
-#include "base/pause.hpp"
 #include "engine/progress_engine.hpp"
 
 namespace tutti::engine {
-namespace {
-
-// Maximum sleep of the running thread for shared-memory calls before it checks for a failure, and
-// the same if calls over links are in flight, too.
-constexpr std::chrono::milliseconds max_shared_sleep{10};
-constexpr std::chrono::microseconds max_mixed_sleep{100};
-
-}  // namespace
 
 /// Advances the links, or waits for an event. Returns true if anything moved.
 bool ProgressEngine::progress(std::chrono::nanoseconds max_wait) {
@@ -25,16 +14,9 @@ bool ProgressEngine::progress(std::chrono::nanoseconds max_wait) {
   const bool only_shared = shared == static_cast<std::ptrdiff_t>(active_.size());
   if (links_.progress(std::chrono::nanoseconds(0))) return true;
   if (std::exchange(shared_has_moved_, false)) return true;
-  // Ranks that share memory mostly arrive soon, and a wake-up is expensive, so yield first. Not on
-  // the progress thread: the program computes and needs the core.
-  const auto now = std::chrono::steady_clock::now();
-  if (!idle_since_) idle_since_ = now;
-  if (!progress_thread_runs_ && now - *idle_since_ < max_yield_time) {
-    ::sched_yield();
-    return false;
-  }
+  if (shared_wait_.may_poll(WaitPolicy::shared_calls(progress_thread_runs_))) return false;
   return sleep_in_segment(std::min<std::chrono::nanoseconds>(
-      max_wait, only_shared ? max_shared_sleep : max_mixed_sleep));
+      max_wait, only_shared ? WaitPolicy::max_shared_sleep : WaitPolicy::max_mixed_sleep));
 }
 
 bool ProgressEngine::sleep_in_segment(std::chrono::nanoseconds limit) {
@@ -71,7 +53,7 @@ void ProgressEngine::check_members(Task& task) {
     task.progress->has_seen_mismatch = true;
     checker_.compare_with(task.pending.group->world_of(mismatched_member), task.pending.group->id);
   }
-  if (!idle_since_ || std::chrono::steady_clock::now() - *idle_since_ < max_yield_time) return;
+  if (!shared_wait_.has_lasted(WaitPolicy::max_yield_time)) return;
   for (const auto& [peer, receiving] : awaited(task)) {
     if (!detector_.has_departed(peer)) continue;
     // The data that it wrote last is checked once more before that.

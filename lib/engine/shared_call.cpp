@@ -55,13 +55,13 @@ SharedCall::SharedCall(transport::CollectiveChannel& channel, const SharedArgume
 SharedCall::Plan SharedCall::plan(const transport::CollectiveChannel& channel,
                                   const SharedArguments& arguments) {
   Plan plan;
-  const bool is_root = arguments.root == channel.rank();
+  const bool is_root = arguments.call.root == channel.rank();
   const auto size = static_cast<std::size_t>(channel.size());
-  plan.unit_bytes = arguments.count * arguments.element_bytes;
+  plan.unit_bytes = arguments.call.count * arguments.element_bytes;
   plan.input_bytes = plan.unit_bytes;
   plan.width = channel.round_bytes();
   std::size_t contributions = 1;
-  switch (arguments.operation) {
+  switch (arguments.call.operation) {
     case Operation::broadcast:
     case Operation::fan_out:
       plan.put = is_root ? Put::whole : Put::nothing;
@@ -109,11 +109,11 @@ SharedCall::Plan SharedCall::plan(const transport::CollectiveChannel& channel,
       plan.where = Where::slot;
       return plan;
   }
-  const bool has_blocks = arguments.operation == Operation::scatter ||
-                          arguments.operation == Operation::all_to_all ||
-                          arguments.operation == Operation::reduce_scatter;
+  const bool has_blocks = arguments.call.operation == Operation::scatter ||
+                          arguments.call.operation == Operation::all_to_all ||
+                          arguments.call.operation == Operation::reduce_scatter;
   if (has_blocks) plan.input_bytes = plan.unit_bytes * size;
-  if (arguments.root >= 0) {
+  if (arguments.call.root >= 0) {
     plan.width = std::clamp(plan.input_bytes / rounds_one_way / line * line, min_one_way_bytes,
                             plan.width / 2);
   }
@@ -140,7 +140,7 @@ void SharedCall::choose_export() {
     return;
   const auto& heap = channel_->segment().heap();
   // In all other operations the readers are done before a rank overwrites its input.
-  const bool overwrites = arguments_.operation == Operation::all_to_all &&
+  const bool overwrites = arguments_.call.operation == Operation::all_to_all &&
                           arguments_.input < arguments_.output + plan_.input_bytes &&
                           arguments_.output < arguments_.input + plan_.input_bytes;
   if (plan_.put != Put::nothing && !overwrites) {
@@ -165,7 +165,7 @@ void SharedCall::begin() {
   }
   // Only now, when all earlier calls of the channel are over: measurements must not overlap.
   if (chooses_copies()) {
-    streaming_ = copies_->next({arguments_.operation, is_root(), plan_.unit_bytes});
+    streaming_ = copies_->next({arguments_.call.operation, is_root(), plan_.unit_bytes});
     begun_at_ = std::chrono::steady_clock::now();
   }
   // A rank that reads nothing publishes so now: the others wait for it before they reuse a buffer.
@@ -178,7 +178,7 @@ void SharedCall::finish() {
   copy_own_block();
   finish_streaming_copies();
   if (chooses_copies()) {
-    copies_->took({arguments_.operation, is_root(), plan_.unit_bytes}, streaming_,
+    copies_->took({arguments_.call.operation, is_root(), plan_.unit_bytes}, streaming_,
                   std::chrono::steady_clock::now() - begun_at_);
   }
   // Without rounds, later calls may have finished before this one.
@@ -199,9 +199,9 @@ bool SharedCall::is_over() {
 }
 
 bool SharedCall::reads_exported(int member) const {
-  const bool by_root_only =
-      arguments_.operation == Operation::reduce || arguments_.operation == Operation::gather;
-  return member != channel_->rank() && (!by_root_only || member == arguments_.root);
+  const bool by_root_only = arguments_.call.operation == Operation::reduce ||
+                            arguments_.call.operation == Operation::gather;
+  return member != channel_->rank() && (!by_root_only || member == arguments_.call.root);
 }
 
 bool SharedCall::has_finished_reading(transport::CollectiveChannel::Member& member) const {
@@ -257,7 +257,7 @@ bool SharedCall::awaits(int member) {
     const bool from_root = plan_.get == Get::root_whole || plan_.get == Get::root_block;
     if (plan_.get == Get::slices) {
       waits |= part.reduced.value.load(std::memory_order_acquire) < first_ + got_rounds_ + 1;
-    } else if (!from_root || member == arguments_.root) {
+    } else if (!from_root || member == arguments_.call.root) {
       waits |= !has_put(member, got_rounds_);
     }
   } else if (combined_rounds_ == plan_.rounds && got_rounds_ == plan_.rounds && exports()) {

@@ -222,18 +222,18 @@ void SharedCall::combine_piece(std::byte* to, const std::byte* own, const Piece&
     }
     arguments_.combine(to, scratch, transport::CollectiveChannel::scratch_bytes,
                        static_cast<std::size_t>(size), elements);
-  } else if (arguments_.divides && is_weighed(arguments_.type)) {
+  } else if (arguments_.divides && is_weighed(arguments_.call.type)) {
     auto* const weighed = channel_->scratch() + transport::CollectiveChannel::scratch_bytes;
-    weigh(to, part(0), elements, arguments_.type, size);
+    weigh(to, part(0), elements, arguments_.call.type, size);
     for (int m = 1; m < size; ++m) {
-      weigh(weighed, part(m), elements, arguments_.type, size);
+      weigh(weighed, part(m), elements, arguments_.call.type, size);
       arguments_.reduce(to, to, weighed, elements);
     }
   } else {
     arguments_.reduce(to, part(0), part(1), elements);
     for (int m = 2; m < size; ++m) arguments_.reduce(to, to, part(m), elements);
   }
-  if (arguments_.divides) divide(to, elements, arguments_.type, size);
+  if (arguments_.divides) divide(to, elements, arguments_.call.type, size);
 }
 
 /// `to` may be this rank's contribution. `second`, unless null, receives a copy.
@@ -323,7 +323,7 @@ bool SharedCall::get_from(int member) {
 
 bool SharedCall::try_get() {
   if (plan_.get == Get::root_whole || plan_.get == Get::root_block) {
-    if (!get_from(arguments_.root)) return false;
+    if (!get_from(arguments_.call.root)) return false;
   } else {
     for (; member_ != channel_->rank(); member_ = next(member_)) {
       if (!get_from(member_)) return false;
@@ -356,7 +356,7 @@ void SharedCall::copy_own_block() const {
     copy(arguments_.output + own, arguments_.input);
   } else if (plan_.get == Get::all_blocks) {
     copy(arguments_.output + own, arguments_.input + own);
-  } else if (arguments_.operation == Operation::scatter && is_root()) {
+  } else if (arguments_.call.operation == Operation::scatter && is_root()) {
     copy(arguments_.output, arguments_.input + own);
   }
 }

@@ -1,6 +1,5 @@
 #include "transport/tcp_links.hpp"
 
-#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -9,20 +8,12 @@
 #include <cerrno>
 #include <thread>
 
-#include "base/pause.hpp"
 #include "base/system_error.hpp"
 #include "congestion.hpp"
 
 namespace tutti::transport {
 namespace {
 
-// A wake-up on another core takes about 50 µs, so spinning for that long at most doubles a wait.
-constexpr std::chrono::microseconds spin_time{50};
-// With more ranks than cores: enough for a peer that only needs its turn on the core.
-constexpr std::chrono::microseconds shared_spin_time{20};
-constexpr std::uint32_t ring_polls_per_socket_poll = 16;
-// Polls before the caller reads the clock, which costs as much as several polls.
-constexpr int ring_polls = 64;
 // The resolution of epoll_wait().
 constexpr std::chrono::milliseconds min_epoll_sleep{1};
 static_assert(min_epoll_sleep >= max_store_delay);
@@ -128,7 +119,7 @@ Receipt TcpLinks::try_receive(int from, const CallContext& call, std::span<std::
   const auto found = incoming_.find(from);
   if (found == incoming_.end() || has_links_to_drop()) return Receipt::refused;
   const auto receipt = found->second.try_receive(call, bytes);
-  if (receipt == Receipt::taken) is_idle_ = false;
+  if (receipt == Receipt::taken) wait_.reset();
   return receipt;
 }
 
@@ -336,36 +327,25 @@ void TcpLinks::drop_link_if_due() {
 bool TcpLinks::progress(std::chrono::nanoseconds limit) {
   if (settings_.faults != nullptr) drop_link_if_due();
   if (!may_spin_) {
-    is_idle_ = false;
+    wait_.reset();
     return wait_for_events(limit);
   }
   const bool has_rings = !ringed_outgoing_.empty() || !ringed_incoming_.empty();
   bool moved = poll_rings();
-  for (int i = 1; has_rings && !moved && !settings_.shares_cores && i < ring_polls; ++i) {
+  const int polls = has_rings ? settings_.waits.ring_polls() : 1;
+  for (int i = 1; !moved && i < polls; ++i) {
     pause_briefly();
     moved = poll_rings();
   }
-  // Polling the sockets is a system call, which takes longer than a message through a ring.
-  if (!has_rings || ++polls_ % ring_polls_per_socket_poll == 0)
+  if (!has_rings || ++polls_ % WaitPolicy::ring_polls_per_socket_poll == 0)
     moved |= poll_sockets(std::chrono::nanoseconds(0)) == Events::data;
   if (moved) {
-    is_idle_ = false;
+    wait_.reset();
     return true;
   }
-  const auto now = std::chrono::steady_clock::now();
-  if (!is_idle_) {
-    is_idle_ = true;
-    idle_since_ = now;
-  }
-  const auto spinning = !settings_.shares_cores ? spin_time
-                        : has_rings             ? max_yield_time
-                                                : shared_spin_time;
-  if (now - idle_since_ < spinning) {
-    if (settings_.shares_cores) ::sched_yield();
-    return false;
-  }
+  if (wait_.may_poll(settings_.waits.links(has_rings))) return false;
   moved = wait_for_events(limit);
-  if (moved) is_idle_ = false;
+  if (moved) wait_.reset();
   return moved;
 }
 

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/call_signature.hpp"
+#include "base/wait_policy.hpp"
 #include "communicator/backend.hpp"
 #include "control/failure_detector.hpp"
 #include "control/group.hpp"
@@ -22,15 +23,14 @@ class SharedPath {
 
   SharedPath(const control::FailureDetector& detector,
              std::shared_ptr<transport::SharedSegment> segment, std::size_t channel,
-             const control::Group& group);
+             const control::Group& group, WaitPolicy waits);
 
   /// What calls with the same arguments have in common.
   struct Prepared {
-    CheckedCollective call;
     CallSignature signature;
-    engine::SharedArguments problem;
+    engine::SharedArguments arguments;
     engine::SharedCall::Plan plan;
-    /// In all that problem and plan are made of: `in_place` shows in the buffers, and v-forms are
+    /// In all that arguments and plan are made of: `in_place` shows in the buffers, and v-forms are
     /// not shared.
     [[nodiscard]] bool fits(const CheckedCollective& other) const;
   };
@@ -52,7 +52,7 @@ class SharedPath {
   const control::FailureDetector& detector_;
   transport::CollectiveChannel channel_;
   CopyChoice copies_;
-  int spins_;
+  WaitPolicy waits_;
   std::array<Prepared, operation_count> latest_{};  ///< by operation
 };
 

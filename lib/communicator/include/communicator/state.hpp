@@ -54,6 +54,7 @@ struct Job {
   std::string no_thread_because;  ///< set where the plane of survivors has no thread
   /// What the ranks of this host share; null where they don't.
   std::shared_ptr<transport::SharedSegment> segment;
+  WaitPolicy waits{false};  ///< set by connect()
   std::unique_ptr<engine::CallChecker> checker;
   std::unique_ptr<transport::Links> links;
   std::unique_ptr<engine::ProgressEngine> progress_engine;

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/wait_policy.hpp"
 #include "control/failure_detector.hpp"
 #include "control/status_exchange.hpp"
 #include "engine/call_checker.hpp"
@@ -28,7 +29,7 @@ class ProgressEngine {
   ProgressEngine(control::FailureDetector& detector, control::StatusExchange& statuses,
                  const Wakeup& wakeup, transport::Links& links, CallChecker& checker,
                  std::shared_ptr<transport::SharedSegment> segment,
-                 std::function<void()> while_waiting)
+                 std::function<void()> while_waiting, WaitPolicy waits)
       : detector_(detector),
         statuses_(statuses),
         wakeup_(wakeup),
@@ -36,7 +37,7 @@ class ProgressEngine {
         checker_(checker),
         segment_(std::move(segment)),
         while_waiting_(std::move(while_waiting)),
-        shares_cores_(detector.peers().shares_cores()) {
+        waits_(waits) {
     awaited_.reserve(Execution::window);
     awaited_peers_.reserve(Execution::window);
   }
@@ -106,7 +107,7 @@ class ProgressEngine {
   CallChecker& checker_;
   std::shared_ptr<transport::SharedSegment> segment_;
   std::function<void()> while_waiting_;
-  bool shares_cores_;
+  WaitPolicy waits_;
 
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -126,7 +127,7 @@ class ProgressEngine {
   std::vector<Awaited> awaited_;
   std::vector<int> awaited_peers_;
   // For shared-memory calls.
-  std::optional<std::chrono::steady_clock::time_point> idle_since_;
+  Wait shared_wait_;
   bool shared_has_moved_ = false;
 };
 

@@ -4,11 +4,10 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/checked_collective.hpp"
 #include "base/copy_choice.hpp"
 #include "engine/reduce.hpp"
 #include "transport/shared_segment.hpp"
-#include "tutti/operation.hpp"
-#include "tutti/types.hpp"
 
 namespace tutti::engine {
 
@@ -16,16 +15,12 @@ namespace tutti::engine {
 /// against false sharing.
 inline constexpr std::size_t line = 64;
 
-/// Arguments of a shared-memory collective on one rank; `input` and `output` as in
-/// CheckedCollective.
+/// A collective call on one rank, with what its operator and its place in the history come to.
 struct SharedArguments {
-  Operation operation = Operation::barrier;
-  int root = -1;
-  const std::byte* input = nullptr;
+  CheckedCollective call;
+  const std::byte* input = nullptr;  ///< the same as `output` if the operation has one buffer
   std::byte* output = nullptr;
-  std::size_t count = 0;  ///< elements of the whole buffer, or of one block
   std::size_t element_bytes = 1;
-  Type type = Type::u8;
   transport::ReduceFunction reduce = nullptr;
   /// For 16-bit floats, whose contributions must be combined in one pass; else null.
   CombineFunction combine = nullptr;
@@ -75,7 +70,7 @@ class SharedCall {
   [[nodiscard]] static Plan plan(const transport::CollectiveChannel& channel,
                                  const SharedArguments& arguments);
 
-  /// Reserves the channel's next rounds. `plan` must be made from arguments with the same
+  /// Reserves the channel's next rounds. `plan` must be made from arguments that agree in
   /// operation, root, count and type.
   SharedCall(transport::CollectiveChannel& channel, const SharedArguments& arguments,
              const Plan& plan, CopyChoice& copies);
@@ -96,7 +91,7 @@ class SharedCall {
   [[nodiscard]] bool has_read_exported() const { return has_read_exported_; }
 
  private:
-  [[nodiscard]] bool is_root() const { return arguments_.root == channel_->rank(); }
+  [[nodiscard]] bool is_root() const { return arguments_.call.root == channel_->rank(); }
   [[nodiscard]] int next(int member) const {
     return member + 1 == channel_->size() ? 0 : member + 1;
   }

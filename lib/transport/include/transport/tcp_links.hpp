@@ -7,6 +7,7 @@
 
 #include "base/descriptor.hpp"
 #include "base/fault_injection.hpp"
+#include "base/wait_policy.hpp"
 #include "control/connector.hpp"
 #include "control/failure_detector.hpp"
 #include "transport/incoming_half.hpp"
@@ -27,7 +28,7 @@ class TcpLinks final : public Links {
     InjectedFaults* faults = nullptr;  ///< null: none
     /// The host's shared segment; null: links inside the host use sockets.
     std::shared_ptr<SharedSegment> segment;
-    bool shares_cores = false;  ///< more ranks than cores: spinning takes time from a peer
+    WaitPolicy waits{false};
     std::chrono::nanoseconds connect_timeout{};
   };
 
@@ -46,10 +47,7 @@ class TcpLinks final : public Links {
   void finish_received(const StreamKey& key, int from) override;
   void abandon() override;
   void allow_spinning(bool allowed) override { may_spin_ = allowed; }
-  void skip_spinning() override {
-    is_idle_ = true;
-    idle_since_ = {};
-  }
+  void skip_spinning() override { wait_.skip_polls(); }
   bool progress(std::chrono::nanoseconds limit) override;
   [[nodiscard]] LinkState state(int peer, bool receiving) const override;
 
@@ -87,8 +85,7 @@ class TcpLinks final : public Links {
   std::vector<std::pair<int, OutgoingHalf*>> ringed_outgoing_;
   std::vector<std::pair<int, IncomingHalf*>> ringed_incoming_;
   std::uint32_t polls_ = 0;
-  std::chrono::steady_clock::time_point idle_since_{};
-  bool is_idle_ = false;
+  Wait wait_;
   bool may_spin_ = true;
   std::set<int> links_to_drop_;
 };
