@@ -172,8 +172,7 @@ control::FailureReport TimeoutDiagnosis::make(const std::set<int>& failed_ranks,
   return {
       .code = ErrorCode::timeout,
       .failed_ranks = failed_ranks,
-      .sentence = fmt::format("{} (call {}) timed out after {:g} s: {}",
-                              control::describe(pending_.begun.call, *pending_.group),
+      .sentence = fmt::format("{} (call {}) timed out after {:g} s: {}", describe(pending_),
                               pending_.begun.sequence, seconds(pending_.timeout), std::move(why)),
       .origin = peers_.rank()};
 }
@@ -194,8 +193,7 @@ std::optional<control::FailureReport> TimeoutDiagnosis::find_deadlock() const {
       .sentence = fmt::format(
           "{} timed out after {:g} s: deadlock: ranks wait for each other: {}; reorder the "
           "messages of one of them, or use send_recv",
-          control::describe(pending_.begun.call, *pending_.group), seconds(pending_.timeout),
-          fmt::join(reasons, ", ")),
+          describe(pending_), seconds(pending_.timeout), fmt::join(reasons, ", ")),
       .origin = peers_.rank()};
 }
 
@@ -274,6 +272,10 @@ control::FailureReport TimeoutDiagnosis::find() const {
 }
 
 }  // namespace
+
+std::string describe(const PendingCall& call) {
+  return control::describe(call.begun.call, *call.group);
+}
 
 control::FailureReport diagnose_timeout(const rendezvous::Peers& peers, const PendingCall& pending,
                                         const std::vector<Awaited>& awaited,

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <map>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "control/failure_detector.hpp"
@@ -17,6 +18,9 @@ struct PendingCall {
   control::PastCall begun;
   std::chrono::nanoseconds timeout{};
 };
+
+/// With the ranks' numbers in its communicator.
+[[nodiscard]] std::string describe(const PendingCall& call);
 
 /// The state of all ranks at the deadline.
 struct Answers {

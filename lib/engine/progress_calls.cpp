@@ -1,0 +1,123 @@
+// How the running thread advances calls.
+#include <algorithm>
+#include <utility>
+
+#include "base/copy.hpp"
+#include "engine/progress_engine.hpp"
+#include "engine/reduce.hpp"
+
+namespace tutti::engine {
+
+void ProgressEngine::advance_and_wait(Deadline limit) {
+  current_ = nullptr;
+  try {
+    if (detector_.job_failed()) return fail_all();
+    if (advance_all()) return;
+    auto max_wait = std::min<std::chrono::nanoseconds>(WaitPolicy::max_sleep, limit.remaining());
+    for (const auto* task : active_) max_wait = std::min(max_wait, task->deadline.remaining());
+    // Not on the progress thread: the callback may need the caller's thread.
+    if (while_waiting_ && !progress_thread_runs_) {
+      while_waiting_();
+      max_wait = std::min<std::chrono::nanoseconds>(max_wait, WaitPolicy::callback_interval);
+    }
+    const bool moved = progress(max_wait);
+    // The data may complete all calls; otherwise deadlines are checked in any case.
+    if (moved && advance_all() && active_.empty()) return;
+    check_tasks(moved);
+  } catch (...) {
+    if (active_.empty()) return;
+    fail_all_with(current_ != nullptr ? *current_ : *active_.front(), std::current_exception());
+  }
+}
+
+/// Returns true if a call has finished.
+bool ProgressEngine::advance_all() {
+  for (auto* const task : active_) {
+    current_ = task;
+    if (advance(*task)) complete(*task);
+  }
+  current_ = nullptr;
+  if (finished_.empty()) return false;
+  std::erase_if(active_, [this](Task* task) {
+    return std::find(finished_.begin(), finished_.end(), task) != finished_.end();
+  });
+  return true;
+}
+
+void ProgressEngine::activate(Task& task) {
+  task.progress.emplace();
+  if (task.work.messages) {
+    start_messages(task);
+  } else if (!task.work.shared) {
+    start_schedule(task);
+  }
+}
+
+void ProgressEngine::start_schedule(Task& task) {
+  if (const auto& division = task.work.division; division && division->weighs) {
+    weigh(division->buffer, division->buffer, division->count, division->type, division->ranks);
+  }
+  const auto& schedule = *task.work.schedule;
+  if (task.execution) {
+    task.execution->restart(schedule, task.work.memory);
+  } else {
+    task.execution = std::make_unique<Execution>(
+        schedule, task.work.memory, Execution::Names{task.context, task.pending.group->world},
+        links_);
+  }
+}
+
+void ProgressEngine::start_messages(Task& task) {
+  const auto& messages = *task.work.messages;
+  auto& transfer = task.progress->transfer;
+  if (const auto& in = messages.in) {
+    checker_.add_message(in->from, in->call);
+    transfer.receive(links_, *in);
+  }
+  if (const auto& out = messages.out) {
+    checker_.add_message(out->to, out->call);
+    transfer.send(links_, *out);
+  }
+  if (const auto& own = messages.own) {
+    copy_bytes(own->to, own->from.data(), own->from.size());
+  }
+}
+
+bool ProgressEngine::advance(Task& task) {
+  if (!task.progress) activate(task);
+  if (auto& shared = task.work.shared) {
+    if (!shared->may_run()) return false;
+    const auto progress = shared->advance();
+    if (progress != SharedCall::Progress::blocked) {
+      shared_wait_.reset();
+      shared_has_moved_ = true;
+    }
+    return progress == SharedCall::Progress::done &&
+           !(shared->has_read_exported() && detector_.job_failed());
+  }
+  return task.work.messages ? task.progress->transfer.done() : task.execution->advance();
+}
+
+void ProgressEngine::complete(Task& task) {
+  if (const auto& messages = task.work.messages) {
+    if (const auto& out = messages->out) links_.finish_sent(out->call.key, out->to);
+    if (const auto& in = messages->in) links_.finish_received(in->call.key, in->from);
+  } else if (!task.work.shared) {
+    links_.finish_collective(task.context.key);
+  }
+  if (const auto& division = task.work.division) {
+    divide(division->buffer, division->count, division->type, division->ranks);
+  }
+  retire(task);
+}
+
+void ProgressEngine::retire(Task& task) {
+  if (const auto& messages = task.work.messages) {
+    if (const auto& out = messages->out) checker_.remove_message(out->call);
+    if (const auto& in = messages->in) checker_.remove_message(in->call);
+  }
+  task.history->end(task.pending.begun.ticket);
+  finished_.push_back(&task);
+}
+
+}  // namespace tutti::engine
