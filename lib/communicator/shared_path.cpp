@@ -54,6 +54,7 @@ SharedPath::Prepared SharedPath::prepare_anew(const CheckedCollective& call) con
 
 bool SharedPath::run(engine::SharedCall& call) const {
   if (!call.may_run()) return false;
+  const auto stages = waits_.own_call();
   Wait wait;
   while (true) {
     const auto progress = call.advance();
@@ -66,7 +67,7 @@ bool SharedPath::run(engine::SharedCall& call) const {
       continue;
     }
     if (call.mismatched_member() >= 0 || detector_.job_failed()) return false;
-    if (!wait.may_poll(waits_.own_call())) return false;
+    if (!wait.may_poll(stages)) return false;
   }
 }
 

@@ -19,6 +19,15 @@
 
 namespace tutti::engine {
 
+/// What the progress engine notes of a call.
+struct CallProgress {
+  MessageTransfer transfer;
+  std::optional<std::chrono::steady_clock::time_point> broken_since;
+  std::chrono::steady_clock::time_point next_record{};  ///< when to record the awaited peers next
+  std::set<int> seen_departed;
+  bool has_seen_mismatch = false;
+};
+
 /// One call in flight: its work and its progress. Not movable, because links and checker point into
 /// it. A task can serve one call after another: it keeps its memory.
 struct Task {
@@ -44,15 +53,6 @@ struct Task {
     std::optional<Division> division;
     std::optional<Messages> messages;
     std::optional<SharedCall> shared;
-  };
-
-  /// Of the progress engine, from when it takes up the call.
-  struct Progress {
-    MessageTransfer transfer;
-    std::optional<std::chrono::steady_clock::time_point> broken_since;
-    std::chrono::steady_clock::time_point next_record{};  ///< when to record the awaited peers next
-    std::set<int> seen_departed;
-    bool has_seen_mismatch = false;
   };
 
   /// Drops the earlier call. Fill `work` then, and begin().
@@ -82,8 +82,8 @@ struct Task {
   std::atomic<bool> finished{false};
   std::exception_ptr error;
 
-  std::optional<Progress> progress;
-  std::shared_ptr<Task> self;  ///< of a non-blocking call whose handle may be dropped
+  std::optional<CallProgress> progress;  ///< from when the engine takes up the call
+  std::shared_ptr<Task> self;            ///< of a non-blocking call whose handle may be dropped
 
   // Memory that is kept for the next call.
   std::vector<std::byte> scratch;
