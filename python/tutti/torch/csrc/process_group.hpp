@@ -1,0 +1,140 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <vector>
+
+#include "tensors.hpp"
+#include "work.hpp"
+
+namespace tutti::torch_backend {
+
+/// The backend "tutti" of torch.distributed: collectives and messages on CPU tensors.
+///
+/// Calls of one group are started by one thread at a time. A call that is not asynchronous blocks
+/// in tutti itself; for others, the thread that waits advances the call. Errors of arguments are
+/// ValueError and RuntimeError; all else is DistBackendError with tutti's sentence.
+class ProcessGroupTutti final : public c10d::Backend {
+ public:
+  using WorkPointer = c10::intrusive_ptr<c10d::Work>;
+  using Tensors = std::vector<at::Tensor>;
+
+  struct Settings {
+    Milliseconds timeout;  ///< of set-up and of each call without its own
+    std::string name;
+    std::vector<int> global_ranks;  ///< empty: those of the group
+  };
+
+  /// Collective over the group. Throws DistBackendError, ValueError.
+  ProcessGroupTutti(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                    Settings settings);
+  /// As shutdown().
+  ~ProcessGroupTutti() override;
+
+  const std::string getBackendName() const override { return "tutti"; }
+  c10::intrusive_ptr<Options> getBackendOptions() override { return options_; }
+  bool supportsSplitting() const override { return true; }
+  void setTimeout(std::chrono::milliseconds timeout) override;
+  std::uint64_t getSequenceNumberForGroup() override { return sequence_; }
+  c10d::ErrorType getError() override;
+  /// Global ranks that the latest error names.
+  std::vector<int> failed_ranks() { return channel_->failed_ranks(); }
+
+  WorkPointer broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
+  WorkPointer allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  WorkPointer allreduce_coalesced(Tensors& tensors,
+                                  const c10d::AllreduceCoalescedOptions& options) override;
+  WorkPointer reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
+  WorkPointer allgather(std::vector<Tensors>& outputs, Tensors& inputs,
+                        const c10d::AllgatherOptions& options) override;
+  WorkPointer allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inputs,
+                                  const c10d::AllgatherOptions& options) override;
+  WorkPointer all_gather_single(at::Tensor& output, at::Tensor& input,
+                                const c10d::AllgatherOptions& options) override;
+  WorkPointer all_gather_single_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::AllgatherOptions& options) override;
+  WorkPointer gather(std::vector<Tensors>& outputs, Tensors& inputs,
+                     const c10d::GatherOptions& options) override;
+  WorkPointer gather_single(at::Tensor& output, at::Tensor& input,
+                            const c10d::GatherOptions& options) override;
+  WorkPointer scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                      const c10d::ScatterOptions& options) override;
+  WorkPointer reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                             const c10d::ReduceScatterOptions& options) override;
+  WorkPointer reduce_scatter_single(at::Tensor& output, at::Tensor& input,
+                                    const c10d::ReduceScatterOptions& options) override;
+  WorkPointer reduce_scatter_single_coalesced(Tensors& outputs, Tensors& inputs,
+                                              const c10d::ReduceScatterOptions& options) override;
+  WorkPointer alltoall(Tensors& outputs, Tensors& inputs,
+                       const c10d::AllToAllOptions& options) override;
+  WorkPointer all_to_all_single(at::Tensor& output, at::Tensor& input,
+                                std::vector<std::int64_t>& output_splits,
+                                std::vector<std::int64_t>& input_splits,
+                                const c10d::AllToAllOptions& options) override;
+  WorkPointer barrier(const c10d::BarrierOptions& options) override;
+  void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_for_all) override;
+  WorkPointer send(Tensors& tensors, int to, int tag) override;
+  WorkPointer recv(Tensors& tensors, int from, int tag) override;
+  WorkPointer recvAnysource(Tensors& tensors, int tag) override;
+
+  void startCoalescing() override;
+  WorkPointer endCoalescing() override;
+  c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<c10d::Store>& store,
+                                    const std::vector<int>& ranks,
+                                    const c10::intrusive_ptr<Options>& options) override;
+  void abort() override;
+  void shutdown() override;
+
+ private:
+  /// One call of torch's interface, before it is issued.
+  struct Plan {
+    c10d::OpType type = c10d::OpType::UNKNOWN;
+    const char* title = nullptr;
+    Tensors inputs;
+    Milliseconds timeout = c10d::kUnsetTimeout;
+    bool is_async = true;
+    int source = -1;
+    std::vector<Request> requests;
+    Tensors outputs;
+    Tensors kept;
+    std::vector<std::function<void()>> last_steps;
+    /// v-forms: what the requests' counts point to.
+    std::vector<std::shared_ptr<std::vector<std::size_t>>> counts;
+
+    std::span<const std::size_t> keep(std::vector<std::size_t> values);
+    at::Tensor keep(at::Tensor tensor);
+  };
+  WorkPointer issue(Plan plan);
+
+  void add_all_reduce(Plan& plan, const char* call, const at::Tensor& tensor,
+                      const c10d::ReduceOp& op) const;
+  void add_all_gather(Plan& plan, const char* call, Tensors& outputs,
+                      const at::Tensor& input) const;
+  void add_all_gather(Plan& plan, const char* call, const at::Tensor& output,
+                      const at::Tensor& input) const;
+  void add_reduce_scatter(Plan& plan, const char* call, const at::Tensor& output,
+                          const at::Tensor& input, const std::vector<std::size_t>& counts,
+                          const c10d::ReduceOp& op) const;
+  void add_all_to_all(Plan& plan, const char* call, const at::Tensor& output,
+                      const at::Tensor& input, std::vector<std::size_t> receive_counts,
+                      std::vector<std::size_t> send_counts) const;
+  void require_root(const char* call, std::int64_t root) const;
+  void require_list(const char* call, const char* what, const Tensors& tensors) const;
+  WorkPointer message(Operation operation, const char* call, const Tensors& tensors, int peer,
+                      int tag);
+  void close();
+
+  c10::intrusive_ptr<c10d::Store> store_;
+  Settings settings_;
+  c10::intrusive_ptr<Options> options_;
+  std::shared_ptr<Channel> channel_;
+  std::shared_ptr<Completer> completer_;
+  std::atomic<std::uint64_t> sequence_ = 0;
+  std::atomic<std::uint64_t> monitored_barriers_ = 0;
+  std::shared_ptr<Call> coalesced_;  ///< between startCoalescing() and endCoalescing()
+};
+
+}  // namespace tutti::torch_backend

@@ -1,0 +1,141 @@
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <torch/csrc/distributed/c10d/Types.hpp>
+#include <vector>
+
+#include "tutti/types.hpp"
+
+/// What torch's tensors, types and operators are in tutti's terms.
+namespace tutti::torch_backend {
+
+/// The type that tutti has for `type`, if there is one.
+inline std::optional<Type> type_of(at::ScalarType type) {
+  switch (type) {
+    case at::kChar: return Type::i8;
+    case at::kByte:
+    case at::kBool: return Type::u8;
+    case at::kInt: return Type::i32;
+    case at::kUInt32: return Type::u32;
+    case at::kLong: return Type::i64;
+    case at::kUInt64: return Type::u64;
+    case at::kHalf: return Type::f16;
+    case at::kBFloat16: return Type::bf16;
+    case at::kFloat: return Type::f32;
+    case at::kDouble: return Type::f64;
+    case at::kFloat8_e4m3fn: return Type::f8e4m3;
+    case at::kFloat8_e5m2: return Type::f8e5m2;
+    default: return std::nullopt;
+  }
+}
+
+/// A tensor's memory for calls that do not reduce: of types that tutti lacks, its bytes.
+struct Moved {
+  Type type = Type::u8;
+  std::size_t count = 0;
+  std::size_t unit = 1;  ///< elements of `type` in one of the tensor's
+  void* data = nullptr;
+
+  explicit Moved(const at::Tensor& tensor)
+      : unit(type_of(tensor.scalar_type()) ? 1 : tensor.element_size()) {
+    type = type_of(tensor.scalar_type()).value_or(Type::u8);
+    count = static_cast<std::size_t>(tensor.numel()) * unit;
+    data = count == 0 ? nullptr : tensor.data_ptr();
+  }
+};
+
+/// "ProcessGroupTutti::allreduce", for errors.
+inline std::string prefix(const char* call) {
+  return std::string("ProcessGroupTutti::") + call + ": ";
+}
+
+/// Of memory that a call may read and write element by element.
+inline void require_dense(const char* call, const at::Tensor& tensor) {
+  TORCH_CHECK(tensor.defined(), prefix(call), "a tensor is undefined");
+  TORCH_CHECK(tensor.layout() == at::kStrided, prefix(call), "only supports dense tensors, not ",
+              tensor.layout(), ": convert it by to_dense()");
+  TORCH_CHECK(tensor.device().is_cpu(), prefix(call), "only supports CPU tensors, not a tensor on ",
+              tensor.device(), ": use backend \"cpu:tutti,cuda:nccl\"");
+}
+
+/// `in_any_order` also takes channels_last and the like, where all ranks have the same strides.
+inline void require_contiguous(const char* call, const at::Tensor& tensor,
+                               bool in_any_order = false) {
+  require_dense(call, tensor);
+  const bool fits = tensor.is_contiguous() ||
+                    (in_any_order && tensor.is_contiguous(tensor.suggest_memory_format()));
+  if (!fits) C10_THROW_ERROR(ValueError, "Tensors must be contiguous (" + prefix(call) + "call contiguous() first)");
+}
+
+inline const at::Tensor& only(const char* call, const std::vector<at::Tensor>& tensors) {
+  TORCH_CHECK(tensors.size() == 1, prefix(call), "requires a single tensor, not a list of ",
+              tensors.size());
+  return tensors.front();
+}
+
+inline void require_type(const char* call, const at::Tensor& tensor, const at::Tensor& other) {
+  TORCH_CHECK(tensor.scalar_type() == other.scalar_type(), prefix(call), "invalid tensor type: ",
+              tensor.scalar_type(), " and ", other.scalar_type(), ", expected one type");
+}
+
+/// How a reduction of a torch type is done.
+struct Reduction {
+  Operator op = Operator::sum;
+  /// The type in which it is computed; Undefined: the tensor's own.
+  at::ScalarType through = at::ScalarType::Undefined;
+  /// PREMUL_SUM: what each contribution is multiplied by first.
+  std::optional<at::Scalar> factor;
+};
+
+/// Throws ValueError for combinations that are not defined or that tutti lacks.
+inline Reduction reduction_of(const char* call, const c10d::ReduceOp& op, at::ScalarType type) {
+  using c10d::ReduceOp;
+  Reduction result;
+  const auto refuse = [&](const std::string& why) {
+    C10_THROW_ERROR(ValueError, prefix(call) + why);
+  };
+  const bool is_bool = type == at::kBool;
+  switch (op.op_) {
+    case ReduceOp::SUM: result.op = is_bool ? Operator::max : Operator::sum; break;
+    case ReduceOp::PRODUCT: result.op = is_bool ? Operator::min : Operator::product; break;
+    case ReduceOp::MIN: result.op = Operator::min; break;
+    case ReduceOp::MAX: result.op = Operator::max; break;
+    case ReduceOp::BAND: result.op = is_bool ? Operator::min : Operator::bit_and; break;
+    case ReduceOp::BOR: result.op = is_bool ? Operator::max : Operator::bit_or; break;
+    case ReduceOp::BXOR: result.op = Operator::bit_xor; break;
+    case ReduceOp::AVG:
+      if (is_bool) refuse("Cannot use ReduceOp.AVG with boolean inputs");
+      result.op = Operator::average;
+      break;
+    case ReduceOp::PREMUL_SUM: {
+      if (!at::isFloatingType(type)) refuse("PREMUL_SUM needs a tensor of floats");
+      const auto* const supplement =
+          dynamic_cast<const c10d::PreMulSumSupplement*>(op.supplement_.get());
+      if (supplement == nullptr) {
+        refuse("PREMUL_SUM has no factor: make it by torch.distributed._make_nccl_premul_sum()");
+      }
+      result.factor = supplement->tensor_factor.defined() ? supplement->tensor_factor.item()
+                                                          : at::Scalar(supplement->double_factor);
+      break;
+    }
+    default: refuse("the operator is unknown");
+  }
+  const bool is_bitwise = op.op_ == ReduceOp::BAND || op.op_ == ReduceOp::BOR || op.op_ == ReduceOp::BXOR;
+  if (is_bitwise && !at::isIntegralType(type, true)) {
+    refuse(std::string("Cannot use ReduceOp.BAND, BOR or BXOR with non-integral dtype ") + at::toString(type));
+  }
+  // Sums and products modulo 2^16 are those modulo 2^32, cut off.
+  if (type == at::kShort || type == at::kUInt16) {
+    result.through = at::kInt;
+  } else if (const auto known = type_of(type); !known || !reducible(*known, result.op)) {
+    refuse(std::string("Invalid scalar type: tutti moves ") + at::toString(type) +
+           " and does not reduce it");
+  }
+  return result;
+}
+
+}  // namespace tutti::torch_backend
