@@ -17,19 +17,27 @@ namespace {
 
 std::optional<Type> integer(std::size_t bytes, bool is_signed) {
   switch (bytes) {
-    case 1: return is_signed ? Type::i8 : Type::u8;
-    case 4: return is_signed ? Type::i32 : Type::u32;
-    case 8: return is_signed ? Type::i64 : Type::u64;
-    default: return std::nullopt;
+    case 1:
+      return is_signed ? Type::i8 : Type::u8;
+    case 4:
+      return is_signed ? Type::i32 : Type::u32;
+    case 8:
+      return is_signed ? Type::i64 : Type::u64;
+    default:
+      return std::nullopt;
   }
 }
 
 std::optional<Type> floating(std::size_t bytes) {
   switch (bytes) {
-    case 2: return Type::f16;
-    case 4: return Type::f32;
-    case 8: return Type::f64;
-    default: return std::nullopt;
+    case 2:
+      return Type::f16;
+    case 4:
+      return Type::f32;
+    case 8:
+      return Type::f64;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -49,12 +57,17 @@ std::optional<Type> type_of(nb::dlpack::dtype dtype) {
   const std::size_t bytes = dtype.bits / 8;
   using Code = nb::dlpack::dtype_code;
   switch (static_cast<Code>(dtype.code)) {
-    case Code::Int: return integer(bytes, true);
+    case Code::Int:
+      return integer(bytes, true);
     case Code::UInt:
-    case Code::Bool: return integer(bytes, false);
-    case Code::Float: return floating(bytes);
-    case Code::Bfloat: return bytes == 2 ? std::optional(Type::bf16) : std::nullopt;
-    default: return std::nullopt;
+    case Code::Bool:
+      return integer(bytes, false);
+    case Code::Float:
+      return floating(bytes);
+    case Code::Bfloat:
+      return bytes == 2 ? std::optional(Type::bf16) : std::nullopt;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -123,8 +136,9 @@ void Buffer::take(nb::handle object, bool writable) {
 void Buffer::take_dlpack(nb::handle object, bool writable) {
   nb::ndarray<> array;
   if (!nb::try_cast(object, array)) {
-    refuse(std::string(nb::type_name(object.type()).c_str()) +
-           " is no buffer: pass an object with the buffer protocol or DLPack, such as a numpy array");
+    refuse(
+        std::string(nb::type_name(object.type()).c_str()) +
+        " is no buffer: pass an object with the buffer protocol or DLPack, such as a numpy array");
   }
   if (array.device_type() != nb::device::cpu::value) {
     refuse("the buffer is not in host memory: copy it there first");
@@ -137,7 +151,9 @@ void Buffer::take_dlpack(nb::handle object, bool writable) {
     expected *= static_cast<std::int64_t>(array.shape(axis));
   }
   const auto type = type_of(array.dtype());
-  if (!type) refuse(std::string("elements of this DLPack type are of no type that tutti has: ") + known_types);
+  if (!type)
+    refuse(std::string("elements of this DLPack type are of no type that tutti has: ") +
+           known_types);
   static_cast<void>(writable);  // DLPack has read-only memory since 1.1 only
   type_ = *type;
   count_ = array.size();

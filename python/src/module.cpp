@@ -139,7 +139,9 @@ class Handle {
   explicit Handle(Communicator communicator) : communicator_(std::move(communicator)) {}
 
   Communicator& get() {
-    if (!communicator_) throw Error(ErrorCode::usage, "the communicator was freed: make no call after Free() or Finalize()");
+    if (!communicator_)
+      throw Error(ErrorCode::usage,
+                  "the communicator was freed: make no call after Free() or Finalize()");
     return *communicator_;
   }
   void run(const Prepared& prepared, const Seconds& timeout) {
@@ -255,7 +257,8 @@ void add_messages(nb::class_<Handle>& type) {
             self.run(sending(buffer, dest), {.timeout = duration(timeout), .tag = tag});
           },
           "buf"_a, "dest"_a, "tag"_a = 0, "timeout"_a = nb::none(),
-          "Sends `buf` (count elements) to rank `dest`. Returns when `buf` may be changed. Raises Error.")
+          "Sends `buf` (count elements) to rank `dest`. Returns when `buf` may be changed. Raises "
+          "Error.")
       .def(
           "Recv",
           [](Handle& self, nb::handle buf, int source, unsigned tag, const Seconds& timeout) {
@@ -263,7 +266,8 @@ void add_messages(nb::class_<Handle>& type) {
             self.run(receiving(buffer, source), {.timeout = duration(timeout), .tag = tag});
           },
           "buf"_a, "source"_a, "tag"_a = 0, "timeout"_a = nb::none(),
-          "Receives from rank `source` a message of exactly the count and type of `buf`. Raises Error.")
+          "Receives from rank `source` a message of exactly the count and type of `buf`. Raises "
+          "Error.")
       .def(
           "Sendrecv",
           [](Handle& self, nb::handle sendbuf, int dest, nb::handle recvbuf, int source,
@@ -275,7 +279,8 @@ void add_messages(nb::class_<Handle>& type) {
             message.recv = recv.data();
             message.recv_count = recv.count();
             message.from = source;
-            if (send.type() != recv.type()) throw nb::type_error("sendbuf and recvbuf have different types: pass one type");
+            if (send.type() != recv.type())
+              throw nb::type_error("sendbuf and recvbuf have different types: pass one type");
             self.run(message, {.timeout = duration(timeout), .tag = tag});
           },
           "sendbuf"_a, "dest"_a, "recvbuf"_a, "source"_a, "tag"_a = 0, "timeout"_a = nb::none(),
@@ -305,7 +310,8 @@ template <class... Extra, class Prepare>
 void add_collective(nb::class_<Handle>& type, const char* name, const char* start_name,
                     Prepare prepare, const char* text, const Extra&... extra) {
   prepare.template define<false>(type, name, text, extra...);
-  prepare.template define<true>(type, start_name, (std::string("Non-blocking ") + name + "().").c_str(), extra...);
+  prepare.template define<true>(type, start_name,
+                                (std::string("Non-blocking ") + name + "().").c_str(), extra...);
 }
 
 struct Rooted {
@@ -315,13 +321,20 @@ struct Rooted {
               const Extra&... extra) const {
     const auto what = operation;
     if constexpr (starts) {
-      type.def(name, [what](nb::handle self, nb::handle send, nb::handle recv, int root, const Seconds& timeout) {
-        return start(self, two_buffers(what, send, recv, sum, root), timeout);
-      }, extra..., text);
+      type.def(
+          name,
+          [what](nb::handle self, nb::handle send, nb::handle recv, int root,
+                 const Seconds& timeout) {
+            return start(self, two_buffers(what, send, recv, sum, root), timeout);
+          },
+          extra..., text);
     } else {
-      type.def(name, [what](Handle& self, nb::handle send, nb::handle recv, int root, const Seconds& timeout) {
-        self.run(two_buffers(what, send, recv, sum, root), timeout);
-      }, extra..., text);
+      type.def(
+          name,
+          [what](Handle& self, nb::handle send, nb::handle recv, int root, const Seconds& timeout) {
+            self.run(two_buffers(what, send, recv, sum, root), timeout);
+          },
+          extra..., text);
     }
   }
 };
@@ -333,13 +346,19 @@ struct Plain {
               const Extra&... extra) const {
     const auto what = operation;
     if constexpr (starts) {
-      type.def(name, [what](nb::handle self, nb::handle send, nb::handle recv, const Seconds& timeout) {
-        return start(self, two_buffers(what, send, recv), timeout);
-      }, extra..., text);
+      type.def(
+          name,
+          [what](nb::handle self, nb::handle send, nb::handle recv, const Seconds& timeout) {
+            return start(self, two_buffers(what, send, recv), timeout);
+          },
+          extra..., text);
     } else {
-      type.def(name, [what](Handle& self, nb::handle send, nb::handle recv, const Seconds& timeout) {
-        self.run(two_buffers(what, send, recv), timeout);
-      }, extra..., text);
+      type.def(
+          name,
+          [what](Handle& self, nb::handle send, nb::handle recv, const Seconds& timeout) {
+            self.run(two_buffers(what, send, recv), timeout);
+          },
+          extra..., text);
     }
   }
 };
@@ -351,13 +370,19 @@ struct Reducing {
               const Extra&... extra) const {
     const auto what = operation;
     if constexpr (starts) {
-      type.def(name, [what](nb::handle self, nb::handle send, nb::handle recv, Operator op, const Seconds& timeout) {
-        return start(self, two_buffers(what, send, recv, op), timeout);
-      }, extra..., text);
+      type.def(
+          name,
+          [what](nb::handle self, nb::handle send, nb::handle recv, Operator op,
+                 const Seconds& timeout) {
+            return start(self, two_buffers(what, send, recv, op), timeout);
+          },
+          extra..., text);
     } else {
-      type.def(name, [what](Handle& self, nb::handle send, nb::handle recv, Operator op, const Seconds& timeout) {
-        self.run(two_buffers(what, send, recv, op), timeout);
-      }, extra..., text);
+      type.def(
+          name,
+          [what](Handle& self, nb::handle send, nb::handle recv, Operator op,
+                 const Seconds& timeout) { self.run(two_buffers(what, send, recv, op), timeout); },
+          extra..., text);
     }
   }
 };
@@ -368,46 +393,73 @@ void add_collectives(nb::class_<Handle>& type) {
   const auto root = "root"_a = 0;
   const auto op = "op"_a = sum;
   const auto timeout = "timeout"_a = nb::none();
-  type.def("Bcast", [](Handle& self, nb::handle buf, int from, const Seconds& limit) {
-        self.run(one_buffer(Operation::broadcast, buf, from), limit);
-      }, "buf"_a, root, timeout, "Copies `buf` (count elements) of rank `root` to all ranks. Raises Error.")
-      .def("Ibcast", [](nb::handle self, nb::handle buf, int from, const Seconds& limit) {
-        return start(self, one_buffer(Operation::broadcast, buf, from), limit);
-      }, "buf"_a, root, timeout, "Non-blocking Bcast().")
-      .def("Reduce", [](Handle& self, nb::handle s, nb::handle r, Operator o, int to, const Seconds& limit) {
-        self.run(two_buffers(Operation::reduce, s, r, o, to), limit);
-      }, send, recv.none(), op, root, timeout,
-           "As Allreduce(), with the result on rank `root` only; elsewhere recvbuf is None. Raises Error.")
-      .def("Ireduce", [](nb::handle self, nb::handle s, nb::handle r, Operator o, int to, const Seconds& limit) {
-        return start(self, two_buffers(Operation::reduce, s, r, o, to), limit);
-      }, send, recv.none(), op, root, timeout, "Non-blocking Reduce().")
-      .def("Barrier", [](Handle& self, const Seconds& limit) {
-        Prepared prepared;
-        prepared.call.operation = Operation::barrier;
-        self.run(prepared, limit);
-      }, timeout, "Blocks until every rank has entered. Raises Error.")
-      .def("Ibarrier", [](nb::handle self, const Seconds& limit) {
-        Prepared prepared;
-        prepared.call.operation = Operation::barrier;
-        return start(self, std::move(prepared), limit);
-      }, timeout, "Non-blocking Barrier().");
+  type.def(
+          "Bcast",
+          [](Handle& self, nb::handle buf, int from, const Seconds& limit) {
+            self.run(one_buffer(Operation::broadcast, buf, from), limit);
+          },
+          "buf"_a, root, timeout,
+          "Copies `buf` (count elements) of rank `root` to all ranks. Raises Error.")
+      .def(
+          "Ibcast",
+          [](nb::handle self, nb::handle buf, int from, const Seconds& limit) {
+            return start(self, one_buffer(Operation::broadcast, buf, from), limit);
+          },
+          "buf"_a, root, timeout, "Non-blocking Bcast().")
+      .def(
+          "Reduce",
+          [](Handle& self, nb::handle s, nb::handle r, Operator o, int to, const Seconds& limit) {
+            self.run(two_buffers(Operation::reduce, s, r, o, to), limit);
+          },
+          send, recv.none(), op, root, timeout,
+          "As Allreduce(), with the result on rank `root` only; elsewhere recvbuf is None. Raises "
+          "Error.")
+      .def(
+          "Ireduce",
+          [](nb::handle self, nb::handle s, nb::handle r, Operator o, int to,
+             const Seconds& limit) {
+            return start(self, two_buffers(Operation::reduce, s, r, o, to), limit);
+          },
+          send, recv.none(), op, root, timeout, "Non-blocking Reduce().")
+      .def(
+          "Barrier",
+          [](Handle& self, const Seconds& limit) {
+            Prepared prepared;
+            prepared.call.operation = Operation::barrier;
+            self.run(prepared, limit);
+          },
+          timeout, "Blocks until every rank has entered. Raises Error.")
+      .def(
+          "Ibarrier",
+          [](nb::handle self, const Seconds& limit) {
+            Prepared prepared;
+            prepared.call.operation = Operation::barrier;
+            return start(self, std::move(prepared), limit);
+          },
+          timeout, "Non-blocking Barrier().");
   add_collective(type, "Allreduce", "Iallreduce", Reducing{Operation::all_reduce},
-                 "recvbuf[i] = sendbuf[i] of all ranks, combined by `op`: the same bits on all ranks. Both have count elements. Raises Error.",
+                 "recvbuf[i] = sendbuf[i] of all ranks, combined by `op`: the same bits on all "
+                 "ranks. Both have count elements. Raises Error.",
                  send, recv, op, timeout);
-  add_collective(type, "Reduce_scatter_block", "Ireduce_scatter_block", Reducing{Operation::reduce_scatter},
-                 "Combines sendbuf (size x count elements) of all ranks by `op`; rank r gets block r in recvbuf (count). Raises Error.",
+  add_collective(type, "Reduce_scatter_block", "Ireduce_scatter_block",
+                 Reducing{Operation::reduce_scatter},
+                 "Combines sendbuf (size x count elements) of all ranks by `op`; rank r gets block "
+                 "r in recvbuf (count). Raises Error.",
                  send, recv, op, timeout);
   add_collective(type, "Allgather", "Iallgather", Plain{Operation::all_gather},
-                 "Gathers sendbuf (count elements) of all ranks into recvbuf (size x count) on all ranks. Raises Error.",
+                 "Gathers sendbuf (count elements) of all ranks into recvbuf (size x count) on all "
+                 "ranks. Raises Error.",
                  send, recv, timeout);
   add_collective(type, "Alltoall", "Ialltoall", Plain{Operation::all_to_all},
-                 "Block r of sendbuf goes to rank r, block r of recvbuf comes from it. Both have size x count elements. Raises Error.",
+                 "Block r of sendbuf goes to rank r, block r of recvbuf comes from it. Both have "
+                 "size x count elements. Raises Error.",
                  send, recv, timeout);
   add_collective(type, "Gather", "Igather", Rooted{Operation::gather},
                  "As Allgather(), on rank `root` only; elsewhere recvbuf is None. Raises Error.",
                  send, nb::arg("recvbuf").none(), root, timeout);
   add_collective(type, "Scatter", "Iscatter", Rooted{Operation::scatter},
-                 "Rank r gets block r of rank root's sendbuf (size x count elements; elsewhere None) in recvbuf (count). Raises Error.",
+                 "Rank r gets block r of rank root's sendbuf (size x count elements; elsewhere "
+                 "None) in recvbuf (count). Raises Error.",
                  nb::arg("sendbuf").none(), recv, root, timeout);
 }
 
@@ -431,7 +483,8 @@ NB_MODULE(_c, module) {
       .value("PROD", Operator::product)
       .value("MIN", Operator::min)
       .value("MAX", Operator::max)
-      .value("AVG", Operator::average, "the sum divided by the number of ranks; of integers truncated toward zero")
+      .value("AVG", Operator::average,
+             "the sum divided by the number of ranks; of integers truncated toward zero")
       .value("BAND", Operator::bit_and)
       .value("BOR", Operator::bit_or)
       .value("BXOR", Operator::bit_xor);
@@ -447,53 +500,89 @@ NB_MODULE(_c, module) {
       .def_ro("device", &RankInfo::device)
       .def_ro("cores", &RankInfo::cores);
 
-  nb::class_<Request>(module, "Request", "A call that was started. Its buffers must not be touched until Wait() has returned.")
+  nb::class_<Request>(
+      module, "Request",
+      "A call that was started. Its buffers must not be touched until Wait() has returned.")
       .def("Wait", &Request::wait, "Returns when the call is complete. Raises its Error.")
-      .def("Test", &Request::test, "True if the call is complete. Does not wait. Raises its Error.");
+      .def("Test", &Request::test,
+           "True if the call is complete. Does not wait. Raises its Error.");
 
-  nb::class_<Handle> communicator(module, "Communicator",
-      "The ranks of a job. All ranks make the same collective calls in the same order, from one thread at a time. Calls release the GIL, "
+  nb::class_<Handle> communicator(
+      module, "Communicator",
+      "The ranks of a job. All ranks make the same collective calls in the same order, from one "
+      "thread at a time. Calls release the GIL, "
       "and end at their timeout (seconds) at the latest; the default is the communicator's.");
   communicator
-      .def("Get_rank", [](Handle& self) { return self.get().rank(); }, "This process's number, from 0.")
-      .def("Get_size", [](Handle& self) { return self.get().size(); }, "How many ranks the communicator has.")
-      .def_prop_ro("rank", [](Handle& self) { return self.get().rank(); }, "This process's number, from 0.")
-      .def_prop_ro("size", [](Handle& self) { return self.get().size(); }, "How many ranks the communicator has.")
-      .def_prop_ro("local_rank", [](Handle& self) { return self.get().local_rank(); }, "This process's number among the ranks of its host.")
-      .def_prop_ro("local_size", [](Handle& self) { return self.get().local_size(); }, "How many ranks of the job are on this host.")
-      .def_prop_ro("host_count", [](Handle& self) { return self.get().host_count(); }, "How many hosts the ranks are on.")
-      .def("info", [](Handle& self, int rank) { return self.get().info(rank); }, "rank"_a, "About any rank. Raises Error for other numbers.")
-      .def("Split", [](Handle& self, std::optional<int> color, int key) -> std::optional<Handle> {
-        auto& from = self.get();
-        const nb::gil_scoped_release released;
-        auto made = from.split(color, key);
-        if (!made) return std::nullopt;
-        return Handle(std::move(*made));
-      }, "color"_a.none(), "key"_a = 0,
-           "Collective. A communicator of the ranks that pass the same `color`, ordered by `key`, then by rank; None for color None. Raises Error.")
-      .def("Dup", [](Handle& self) {
-        auto& from = self.get();
-        const nb::gil_scoped_release released;
-        return Handle(from.duplicate());
-      }, "Collective. A communicator of the same ranks, whose calls are matched separately. Raises Error.")
-      .def("Shrink", [](Handle& self) {
-        auto& from = self.get();
-        const nb::gil_scoped_release released;
-        return Handle(from.shrink());
-      }, "After an Error with code \"peer_lost\": collective over the survivors, which get a new communicator. Raises Error.")
+      .def(
+          "Get_rank", [](Handle& self) { return self.get().rank(); },
+          "This process's number, from 0.")
+      .def(
+          "Get_size", [](Handle& self) { return self.get().size(); },
+          "How many ranks the communicator has.")
+      .def_prop_ro(
+          "rank", [](Handle& self) { return self.get().rank(); }, "This process's number, from 0.")
+      .def_prop_ro(
+          "size", [](Handle& self) { return self.get().size(); },
+          "How many ranks the communicator has.")
+      .def_prop_ro(
+          "local_rank", [](Handle& self) { return self.get().local_rank(); },
+          "This process's number among the ranks of its host.")
+      .def_prop_ro(
+          "local_size", [](Handle& self) { return self.get().local_size(); },
+          "How many ranks of the job are on this host.")
+      .def_prop_ro(
+          "host_count", [](Handle& self) { return self.get().host_count(); },
+          "How many hosts the ranks are on.")
+      .def(
+          "info", [](Handle& self, int rank) { return self.get().info(rank); }, "rank"_a,
+          "About any rank. Raises Error for other numbers.")
+      .def(
+          "Split",
+          [](Handle& self, std::optional<int> color, int key) -> std::optional<Handle> {
+            auto& from = self.get();
+            const nb::gil_scoped_release released;
+            auto made = from.split(color, key);
+            if (!made) return std::nullopt;
+            return Handle(std::move(*made));
+          },
+          "color"_a.none(), "key"_a = 0,
+          "Collective. A communicator of the ranks that pass the same `color`, ordered by `key`, "
+          "then by rank; None for color None. Raises Error.")
+      .def(
+          "Dup",
+          [](Handle& self) {
+            auto& from = self.get();
+            const nb::gil_scoped_release released;
+            return Handle(from.duplicate());
+          },
+          "Collective. A communicator of the same ranks, whose calls are matched separately. "
+          "Raises Error.")
+      .def(
+          "Shrink",
+          [](Handle& self) {
+            auto& from = self.get();
+            const nb::gil_scoped_release released;
+            return Handle(from.shrink());
+          },
+          "After an Error with code \"peer_lost\": collective over the survivors, which get a new "
+          "communicator. Raises Error.")
       .def("Finalize", &Handle::finalize, "timeout"_a = nb::none(),
-           "Collective. Checks that all ranks have made the same calls, and frees the communicator. Raises Error.")
+           "Collective. Checks that all ranks have made the same calls, and frees the "
+           "communicator. Raises Error.")
       .def("Free", &Handle::free, "Says goodbye to the other ranks. No call may follow.")
-      .def("Abort", [](Handle& self, const std::string& reason) {
-        auto& ended = self.get();
-        const nb::gil_scoped_release released;
-        ended.abort(reason);
-      }, "reason"_a, "The current or next call of every other rank raises Error with `reason`.");
+      .def(
+          "Abort",
+          [](Handle& self, const std::string& reason) {
+            auto& ended = self.get();
+            const nb::gil_scoped_release released;
+            ended.abort(reason);
+          },
+          "reason"_a, "The current or next call of every other rank raises Error with `reason`.");
   add_messages(communicator);
   add_collectives(communicator);
 
   module.def("from_environment", &make_from_environment, "timeout"_a.none());
-  module.def("from_exchange", &make_from_exchange, "rank"_a, "size"_a, "all_gather"_a, "broadcast"_a,
-             "barrier"_a, "timeout"_a.none());
+  module.def("from_exchange", &make_from_exchange, "rank"_a, "size"_a, "all_gather"_a,
+             "broadcast"_a, "barrier"_a, "timeout"_a.none());
   module.def("check_launcher", &check_launcher, "rank"_a, "size"_a, "mpi"_a);
 }

@@ -16,7 +16,6 @@ from tutti._error import Error  # the extension raises it
 
 from tutti import _c  # isort: skip
 from tutti._c import Communicator, InPlace, Op, RankInfo, Request, Version
-from tutti._launcher import find_place
 from tutti._local_device import local_device
 
 __all__ = [

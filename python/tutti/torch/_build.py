@@ -41,42 +41,42 @@ def _folder() -> Path:
     return Path(root) / f"torch-{torch.__version__}-{digest.hexdigest()[:16]}"
 
 
-def _command(target: Path) -> list[str]:
+def _command(unit: Path, target: Path) -> list:
     compiler = shlex.split(os.environ.get("CXX") or "c++")
     headers, libraries = Path(torch.__file__).parent / "include", Path(torch.__file__).parent / "lib"
     includes = [headers, headers / "torch" / "csrc" / "api" / "include", sysconfig.get_paths()["include"]]
     return [
-        *compiler,
-        "-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-w",
-        f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
-        f"-DTUTTI_TORCH_MODULE={_MODULE}",
-        f"-I{_PACKAGE / 'include'}",
-        *(f"-isystem{folder}" for folder in includes),
-        str(_SOURCES / "process_group.cpp"),
-        "-o", str(target),
-        f"-L{libraries}", "-ltorch", "-ltorch_cpu", "-ltorch_python", "-lc10",
+        *compiler, "-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-w",
+        f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}", f"-DTUTTI_TORCH_MODULE={_MODULE}",
+        f"-I{_PACKAGE / 'include'}", f"-I{_SOURCES}", *(f"-isystem{folder}" for folder in includes),
+        str(unit), "-o", str(target), f"-L{libraries}", "-ltorch", "-ltorch_cpu", "-ltorch_python", "-lc10",
         str(_library()), f"-Wl,-rpath,{_PACKAGE}",
-    ]
+    ]  # fmt: skip
+
+
+def _run(command: list) -> None:
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise ImportError(
+            f"the backend tutti can't be compiled: {command[0]} does not start ({error.strerror}): install a C++20 compiler, or name one in CXX"
+        ) from error
+    if result.returncode != 0:
+        raise ImportError(
+            f"the backend tutti can't be compiled for torch {torch.__version__}: exit {result.returncode} of\n{shlex.join(command)}\n"
+            f"{result.stderr[-4000:]}"
+        )
 
 
 def _compile(target: Path) -> None:
     print(f"tutti: compiling the backend for torch {torch.__version__} (once, about a minute)", file=sys.stderr, flush=True)
-    # Renamed when it is whole: another host may look at the same folder.
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         unfinished = Path(scratch) / target.name
-        command = _command(unfinished)
-        try:
-            result = subprocess.run(command, capture_output=True, text=True, check=False)
-        except OSError as error:
-            raise ImportError(
-                f"the backend tutti can't be compiled: {command[0]} does not start ({error.strerror}): install a C++20 compiler, or name "
-                "one in CXX"
-            ) from error
-        if result.returncode != 0:
-            raise ImportError(
-                f"the backend tutti can't be compiled for torch {torch.__version__}: exit {result.returncode} of\n{shlex.join(command)}\n"
-                f"{result.stderr[-4000:]}"
-            )
+        # One unit: torch's headers take longer than all of our sources.
+        unit = Path(scratch) / "unit.cpp"
+        unit.write_text("".join(f'#include "{source.name}"\n' for source in sorted(_SOURCES.glob("*.cpp"))), encoding="utf-8")
+        _run(_command(unit, unfinished))
+        # When it is whole: another host may look at the same folder.
         unfinished.rename(target)
 
 

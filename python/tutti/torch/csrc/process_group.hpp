@@ -1,5 +1,7 @@
 #pragma once
 
+#include <unistd.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -129,6 +131,7 @@ class ProcessGroupTutti final : public c10d::Backend {
 
   c10::intrusive_ptr<c10d::Store> store_;
   Settings settings_;
+  pid_t owner_ = ::getpid();
   c10::intrusive_ptr<Options> options_;
   std::shared_ptr<Channel> channel_;
   std::shared_ptr<Completer> completer_;

@@ -16,20 +16,33 @@ namespace tutti::torch_backend {
 /// The type that tutti has for `type`, if there is one.
 inline std::optional<Type> type_of(at::ScalarType type) {
   switch (type) {
-    case at::kChar: return Type::i8;
+    case at::kChar:
+      return Type::i8;
     case at::kByte:
-    case at::kBool: return Type::u8;
-    case at::kInt: return Type::i32;
-    case at::kUInt32: return Type::u32;
-    case at::kLong: return Type::i64;
-    case at::kUInt64: return Type::u64;
-    case at::kHalf: return Type::f16;
-    case at::kBFloat16: return Type::bf16;
-    case at::kFloat: return Type::f32;
-    case at::kDouble: return Type::f64;
-    case at::kFloat8_e4m3fn: return Type::f8e4m3;
-    case at::kFloat8_e5m2: return Type::f8e5m2;
-    default: return std::nullopt;
+    case at::kBool:
+      return Type::u8;
+    case at::kInt:
+      return Type::i32;
+    case at::kUInt32:
+      return Type::u32;
+    case at::kLong:
+      return Type::i64;
+    case at::kUInt64:
+      return Type::u64;
+    case at::kHalf:
+      return Type::f16;
+    case at::kBFloat16:
+      return Type::bf16;
+    case at::kFloat:
+      return Type::f32;
+    case at::kDouble:
+      return Type::f64;
+    case at::kFloat8_e4m3fn:
+      return Type::f8e4m3;
+    case at::kFloat8_e5m2:
+      return Type::f8e5m2;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -68,7 +81,9 @@ inline void require_contiguous(const char* call, const at::Tensor& tensor,
   require_dense(call, tensor);
   const bool fits = tensor.is_contiguous() ||
                     (in_any_order && tensor.is_contiguous(tensor.suggest_memory_format()));
-  if (!fits) C10_THROW_ERROR(ValueError, "Tensors must be contiguous (" + prefix(call) + "call contiguous() first)");
+  if (!fits)
+    C10_THROW_ERROR(ValueError,
+                    "Tensors must be contiguous (" + prefix(call) + "call contiguous() first)");
 }
 
 inline const at::Tensor& only(const char* call, const std::vector<at::Tensor>& tensors) {
@@ -78,8 +93,9 @@ inline const at::Tensor& only(const char* call, const std::vector<at::Tensor>& t
 }
 
 inline void require_type(const char* call, const at::Tensor& tensor, const at::Tensor& other) {
-  TORCH_CHECK(tensor.scalar_type() == other.scalar_type(), prefix(call), "invalid tensor type: ",
-              tensor.scalar_type(), " and ", other.scalar_type(), ", expected one type");
+  TORCH_CHECK(tensor.scalar_type() == other.scalar_type(), prefix(call),
+              "invalid tensor type: ", tensor.scalar_type(), " and ", other.scalar_type(),
+              ", expected one type");
 }
 
 /// How a reduction of a torch type is done.
@@ -100,13 +116,27 @@ inline Reduction reduction_of(const char* call, const c10d::ReduceOp& op, at::Sc
   };
   const bool is_bool = type == at::kBool;
   switch (op.op_) {
-    case ReduceOp::SUM: result.op = is_bool ? Operator::max : Operator::sum; break;
-    case ReduceOp::PRODUCT: result.op = is_bool ? Operator::min : Operator::product; break;
-    case ReduceOp::MIN: result.op = Operator::min; break;
-    case ReduceOp::MAX: result.op = Operator::max; break;
-    case ReduceOp::BAND: result.op = is_bool ? Operator::min : Operator::bit_and; break;
-    case ReduceOp::BOR: result.op = is_bool ? Operator::max : Operator::bit_or; break;
-    case ReduceOp::BXOR: result.op = Operator::bit_xor; break;
+    case ReduceOp::SUM:
+      result.op = is_bool ? Operator::max : Operator::sum;
+      break;
+    case ReduceOp::PRODUCT:
+      result.op = is_bool ? Operator::min : Operator::product;
+      break;
+    case ReduceOp::MIN:
+      result.op = Operator::min;
+      break;
+    case ReduceOp::MAX:
+      result.op = Operator::max;
+      break;
+    case ReduceOp::BAND:
+      result.op = is_bool ? Operator::min : Operator::bit_and;
+      break;
+    case ReduceOp::BOR:
+      result.op = is_bool ? Operator::max : Operator::bit_or;
+      break;
+    case ReduceOp::BXOR:
+      result.op = Operator::bit_xor;
+      break;
     case ReduceOp::AVG:
       if (is_bool) refuse("Cannot use ReduceOp.AVG with boolean inputs");
       result.op = Operator::average;
@@ -122,11 +152,14 @@ inline Reduction reduction_of(const char* call, const c10d::ReduceOp& op, at::Sc
                                                           : at::Scalar(supplement->double_factor);
       break;
     }
-    default: refuse("the operator is unknown");
+    default:
+      refuse("the operator is unknown");
   }
-  const bool is_bitwise = op.op_ == ReduceOp::BAND || op.op_ == ReduceOp::BOR || op.op_ == ReduceOp::BXOR;
+  const bool is_bitwise =
+      op.op_ == ReduceOp::BAND || op.op_ == ReduceOp::BOR || op.op_ == ReduceOp::BXOR;
   if (is_bitwise && !at::isIntegralType(type, true)) {
-    refuse(std::string("Cannot use ReduceOp.BAND, BOR or BXOR with non-integral dtype ") + at::toString(type));
+    refuse(std::string("Cannot use ReduceOp.BAND, BOR or BXOR with non-integral dtype ") +
+           at::toString(type));
   }
   // Sums and products modulo 2^16 are those modulo 2^32, cut off.
   if (type == at::kShort || type == at::kUInt16) {

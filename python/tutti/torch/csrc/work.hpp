@@ -107,9 +107,9 @@ class Channel {
   auto guarded(Function function) -> decltype(function(std::declval<Communicator&>())) {
     const std::scoped_lock lock(starting_);
     if (!communicator_) {
-      C10_THROW_ERROR(DistBackendError,
-                      "process group " + name_ + " of tutti is closed: make no call after "
-                      "destroy_process_group(), shutdown() or abort()");
+      C10_THROW_ERROR(DistBackendError, "process group " + name_ +
+                                            " of tutti is closed: make no call after "
+                                            "destroy_process_group(), shutdown() or abort()");
     }
     try {
       return function(*communicator_);
@@ -136,7 +136,8 @@ class Channel {
     text += ", process group " + name_;
     for (const int rank : error.failed_ranks()) {
       if (global_rank(rank) == rank) continue;
-      text += ", its rank " + std::to_string(rank) + " is global rank " + std::to_string(global_rank(rank));
+      text += ", its rank " + std::to_string(rank) + " is global rank " +
+              std::to_string(global_rank(rank));
     }
     return text + "]";
   }
@@ -162,8 +163,8 @@ class Call {
 
   // Before the call is shared with another thread.
   std::vector<Work> works;
-  std::vector<at::Tensor> outputs;                 ///< the future's value
-  std::vector<at::Tensor> kept;                    ///< what the calls read and write
+  std::vector<at::Tensor> outputs;                ///< the future's value
+  std::vector<at::Tensor> kept;                   ///< what the calls read and write
   std::vector<std::function<void()>> last_steps;  ///< such as copies to the user's tensors
 
   /// Runs the last steps; for a call that has blocked, or failed.
@@ -233,8 +234,8 @@ class Call {
       is_new = !future_ && !is_done_;
       is_done = is_done_ && !future_;
       if (!future_) {
-        future_ = c10::make_intrusive<c10::ivalue::Future>(
-            c10::ListType::create(c10::TensorType::get()));
+        future_ =
+            c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
       }
       result = future_;
     }
@@ -311,6 +312,10 @@ class Completer : public std::enable_shared_from_this<Completer> {
       ending.join();
     }
   }
+  /// In a forked child, which does not have the thread.
+  void abandon() {
+    if (thread_.joinable()) thread_.detach();
+  }
   /// Of the communicator that is closed: the calls have ended.
   void complete_rest() {
     std::vector<std::shared_ptr<Call>> rest;
@@ -339,7 +344,8 @@ class Completer : public std::enable_shared_from_this<Completer> {
       }
       // Who waits for one call advances all of them, but sees only its own end.
       const auto before = calls.size();
-      std::erase_if(calls, [](const auto& call) { return call->wait(std::chrono::nanoseconds(0)); });
+      std::erase_if(calls,
+                    [](const auto& call) { return call->wait(std::chrono::nanoseconds(0)); });
       if (calls.size() != before) progressed = std::chrono::steady_clock::now();
       if (calls.empty()) continue;
       const std::chrono::nanoseconds idle = std::chrono::steady_clock::now() - progressed;
@@ -386,7 +392,9 @@ class TuttiWork final : public c10d::Work {
     return source_;
   }
   std::vector<at::Tensor> result() override {
-    TORCH_CHECK(isCompleted(), "Work needs to be completed before calling result(). Should call wait() before result().");
+    TORCH_CHECK(
+        isCompleted(),
+        "Work needs to be completed before calling result(). Should call wait() before result().");
     return call_->outputs;
   }
   void synchronize() override { wait(kNoTimeout); }

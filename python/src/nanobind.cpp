@@ -1,0 +1,2 @@
+// nanobind comes as sources.
+#include <nb_combined.cpp>

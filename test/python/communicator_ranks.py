@@ -1,0 +1,143 @@
+"""Scenarios of tutti.Communicator for the ranks of a job, without torch: `python communicator_ranks.py SCENARIO`."""
+
+import array
+import os
+import signal
+import sys
+import threading
+import time
+
+import numpy
+import tutti
+
+RANK, SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+
+
+def calls() -> None:
+    comm = tutti.from_environment(timeout=30)
+    assert (comm.Get_rank(), comm.Get_size()) == (RANK, SIZE) == (comm.rank, comm.size)
+    assert comm.info(0).rank == 0 and comm.info(RANK).pid == os.getpid()
+
+    total = numpy.zeros(5, dtype=numpy.float64)
+    comm.Allreduce(numpy.arange(5.0) + RANK, total, op=tutti.SUM)
+    assert numpy.array_equal(total, SIZE * numpy.arange(5.0) + SIZE * (SIZE - 1) / 2)
+    comm.Allreduce(tutti.IN_PLACE, total, tutti.MAX)
+
+    buffer = bytearray(b"rank%d" % RANK)
+    comm.Bcast(buffer, root=SIZE - 1)
+    assert buffer == b"rank%d" % (SIZE - 1)
+    numbers = array.array("i", [RANK] * 3)
+    comm.Bcast([numbers, 2], root=0)
+    assert numbers.tolist() == [0, 0, RANK]
+
+    gathered = numpy.zeros((SIZE, 2), dtype=numpy.int32)
+    comm.Allgather(numpy.full(2, RANK, dtype=numpy.int32), gathered)
+    assert gathered[:, 1].tolist() == list(range(SIZE))
+    at_root = numpy.zeros(SIZE, dtype=numpy.int64) if RANK == 1 else None
+    comm.Gather(numpy.array([RANK]), at_root, root=1)
+    assert RANK != 1 or at_root.tolist() == list(range(SIZE))
+    part = numpy.zeros(1, dtype=numpy.int64)
+    comm.Scatter(numpy.arange(SIZE) * 10 if RANK == 0 else None, part)
+    assert part[0] == 10 * RANK
+    comm.Reduce(numpy.array([RANK]), part if RANK == 0 else None, op=tutti.PROD)
+    comm.Reduce_scatter_block(numpy.arange(SIZE), part)
+    assert part[0] == SIZE * RANK
+    exchanged = numpy.zeros(SIZE, dtype=numpy.int64)
+    comm.Alltoall(numpy.arange(SIZE) + 100 * RANK, exchanged)
+    assert exchanged.tolist() == [100 * rank + RANK for rank in range(SIZE)]
+
+    right, left = (RANK + 1) % SIZE, (RANK - 1) % SIZE
+    comm.Sendrecv(numpy.array([RANK]), right, part, left)
+    assert part[0] == left
+    requests = [comm.Isend(numpy.array([RANK * 2]), right, tag=3), comm.Irecv(part, left, tag=3)]
+    for request in requests:
+        request.Wait()
+    assert part[0] == 2 * left
+    request = comm.Iallreduce(tutti.IN_PLACE, total)
+    while not request.Test():
+        time.sleep(0.001)
+    comm.Ibarrier().Wait()
+
+    half = comm.Split(RANK % 2, key=-RANK)
+    assert half.size == (SIZE + 1 - RANK % 2) // 2
+    half.Barrier()
+    assert comm.Split(None if RANK == 0 else 1) is None or RANK != 0
+    comm.Dup().Barrier()
+    comm.Finalize()
+
+
+def refused() -> None:
+    comm = tutti.from_environment(timeout=30)
+    for words, call in (
+        ("not valid", lambda: comm.Bcast(numpy.zeros(1), root=SIZE)),
+        ("contiguous", lambda: comm.Bcast(numpy.zeros((4, 4))[:, 1])),
+        ("no type that tutti has", lambda: comm.Bcast(numpy.zeros(2, dtype=numpy.int16))),
+        ("is no buffer", lambda: comm.Bcast("text".join(["a", "b"]))),
+        ("read-only", lambda: comm.Bcast(b"constant")),
+        ("pass one type", lambda: comm.Allreduce(numpy.zeros(2), numpy.zeros(2, dtype=numpy.int32))),
+        ("more than the buffer has", lambda: comm.Bcast([numpy.zeros(2), 3])),
+        ("timeout", lambda: comm.Barrier(timeout=-1)),
+    ):
+        try:
+            call()
+        except (tutti.Error, TypeError, ValueError, BufferError) as error:
+            print(type(error).__name__, error)
+            assert words in str(error) or words == "read-only" or words == "not valid", error
+        else:
+            raise AssertionError(f"{words}: no error")
+    comm.Barrier()
+    comm.Free()
+    try:
+        comm.Barrier()
+    except tutti.Error as error:
+        assert error.code == "usage"
+    else:
+        raise AssertionError("a call after Free()")
+
+
+def killed_rank() -> None:
+    comm = tutti.from_environment(timeout=30)
+    comm.Barrier()
+    if RANK == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        while True:
+            comm.Barrier()
+    except tutti.Error as error:
+        assert (error.code, error.failed_ranks, error.rank) == ("peer_lost", [1], RANK), error
+    survivors = comm.Shrink()
+    total = numpy.ones(1)
+    survivors.Allreduce(tutti.IN_PLACE, total)
+    assert total[0] == SIZE - 1
+    survivors.Finalize()
+
+
+def gil() -> None:
+    """Another thread runs while a call waits."""
+    comm = tutti.from_environment(timeout=30)
+    comm.Barrier()
+    if RANK == 0:
+        time.sleep(0.5)
+        comm.Barrier()
+        return
+    counted = 0
+    waiting = threading.Thread(target=comm.Barrier)
+    waiting.start()
+    begin = time.monotonic()
+    while time.monotonic() - begin < 0.2:
+        counted += 1
+        time.sleep(0.001)
+    assert counted > 5, counted
+    waiting.join()
+
+
+def address() -> None:
+    comm = tutti.connect(f"127.0.0.1:{os.environ.pop('MASTER_PORT')}", RANK, SIZE, timeout=30)
+    assert (comm.rank, comm.size) == (RANK, SIZE)
+    comm.Barrier()
+    assert "TUTTI_INIT" not in os.environ
+    comm.Finalize()
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()

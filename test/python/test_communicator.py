@@ -1,0 +1,66 @@
+"""tutti.Communicator, without torch."""
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+from conftest import Ranks, environment
+
+pytest.importorskip("numpy", reason="numpy is not installed")
+
+
+@pytest.mark.parametrize("scenario", ["calls", "refused", "gil", "address"])
+def test_scenario(run_ranks, scenario):
+    run_ranks("communicator_ranks.py", scenario, 3 if scenario != "gil" else 2)
+
+
+def test_a_killed_rank_is_named_and_left_out():
+    statuses, outputs = Ranks("communicator_ranks.py", "killed_rank", 3).wait(60)
+    assert statuses == [0, -9, 0], outputs
+
+
+def test_from_mpi4py():
+    pytest.importorskip("mpi4py", reason="mpi4py is not installed")
+    if shutil.which("mpirun") is None:
+        pytest.skip("mpirun is not installed")
+    program = (
+        "import numpy, tutti; from mpi4py import MPI; comm = tutti.from_mpi(MPI.COMM_WORLD, timeout=30); one = numpy.ones(1); "
+        "comm.Allreduce(tutti.IN_PLACE, one); print(comm.rank, comm.size, one[0]); comm.Finalize()"
+    )
+    result = subprocess.run(
+        ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", "3", sys.executable, "-c", program],
+        env=environment(OMPI_ALLOW_RUN_AS_ROOT=1, OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1), capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert sorted(result.stdout.split("\n"))[-3:] == [f"{rank} 3 3.0" for rank in range(3)], result.stderr
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"RANK": "0", "WORLD_SIZE": "zwei"}, "WORLD_SIZE=zwei"),
+        ({"RANK": "3", "WORLD_SIZE": "2"}, "rank 3"),
+        ({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2", "RANK": "1", "WORLD_SIZE": "2"}, "RANK=1"),
+        ({"OMPI_COMM_WORLD_RANK": "1"}, "OMPI_COMM_WORLD_SIZE is not set"),
+    ],
+)
+def test_contradictions_of_launchers_are_errors(settings, words):
+    program = "import tutti\nfrom tutti._launcher import find_place\ntry:\n    find_place()\nexcept tutti.Error as error:\n    print(error.code, error)"
+    result = subprocess.run([sys.executable, "-c", program], env=environment(**settings), capture_output=True, text=True, timeout=60, check=True)
+    assert result.stdout.startswith("usage ") and words in result.stdout
+
+
+def test_addresses_are_checked():
+    import tutti
+
+    with pytest.raises(ValueError, match="HOST:PORT"):
+        tutti.connect("10.0.0.1", 0, 1)
+
+
+def test_alone():
+    import tutti
+
+    program = "import tutti; comm = tutti.from_environment(); print(comm.rank, comm.size); comm.Barrier()"
+    result = subprocess.run([sys.executable, "-c", program], env=environment(), capture_output=True, text=True, timeout=60, check=True)
+    assert result.stdout.split() == ["0", "1"]
+    assert tutti.__version__
