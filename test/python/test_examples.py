@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import EXAMPLES, HERE, environment, free_port
+from conftest import EXAMPLES, HERE, ROOT, environment, free_port
 
 SIZES = {"collectives.py": 3, "ddp.py": 2}
 
@@ -50,6 +50,15 @@ def test_ddp_under_torchrun():
             break
     assert lines(torchrun("ddp.py")) == sorted(line for line in gloo.stdout.splitlines() if line.startswith("[rank"))
     assert gloo.stdout.count("the network is rank 0's") == 2
+
+
+def test_the_benchmark_runs():
+    command = [sys.executable, str(ROOT / "scripts" / "bench-torch"), "--ranks", "2", "--sizes", "4", "64KiB", "--rounds", "1"]
+    result = run(command)
+    assert result.returncode == 0, result.stderr[-3000:]
+    rows = [line.split() for line in result.stdout.splitlines() if " us " in line]
+    assert [row[0] for row in rows] == ["all_reduce"] * 2 + ["broadcast"] * 2 + ["all_gather"] * 2 + ["reduce_scatter"] * 2, result.stdout
+    assert all(float(row[-1]) > 0 for row in rows)
 
 
 def mpi_launchers() -> list:

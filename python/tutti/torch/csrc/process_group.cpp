@@ -174,9 +174,12 @@ void ProcessGroupTutti::monitoredBarrier(const c10d::BarrierOptions& options, bo
     return;
   }
   std::vector<int> missing;
+  bool is_rank_0_late = false;
   for (int rank = 1; rank < getSize(); ++rank) {
+    const bool is_late = std::chrono::steady_clock::now() >= deadline;
     if (wait_for(name + std::to_string(rank))) continue;
     missing.push_back(rank);
+    is_rank_0_late = is_late && missing.size() == 1;
     if (!wait_for_all) break;
   }
   if (missing.empty()) {
@@ -185,9 +188,12 @@ void ProcessGroupTutti::monitoredBarrier(const c10d::BarrierOptions& options, bo
   }
   std::string ranks;
   for (const int rank : missing) ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
-  const auto text = (wait_for_all ? "Ranks " : "Rank ") + ranks +
-                    " failed to pass monitoredBarrier in " + std::to_string(timeout.count()) +
-                    " ms";
+  const auto limit = std::to_string(timeout.count()) + " ms";
+  const auto text = is_rank_0_late && !wait_for_all
+                        ? "Rank 0 timed out in monitoredBarrier after " + limit +
+                              ", before it looked at rank " + ranks
+                        : (wait_for_all ? "Ranks " : "Rank ") + ranks +
+                              " failed to pass monitoredBarrier in " + limit;
   store_->set(name + "answer", text);
   C10_THROW_ERROR(DistBackendError, "[Rank 0]: " + text);
 }

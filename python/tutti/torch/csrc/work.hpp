@@ -128,7 +128,7 @@ class Channel {
   [[nodiscard]] std::string describe(const Error& error) const {
     std::string text = error.sentence() + " [tutti " + tutti::name(error.code());
     if (!error.operation().empty()) {
-      text += ", " + error.operation() + ", call " + std::to_string(error.sequence());
+      text += " in " + error.operation() + ", call " + std::to_string(error.sequence());
     }
     if (error.rank() >= 0) {
       text += ", thrown on rank " + std::to_string(error.rank()) + " at " + error.host();
