@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::array<CatalogueEntry, 11> entries{{
     {Operation::fan_out, "fan-out",
-     "Send rank 0's buffer to every other rank, point to point, and verify it",
+     "Send the root's buffer to every other rank, as a loop of sends, and verify it",
      "mpirun -np 4 tutti fan-out --size 4MiB", "rank that sends to all others",
      "bytes of the buffer"},
     {Operation::broadcast, "broadcast",

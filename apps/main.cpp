@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cctype>
 #include <chrono>
 #include <functional>
 #include <sstream>
@@ -46,18 +47,51 @@ std::string version_text() {
       nccl.usable() ? device::nccl_version_text(nccl_version) : found_text(nccl.missing));
 }
 
-/// Prints a usage error or the requested help once per job.
+/// "allreduce" for "all-reduce" and "All_Reduce".
+std::string letters_of(std::string_view name) {
+  std::string result;
+  for (const char c : name) {
+    if (c != '-' && c != '_')
+      result += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return result;
+}
+
+std::string describe_unknown_subcommand(const CLI::App& app, const std::string& word) {
+  for (const auto* const known : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (letters_of(known->get_name()) == letters_of(word)) {
+      return fmt::format("unknown subcommand '{}': did you mean {}?", word, known->get_name());
+    }
+  }
+  return fmt::format("unknown subcommand '{}': tutti --help lists them", word);
+}
+
+std::string describe(const CLI::App& app, const CLI::ParseError& error) {
+  const auto chosen = app.get_subcommands();
+  const auto unknown = app.remaining(true);
+  const bool has_unknown =
+      dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !unknown.empty();
+  if (chosen.empty()) {
+    return has_unknown ? describe_unknown_subcommand(app, unknown.front()) : error.what();
+  }
+  const auto& name = chosen.front()->get_name();
+  const auto what = has_unknown ? fmt::format("'{}' is unknown", unknown.front()) : error.what();
+  return fmt::format("{}: {}; tutti {} --help lists the options", name, what, name);
+}
+
+/// Prints a usage error or the requested help once for the job.
 int finish_parsing(const CLI::App& app, const CLI::ParseError& error) {
   const int status = error.get_exit_code() == 0 ? 0 : 2;
   if (launched_rank() == 0) {
-    std::ostringstream out;
-    std::ostringstream errors;
-    app.exit(error, out, errors);
-    print_error_text(errors.str());
-    print(out.str());
+    if (status == 0) {
+      std::ostringstream out;
+      app.exit(error, out, out);
+      print(out.str());
+    } else {
+      print_error(describe(app, error));
+    }
   } else {
-    // The launcher kills all ranks when one exits with an error. This leaves rank 0 the time to
-    // print it.
+    // The launcher ends all ranks when one fails: rank 0 prints first.
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
   }
   return status;

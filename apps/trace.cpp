@@ -48,11 +48,11 @@ std::string doing(const Record& record) {
   const auto* const call = current_call(record);
   if (call == nullptr) return "has made no call";
   if (call->end_us) {
-    return fmt::format("outside any call since {:.3f} s, after {}",
+    return fmt::format("outside any call for {:.3f} s, after {}",
                        (record.written_us - *call->end_us) * 1e-6, call->text);
   }
   auto text =
-      fmt::format("in {} since {:.3f} s", call->text, (record.written_us - call->begin_us) * 1e-6);
+      fmt::format("in {} for {:.3f} s", call->text, (record.written_us - call->begin_us) * 1e-6);
   if (call->communicator != 0) text += fmt::format(" (communicator {})", call->communicator);
   if (!call->awaited.empty()) {
     text += fmt::format(", waits for rank{} {}", call->awaited.size() == 1 ? "" : "s",

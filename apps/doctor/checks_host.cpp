@@ -227,7 +227,7 @@ void check_clocks(const JobFacts& job, Findings& findings) {
   if (apart <= max_seconds) return;
   findings.push_back({Severity::note, "clock",
                       fmt::format("the clock of {} is {:.1f} s ahead of that of {}: log lines of "
-                                  "different hosts can't be ordered, and tickets may be rejected",
+                                  "different hosts can't be ordered, and Kerberos tickets may be rejected",
                                   job.host_name(last), apart, job.host_name(first)),
                       "start chrony or another time service on all hosts"});
 }

@@ -130,7 +130,8 @@ Environment Environment::from(const EnvironmentMap& map) {
   }
   if (const auto* value = value_of("TUTTI_HOST_ID")) {
     if (value->size() > 255) {
-      throw bad_value("TUTTI_HOST_ID", *value, "give at max_value 255 characters");
+      throw Error(ErrorCode::usage,
+                  fmt::format("TUTTI_HOST_ID has {} characters: set at most 255", value->size()));
     }
     result.host_id = *value;
   }

@@ -12,7 +12,7 @@ bool LinkSetup::wait_for(std::chrono::nanoseconds limit) {
 LinkSetup::Progress LinkSetup::wait(const Deadline& deadline) {
   std::unique_lock lock(mutex_);
   while (!is_over() && !deadline.expired()) {
-    changed_.wait_for(lock, deadline.until_next_look(), [this] { return is_over(); });
+    changed_.wait_for(lock, deadline.poll_interval(), [this] { return is_over(); });
   }
   return progress_;
 }

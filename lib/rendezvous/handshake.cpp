@@ -124,7 +124,7 @@ std::variant<AuthenticatedPeer, Refused> check_proof(const Membership& self, con
   }
   if (zero != 0) return Refused{"its proof is malformed"};
   if (!equal_in_constant_time(job, self.secret.id())) return Refused{"it belongs to another job"};
-  if (epoch != self.epoch) return Refused{"it belongs to an earlier or later epoch of the job"};
+  if (epoch != self.epoch) return Refused{"it belongs to the job before or after a shrink()"};
   if (to != static_cast<std::uint32_t>(self.rank))
     return Refused{"it is addressed to another rank"};
   if (from == static_cast<std::uint32_t>(self.rank)) return Refused{"it claims to be this rank"};

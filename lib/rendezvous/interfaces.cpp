@@ -39,6 +39,12 @@ std::optional<int> parse_bits(std::string_view text, int max) {
   return bits;
 }
 
+/// The variable that selects interfaces, with its value; empty if there is none.
+std::string source_of(const Environment& environment) {
+  if (environment.socket_ifname_source.empty()) return {};
+  return environment.socket_ifname_source + "=" + environment.socket_ifname;
+}
+
 bool is_usable(unsigned flags) {
   // The kernel may set IFF_RUNNING up to a second after the link carries data. <net/if.h> lacks the
   // flags of <linux/if.h>, which can't be included beside it.
@@ -184,12 +190,14 @@ std::vector<Interface> choose_interfaces(std::vector<Interface> all, const Inter
   return chosen;
 }
 
+InterfaceFilter InterfaceFilter::from(const Environment& environment) {
+  const bool is_gloos = environment.socket_ifname_source == "GLOO_SOCKET_IFNAME";
+  return InterfaceFilter((is_gloos ? "=" : "") + environment.socket_ifname, source_of(environment));
+}
+
 std::vector<Interface> usable_interfaces(const Environment& environment) {
-  const auto source = environment.socket_ifname_source.empty()
-                          ? std::string()
-                          : environment.socket_ifname_source + "=" + environment.socket_ifname;
-  return choose_interfaces(all_interfaces(), InterfaceFilter(environment.socket_ifname, source),
-                           source, environment.socket_family);
+  return choose_interfaces(all_interfaces(), InterfaceFilter::from(environment),
+                           source_of(environment), environment.socket_family);
 }
 
 int bind_source(int socket, const std::vector<Interface>& sources, const SocketAddress& target) {

@@ -193,15 +193,14 @@ PeerExchange exchange_peer_info(
   }
   if (before_barrier) before_barrier(peers, secret);
   bootstrap.barrier(deadline);
-  return {
-      std::move(peers),
-      Membership{.secret = secret,
-                 .epoch = 0,
-                 .rank = place.rank,
-                 .size = place.size,
-                 .tls = std::move(tls)},
-      std::move(listeners),
-      InterfaceFilter(environment.socket_ifname).is_set() ? interfaces : std::vector<Interface>()};
+  return {std::move(peers),
+          Membership{.secret = secret,
+                     .epoch = 0,
+                     .rank = place.rank,
+                     .size = place.size,
+                     .tls = std::move(tls)},
+          std::move(listeners),
+          InterfaceFilter::from(environment).is_set() ? interfaces : std::vector<Interface>()};
 }
 
 }  // namespace tutti::rendezvous

@@ -41,7 +41,7 @@ void MemberSide::connect(const std::vector<rendezvous::SocketAddress>& candidate
                 failure = why;
                 done = true;
               });
-  while (!done) reactor_.run_once(deadline.until_next_look());
+  while (!done) reactor_.run_once(deadline.poll_interval());
   if (!made) {
     throw Error(ErrorCode::timeout,
                 fmt::format("set-up timed out; 1 missing: rank 0, which should listen at {} "
@@ -76,7 +76,7 @@ Bytes MemberSide::await_result(StoreOperation operation, Deadline deadline) {
   const auto last =
       deadline.is_never() ? deadline : deadline.anew(deadline.remaining() + result_grace);
   while (answers_.empty() && close_reason_.empty() && !last.expired()) {
-    reactor_.run_once(last.until_next_look());
+    reactor_.run_once(last.poll_interval());
   }
   if (answers_.empty() && !close_reason_.empty()) {
     throw Error(

@@ -205,7 +205,7 @@ void RootSide::wait(IsReady is_ready, Deadline deadline) {
       }
       fail(missing(ranks));
     }
-    reactor_.run_once(earliest.until_next_look());
+    reactor_.run_once(earliest.poll_interval());
   }
 }
 
@@ -291,7 +291,7 @@ Bytes RootSide::exchange(StoreOperation operation, const Bytes& mine, int root, 
       }
       fail(missing(ranks));
     }
-    reactor_.run_once(deadline.until_next_look());
+    reactor_.run_once(deadline.poll_interval());
   }
   return result;
 }

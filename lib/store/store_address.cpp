@@ -125,7 +125,7 @@ std::optional<Lookup> look_up(const std::string& host, Deadline deadline) {
   auto future = promise->get_future();
   start_abandoned_thread("to look up a host's name",
                          [promise, host] { promise->set_value(look_up(host, false)); });
-  while (future.wait_for(deadline.until_next_look()) != std::future_status::ready) {
+  while (future.wait_for(deadline.poll_interval()) != std::future_status::ready) {
     if (deadline.expired()) return std::nullopt;
   }
   return future.get();

@@ -22,7 +22,7 @@ class GuideProgram(unittest.TestCase):
 
     def project(self, name):
         need("mpicxx", "mpirun")
-        (program,) = [block for block in blocks(GUIDE, "cpp") if "int main" in block]
+        (program,) = [block for block in blocks(GUIDE, "cpp") if "from_mpi" in block and "int main" in block]
         project = prefix().project(name)
         (project / "solver.cpp").write_text(program)
         return project
@@ -32,11 +32,11 @@ class GuideProgram(unittest.TestCase):
 
     def test_program_without_mpi(self):
         need("pkg-config", "c++")
-        (part,) = [block for block in blocks(GUIDE, "cpp") if "from_environment" in block]
+        (program,) = [block for block in blocks(GUIDE, "cpp") if "from_environment" in block]
         project = prefix().project("guide-environment")
-        (project / "alone.cpp").write_text(part + "int main() { return solve_alone_or_together(); }\n")
-        run("sh", "-ec", "c++ -std=c++20 alone.cpp $(pkg-config --cflags --libs tutti) "
-            "-Wl,-rpath,$(pkg-config --variable=libdir tutti) -o alone", cwd=project, env=prefix().pkg_config_environment())
+        (project / "alone.cpp").write_text(program)
+        (command,) = re.findall(r"^    (c\+\+ .*)$", GUIDE.read_text(), re.MULTILINE)
+        run("sh", "-ec", command, cwd=project, env=prefix().pkg_config_environment())
         self.assertEqual(run(project / "alone"), "1 ranks, sum 1\n")
         loop = (f"for r in 0 1 2; do RANK=$r WORLD_SIZE=3 LOCAL_RANK=$r MASTER_ADDR=127.0.0.1 MASTER_PORT={free_port()} ./alone & "
                 "done; wait")

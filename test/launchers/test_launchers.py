@@ -108,7 +108,7 @@ class OpenMpi4(Checks):
     def test_slurms_variables_are_shadowed_within_a_job(self):
         result = self.mpirun("-x", "SLURM_PROCID=0", "-x", "SLURM_NTASKS=1", "-x", "SLURM_JOB_ID=1", TUTTI, "info")
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("shadows Slurm (SLURM_PROCID=0 SLURM_NTASKS=1)", self.sources(result)[3])
+        self.assertIn("overrides Slurm (SLURM_PROCID=0 SLURM_NTASKS=1)", self.sources(result)[3])
 
     def test_slurms_size_left_over(self):
         result = self.mpirun("-x", "SLURM_NTASKS=2", TUTTI, "info")

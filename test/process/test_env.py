@@ -187,12 +187,12 @@ class Works(Checks):
         done = job(2, "barrier", "--verbose", env={"SLURM_PROCID": "0", "SLURM_NTASKS": "1"})
         for rank, process in enumerate(done):
             self.assertEqual(process.status, 0)
-            lines = [line for line in process.err_text.splitlines() if "shadows" in line]
+            lines = [line for line in process.err_text.splitlines() if "overrides" in line]
             self.assertEqual(len(lines), 1, process.err_text)
             self.assertIn(f"RANK={rank} WORLD_SIZE=2", lines[0])
-            self.assertIn("shadows Slurm (SLURM_PROCID=0 SLURM_NTASKS=1)", lines[0])
+            self.assertIn("overrides Slurm (SLURM_PROCID=0 SLURM_NTASKS=1)", lines[0])
         table = self.good(job(2, "info", env={"SLURM_PROCID": "0", "SLURM_NTASKS": "1"}))
-        self.assertTrue(table[2].endswith("the environment (RANK=1 WORLD_SIZE=2 LOCAL_RANK=1), shadows Slurm (SLURM_PROCID=0 "
+        self.assertTrue(table[2].endswith("the environment (RANK=1 WORLD_SIZE=2 LOCAL_RANK=1), overrides Slurm (SLURM_PROCID=0 "
                                           "SLURM_NTASKS=1)"), table[2])
 
 

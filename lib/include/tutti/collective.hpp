@@ -16,35 +16,35 @@ namespace tutti {
 
 /// The type of tutti::in_place.
 struct InPlace {};
-/// Stands for the send buffer of a call whose input and output are one buffer.
+/// Passed instead of the send buffer if input and output of a call are one buffer.
 inline constexpr InPlace in_place{};
 
-/// Which memory a call's buffers are in.
+/// The memory of a call's buffers.
 enum class Memory : std::uint8_t {
   host,
   device,  ///< of this rank's GPU, Communicator::device()
 };
 
-/// True of tutti::device_span.
+/// Whether B is a tutti::device_span.
 template <class B>
 inline constexpr bool is_device_span = false;
-/// True of tutti::device_span.
+/// Whether B is a tutti::device_span.
 template <class T>
 inline constexpr bool is_device_span<device_span<T>> = true;
-/// Memory of this rank's device: tutti::device_span.
+/// A buffer in memory of this rank's device: tutti::device_span.
 template <class B>
 concept DeviceBuffer = is_device_span<std::remove_cvref_t<B>>;
 
-/// Memory of the host in one piece: std::span, std::vector, std::array, an array, Allocation, …
+/// A contiguous buffer in host memory: std::span, std::vector, std::array, an array, Allocation, …
 template <class B>
 concept HostBuffer = std::ranges::contiguous_range<B> && std::ranges::sized_range<B> &&
     std::ranges::borrowed_range<B> && Transferable<std::remove_cv_t<std::ranges::range_value_t<B>>>;
 
-/// What calls move.
+/// A buffer that a call accepts.
 template <class B>
 concept Buffer = HostBuffer<B> || DeviceBuffer<B>;
 
-/// The element of a buffer, without const.
+/// The element type of a buffer, without const.
 template <class B>
 using ElementOf = std::remove_const_t<std::remove_pointer_t<decltype(std::ranges::data(
     std::declval<std::remove_reference_t<B>&>()))>>;
@@ -56,14 +56,14 @@ concept WritableBuffer =
         std::declval<std::remove_reference_t<B>&>()))>>;
 
 /// A receive buffer for the send buffer `S`: in the same memory, with elements of the same type.
-/// For tutti::in_place any.
+/// Any writable buffer for tutti::in_place.
 template <class R, class S>
 concept MatchingBuffer = WritableBuffer<R> &&
     (std::same_as<std::remove_cvref_t<S>, InPlace> ||
      (Buffer<S> && DeviceBuffer<S> == DeviceBuffer<R> && std::same_as<ElementOf<S>, ElementOf<R>>));
 
-/// A buffer that a reduction can combine: of numbers. 8-bit floats only in device memory, where
-/// NCCL does the arithmetic; other trivially copyable types never.
+/// A buffer that a reduction accepts: its elements are numbers. 8-bit floats only in device memory,
+/// where NCCL does the arithmetic. No structs.
 template <class B>
 concept ReducibleBuffer = Buffer<B> &&
     (Reducible<ElementOf<B>> || (DeviceBuffer<B> && Element<ElementOf<B>>));
@@ -72,16 +72,16 @@ concept ReducibleBuffer = Buffer<B> &&
 template <class R, class S>
 concept ReducedBuffer = MatchingBuffer<R, S> && ReducibleBuffer<R>;
 
-/// One value that a call takes by itself, not in a buffer: a number or a trivially copyable struct.
+/// A single value that a call accepts without a buffer: a number or a trivially copyable struct.
 template <class T>
 concept Value = Transferable<T> && !std::is_const_v<T> && !std::ranges::range<T&> &&
                 !DeviceBuffer<T> && !std::same_as<T, InPlace>;
 
 /// A collective call as a value, for callers that know operation and type at run time only.
-/// docs/semantics.md says for each operation what the buffers hold. Counts are elements of `type`;
-/// what an operation does not use stays as it is here.
+/// docs/semantics.md defines the buffers of each operation. Counts are in elements of `type`. Leave
+/// members that an operation does not use at their defaults.
 struct Collective {
-  Operation operation = Operation::none;  ///< any but none, messages and split and finalize
+  Operation operation = Operation::none;  ///< any collective of the user's
   Type type = Type::u8;                   ///< of an element
   Operator op = Operator::sum;            ///< of reductions
   int root = -1;                          ///< of rooted operations
@@ -90,10 +90,10 @@ struct Collective {
   void* recv = nullptr;                   ///< output
   std::size_t recv_count = 0;             ///< elements in `recv`
   bool in_place = false;                  ///< `recv` holds the input, too; `send` is unused
-  /// v-forms: elements of each rank's block (of all_to_all_v: of what goes to each rank). Of
-  /// gather_v and scatter_v at the root only. May go when run() or start() has returned.
+  /// v-forms: elements of each rank's block (all_to_all_v: elements sent to each rank). gather_v
+  /// and scatter_v: on the root only. Need not outlive the call to run() or start().
   std::span<const std::size_t> counts = {};
-  std::span<const std::size_t> recv_counts = {};  ///< all_to_all_v: of what comes from each rank
+  std::span<const std::size_t> recv_counts = {};  ///< all_to_all_v: elements from each rank
   Memory memory = Memory::host;                   ///< where the buffers are
 };
 
@@ -101,10 +101,10 @@ struct Collective {
 struct Message {
   Operation operation = Operation::none;  ///< send, recv or send_recv
   Type type = Type::u8;                   ///< of an element
-  const void* send = nullptr;             ///< what is sent
+  const void* send = nullptr;             ///< data to send
   std::size_t send_count = 0;             ///< elements in `send`
   int to = -1;                            ///< the receiver
-  void* recv = nullptr;                   ///< what is received
+  void* recv = nullptr;                   ///< where received data goes
   std::size_t recv_count = 0;             ///< elements in `recv`
   int from = -1;                          ///< the sender
   Memory memory = Memory::host;           ///< where the buffers are

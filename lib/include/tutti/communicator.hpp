@@ -19,21 +19,21 @@
 
 namespace tutti {
 
-/// What is known of one rank; the same on all ranks.
+/// Properties of a rank; the same on all ranks.
 struct RankInfo {
-  int rank = 0;             ///< in the communicator that was asked
+  int rank = 0;             ///< in this communicator
   int local_rank = 0;       ///< 0, 1, … among the ranks of its host
   int host_index = 0;       ///< hosts are numbered in the order of their lowest rank
-  std::string host;         ///< its host's name, for people
-  int pid = 0;              ///< its process
-  std::string address;      ///< where its peers reach it: "10.0.0.1:40123"
+  std::string host;         ///< host name, for display
+  int pid = 0;              ///< process id
+  std::string address;      ///< address on which it listens: "10.0.0.1:40123"
   std::string device;       ///< its GPU ("NVIDIA H100 …, 0000:18:00.0"); empty on the host path
   std::string device_uuid;  ///< of that GPU, or of the slice of it (MIG)
   int cores = 0;            ///< processor cores that the process may use
-  double core_quota = 0;    ///< cores' worth of time that its control groups allow; 0: no quota
+  double core_quota = 0;    ///< CPU quota of its control groups, in cores; 0: no quota
 };
 
-/// The time limit of set-up that `options`, or else the environment, set. Throws Error{usage}.
+/// Timeout of set-up: Options::timeout, else TUTTI_TIMEOUT, else 60 s. Throws Error{usage}.
 [[nodiscard]] TUTTI_EXPORT std::chrono::nanoseconds setup_timeout(const Options& options);
 
 /// Moves data between the ranks of a job. Each rank has one object; all ranks make the same
@@ -48,30 +48,30 @@ class TUTTI_EXPORT Communicator : public Operations<Communicator>,
   /// mismatch, peer_lost, usage, system}.
   static Communicator create(Bootstrap& bootstrap, const Options& options = {});
 
-  /// The other one can then only be destroyed or assigned to.
+  /// The moved-from communicator can only be destroyed or assigned to.
   Communicator(Communicator&&) noexcept;
-  /// As destroying this one first.
+  /// Destroys the current communicator first.
   Communicator& operator=(Communicator&&) noexcept;
-  /// Says goodbye to the other ranks. Waits up to a second for calls in flight. Never throws.
+  /// Tells the other ranks that this one leaves. Waits up to 1 s for calls in flight. Never throws.
   ~Communicator();
 
-  /// This process's number, from 0.
+  /// Rank of this process, from 0.
   [[nodiscard]] int rank() const noexcept;
-  /// How many ranks the communicator has.
+  /// Number of ranks of the communicator.
   [[nodiscard]] int size() const noexcept;
   /// This process's number among the ranks of its host, of the whole job.
   [[nodiscard]] int local_rank() const noexcept;
-  /// How many ranks of the whole job are on this host.
+  /// Number of ranks of the whole job on this host.
   [[nodiscard]] int local_size() const noexcept;
-  /// How many hosts the communicator's ranks are on.
+  /// Number of hosts of the communicator's ranks.
   [[nodiscard]] int host_count() const noexcept;
-  /// About any rank of the communicator. Throws Error{usage} for other numbers.
+  /// Properties of a rank of the communicator. Throws Error{usage} for an invalid rank.
   [[nodiscard]] const RankInfo& info(int rank) const;
-  /// How long each phase of set-up took, for people: "peer info 1.2 ms, links 0.8 ms".
+  /// Duration of each phase of set-up, for display: "peer info 1.2 ms, links 0.8 ms".
   [[nodiscard]] std::string setup_phases() const;
-  /// True if calls take buffers in device memory; the same on all ranks.
+  /// True if calls accept buffers in device memory; the same on all ranks.
   [[nodiscard]] bool has_device_path() const noexcept;
-  /// True if buffers in device memory go through host memory, because NCCL can't serve this job.
+  /// True if buffers in device memory are staged through host memory, because NCCL can't be used.
   [[nodiscard]] bool is_device_path_staged() const noexcept;
   /// Why there is a device path, or why not: "no rank has a GPU".
   [[nodiscard]] const std::string& device_path_reason() const noexcept;
@@ -80,9 +80,9 @@ class TUTTI_EXPORT Communicator : public Operations<Communicator>,
   /// Name of the algorithm that the latest collective call used.
   [[nodiscard]] const std::string& latest_algorithm() const noexcept;
 
-  /// `count` zeroed elements in shared memory, which the other ranks of this host read directly:
-  /// collectives on them copy less (docs/performance.md). Ordinary memory where this host's ranks
-  /// share none, or none is left. Local. Throws std::bad_alloc.
+  /// Allocates `count` zeroed elements in shared memory, which the other ranks of this host read
+  /// directly (docs/semantics.md, zero-copy buffers). Ordinary memory if the host's ranks do not
+  /// share memory, or none is left. Local. Throws std::bad_alloc.
   template <class T>
   [[nodiscard]] Allocation<T> allocate(std::size_t count) {
     if (count > SIZE_MAX / sizeof(T)) throw std::bad_array_new_length();
@@ -90,13 +90,14 @@ class TUTTI_EXPORT Communicator : public Operations<Communicator>,
   }
 
   /// Collective. Blocks until every rank has entered. With CallOptions::stream it is enqueued
-  /// there: later work on that stream runs when every rank's stream has come to its barrier.
+  /// there: later work on that stream runs when the streams of all ranks have reached their
+  /// barrier.
   void barrier(const CallOptions& options = {});
   /// Non-blocking barrier(): complete when every rank has started its own.
   [[nodiscard]] Work start_barrier(const CallOptions& options = {});
 
   /// Type-erased form of the typed collectives, with their semantics and errors. Error{usage} for
-  /// operations that are not a user's: none, split, finalize and messages.
+  /// the operations none, split, finalize and messages.
   void run(const Collective& collective, const CallOptions& options = {});
   /// Type-erased form of send(), recv() and send_recv().
   void run(const Message& message, const CallOptions& options = {});
@@ -105,8 +106,8 @@ class TUTTI_EXPORT Communicator : public Operations<Communicator>,
   /// Non-blocking run().
   [[nodiscard]] Work start(const Message& message, const CallOptions& options = {});
 
-  /// Waits until all that is enqueued on `stream` is done, up to CallOptions::timeout, and throws
-  /// what failed there as Error. Error{usage} on the host path.
+  /// Waits until all work on `stream` is done, up to CallOptions::timeout. Throws the Error of
+  /// calls that failed there; Error{usage} without a device path.
   void synchronize(Stream stream, const CallOptions& options = {});
 
   /// Collective over this communicator, as MPI_Comm_split. Makes a communicator of the ranks that
@@ -125,7 +126,7 @@ class TUTTI_EXPORT Communicator : public Operations<Communicator>,
 
   /// After Error{peer_lost}: collective over the surviving ranks of the job, which get a new
   /// communicator without MPI, renumbered from 0 in their old order. A rank that dies meanwhile, or
-  /// destroys its communicator instead, is left out, too. This communicator, which must be that of
+  /// destroys its communicator instead, is left out too. This communicator, which must be that of
   /// the whole job, can then only be destroyed; its sub-communicators are unusable. Throws
   /// Error{timeout} if a survivor does not call it, Error{usage} if no rank was lost.
   [[nodiscard]] Communicator shrink(const CallOptions& options = {});

@@ -14,11 +14,11 @@ namespace tutti {
 /// which this process was stopped does not count.
 class Deadline {
  public:
-  /// What it is measured on without a RunningClock.
+  /// The clock of a deadline without a RunningClock.
   using Clock = std::chrono::steady_clock;
 
-  /// `timeout` from now; a timeout too large for the clock means never. Without a clock, the steady
-  /// one.
+  /// `timeout` from now, on `clock`, or on the steady clock if it is null. A timeout that is too
+  /// large for the clock means never.
   static Deadline after(std::chrono::nanoseconds timeout,
                         std::shared_ptr<RunningClock> clock = nullptr) {
     const auto now = now_of(clock.get());
@@ -27,8 +27,8 @@ class Deadline {
     }
     return {now + timeout, std::move(clock)};
   }
-  /// `timeout` from now, of the time in which this process runs. For who looks at the deadline
-  /// again and again, at the latest after until_next_look(): no other thread reads its clock.
+  /// `timeout` from now. Time in which the process is stopped (SIGSTOP) does not count. The caller
+  /// must poll this deadline at least every poll_interval(): a longer gap counts as a stop.
   static Deadline after_running(std::chrono::nanoseconds timeout) {
     return after(timeout, std::make_shared<RunningClock>());
   }
@@ -40,19 +40,19 @@ class Deadline {
   /// True once it has passed.
   [[nodiscard]] bool expired() const { return !is_never() && now_of(clock_.get()) >= at_; }
 
-  /// Time left, never negative; an hour where there is no deadline. Where there is a clock() that
-  /// no other thread reads, sleep until_next_look() at most: a longer sleep would count as a stop.
+  /// Time left, never negative; an hour for never(). To wait, sleep at most poll_interval(), so
+  /// that a RunningClock that no other thread reads does not take the sleep for a stop.
   [[nodiscard]] std::chrono::nanoseconds remaining() const {
     if (is_never()) return std::chrono::hours(1);
     return std::max<std::chrono::nanoseconds>(at_ - now_of(clock_.get()),
                                               std::chrono::nanoseconds(0));
   }
 
-  /// How long to sleep at most before the next look: the time left, or less, so that the clock
-  /// learns whether this process runs.
-  [[nodiscard]] std::chrono::nanoseconds until_next_look() const {
-    constexpr std::chrono::nanoseconds most = std::chrono::milliseconds(200);
-    return clock_ ? std::min(remaining(), most) : remaining();
+  /// Longest sleep before the deadline must be read again: the time left, or less with a
+  /// RunningClock, which is kept by its readings.
+  [[nodiscard]] std::chrono::nanoseconds poll_interval() const {
+    constexpr std::chrono::nanoseconds longest = std::chrono::milliseconds(200);
+    return clock_ ? std::min(remaining(), longest) : remaining();
   }
 
   /// The earlier of this and `timeout` from now.
@@ -65,7 +65,7 @@ class Deadline {
     return after(timeout, clock_);
   }
 
-  /// Null where it is the steady one.
+  /// Null for the steady clock.
   [[nodiscard]] const std::shared_ptr<RunningClock>& clock() const { return clock_; }
 
  private:

@@ -19,16 +19,16 @@
 
 namespace tutti {
 
-/// The bootstrap over any MPI intra-communicator, of MPI_Init or of an MPI session: a duplicate of
-/// it, non-blocking calls only, each under the deadline. MPI_THREAD_SINGLE is enough.
+/// Bootstrap over a duplicate of any MPI intra-communicator, also one of an MPI session. Uses
+/// non-blocking calls only, each with a deadline. MPI_THREAD_SINGLE is enough.
 ///
-/// After Error{timeout} requests are still open in MPI: MPI_Finalize may then hang, so end the
-/// process without it (MpiSession does).
+/// After Error{timeout} MPI requests are still pending, so MPI_Finalize may hang: end the process
+/// without it (MpiSession does).
 class MpiBootstrap final : public Bootstrap {
  public:
   /// Collective over `communicator`, which stays the caller's. Throws Error{timeout, usage,
-  /// system}; usage too where the launcher's variables contradict MPI_COMM_WORLD. What a rank alone
-  /// can tell of a wrong communicator it throws before any communication.
+  /// system}; Error{usage} also if the launcher's variables contradict MPI_COMM_WORLD. An invalid
+  /// communicator (null, inter-communicator) is reported without communication.
   MpiBootstrap(MPI_Comm communicator, Deadline deadline) {
     require_running(communicator);
     require_intra(communicator);
@@ -36,13 +36,13 @@ class MpiBootstrap final : public Bootstrap {
     MPI_Request request = MPI_REQUEST_NULL;
     check(MPI_Comm_idup(communicator, &communicator_, &request), "MPI_Comm_idup");
     wait(request, deadline, "duplicating the communicator");
-    // MPI's default is to end the job without a word from us.
+    // MPI's default would end the job without tutti's message.
     check(MPI_Comm_set_errhandler(communicator_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     check(MPI_Comm_rank(communicator_, &rank_), "MPI_Comm_rank");
     check(MPI_Comm_size(communicator_, &size_), "MPI_Comm_size");
   }
-  /// Frees the duplicate, but not when an exception destroys it: MPI_Comm_free is collective, an
-  /// MPI may synchronize in it, and other ranks may never come to it. MPI_Finalize then ends it.
+  /// Frees the duplicate, except during stack unwinding: MPI_Comm_free is collective, an MPI may
+  /// synchronize in it, and other ranks may never call it. MPI_Finalize then frees it.
   ~MpiBootstrap() override {
     int finalized = 0;
     MPI_Finalized(&finalized);
@@ -50,15 +50,15 @@ class MpiBootstrap final : public Bootstrap {
     if (finalized == 0 && !has_open_request_ && !unwinding) MPI_Comm_free(&communicator_);
   }
 
-  /// In the communicator.
+  /// Rank in the communicator.
   [[nodiscard]] int rank() const override { return rank_; }
-  /// Of the communicator.
+  /// Size of the communicator.
   [[nodiscard]] int size() const override { return size_; }
   [[nodiscard]] std::string source() const override {
-    return "MPI (" + library_version() + ")" + shadows_;
+    return "MPI (" + library_version() + ")" + overridden_;
   }
-  /// True where communicators can only be an MPI session's: nobody has called MPI_Init, so there is
-  /// neither MPI_COMM_WORLD nor MPI_COMM_SELF.
+  /// True if MPI_Init has not been called, so that communicators can only be those of an MPI
+  /// session, and MPI_COMM_WORLD and MPI_COMM_SELF do not exist.
   [[nodiscard]] static bool is_of_session() {
     int initialized = 0;
     MPI_Initialized(&initialized);
@@ -177,7 +177,7 @@ class MpiBootstrap final : public Bootstrap {
     int size = 0;
     check(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
     check(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
-    shadows_ = check_launcher(rank, size, library_version());
+    overridden_ = check_launcher(rank, size, library_version());
   }
 
   static int int_length(std::size_t length) {
@@ -205,11 +205,11 @@ class MpiBootstrap final : public Bootstrap {
         throw Error(
             ErrorCode::timeout,
             std::string("set-up timed out while ") + doing +
-                " over MPI: not every rank has come (MPI can't say which); look at the other "
-                "ranks' messages, or give more time by TUTTI_TIMEOUT" +
+                " over MPI: a rank is late or has not called from_mpi (MPI can't tell which); see "
+                "the other ranks' messages, or set a longer timeout (--timeout, TUTTI_TIMEOUT)" +
                 unacknowledged_data());
       }
-      // Ranks may outnumber cores: whoever is late may need this one.
+      // Ranks may outnumber cores: the late rank may need this core.
       ::sched_yield();
     }
   }
@@ -219,10 +219,10 @@ class MpiBootstrap final : public Bootstrap {
   int size_ = 1;
   bool has_open_request_ = false;
   int exceptions_at_start_ = std::uncaught_exceptions();
-  std::string shadows_;
+  std::string overridden_;
 };
 
-/// Lets MPI move what is on its way, if it runs.
+/// Makes progress in MPI, if MPI is initialised.
 inline void drive_mpi() {
   int initialized = 0;
   int finalized = 0;
@@ -233,17 +233,17 @@ inline void drive_mpi() {
   MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &found, MPI_STATUS_IGNORE);
 }
 
-/// The same for an MPI session, which has no MPI_COMM_SELF: by a communicator of it, which has to
-/// be there.
+/// The same for an MPI session, which has no MPI_COMM_SELF. `of_session` is any communicator of it
+/// that has not been freed.
 inline void drive_mpi(MPI_Comm of_session) {
   int found = 0;
   MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, of_session, &found, MPI_STATUS_IGNORE);
 }
 
 /// Collective over `communicator`, which stays the caller's: any intra-communicator, also one of an
-/// MPI session (MPI_Comm_create_from_group). After it has returned no MPI call is made any more, by
-/// the communicator or its end, but for those that `options.mpi_progress` asks for; without
-/// MPI_Init these are made on `communicator`, which then must outlast the result. Throws Error.
+/// MPI session (MPI_Comm_create_from_group). After it returns, tutti calls MPI only if
+/// `options.mpi_progress` is set. In a program with sessions only, these calls use `communicator`,
+/// which must then outlive the result. Throws Error.
 [[nodiscard]] inline Communicator from_mpi(MPI_Comm communicator, const Options& options = {}) {
   MpiBootstrap bootstrap(communicator, Deadline::after_running(setup_timeout(options)));
   if (!options.mpi_progress) return Communicator::create(bootstrap, options);
@@ -260,18 +260,18 @@ inline void drive_mpi(MPI_Comm of_session) {
   return Communicator::create(bootstrap, driving);
 }
 
-/// Calls MPI_Init_thread, asking for MPI_THREAD_FUNNELED, and MPI_Finalize, unless other code of
-/// the program has called MPI_Init: then it does nothing.
+/// Calls MPI_Init_thread, requesting MPI_THREAD_FUNNELED, and MPI_Finalize. Does nothing if other
+/// code of the program has called MPI_Init.
 ///
-/// When it is destroyed by an exception it does not finalise, since other ranks may never come to
-/// it; MPI's launcher then ends the job, which is what an error should do.
+/// During stack unwinding it does not call MPI_Finalize, because other ranks may never call it;
+/// MPI's launcher then ends the job.
 class MpiSession {
  public:
   MpiSession() {
     int initialized = 0;
     MPI_Initialized(&initialized);
     if (initialized != 0) return;
-    // The process has threads of tutti, which never call MPI. An MPI that gives less is enough.
+    // tutti's threads never call MPI, so an MPI that provides less will do.
     int provided = MPI_THREAD_SINGLE;
     if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS) {
       throw Error(ErrorCode::system, "MPI_Init_thread failed: look at what MPI printed above");
@@ -280,7 +280,7 @@ class MpiSession {
   }
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;
-  /// After a rank was lost: MPI_Finalize might wait for it for ever, so the process ends without.
+  /// For use after a rank was lost: MPI_Finalize might wait for it forever, so it is skipped.
   void skip_finalize() noexcept { initialized_here_ = false; }
   ~MpiSession() {
     int finalized = 0;
@@ -296,7 +296,7 @@ class MpiSession {
 
 /// As abort_after(error), but ends all ranks of MPI's job by MPI_Abort on `communicator`, with
 /// exit status 1. For the `catch` in main(), instead of MPI_Finalize, which may wait for ranks that
-/// never come.
+/// never call it.
 [[noreturn]] inline void abort_after(const Error& error, MPI_Comm communicator) noexcept {
   report_once(error);
   int finalized = 0;

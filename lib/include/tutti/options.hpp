@@ -12,62 +12,62 @@
 
 namespace tutti {
 
-/// What is logged: the level itself and those before it.
+/// A level includes the levels before it.
 enum class LogLevel : std::uint8_t {
   quiet,    ///< nothing
-  warning,  ///< what a person should look at
-  info,     ///< which paths and sources were chosen, and why
-  debug,    ///< all
+  warning,  ///< problems
+  info,     ///< the chosen paths and sources, with reasons
+  debug,    ///< everything
 };
 
-/// Who moves a communicator's data.
+/// Which memory a communicator accepts, and the library that moves data in device memory.
 enum class BackendChoice : std::uint8_t {
   automatic,  ///< host memory, and device memory if every rank has a GPU
   host,       ///< host memory only; does not look for devices
   nccl,       ///< as automatic, but Error{usage} if NCCL can't be used
 };
 
-/// How a communicator is made. What is left empty comes from the environment (docs/environment.md),
-/// then from the default.
+/// Options of a communicator. An empty member takes its value from the environment
+/// (docs/environment.md), else the default.
 struct Options {
-  /// Bound on set-up and on each call that names none of its own. Default: TUTTI_TIMEOUT, else 60
-  /// s.
+  /// Timeout of set-up, and of each call without its own timeout. Default: TUTTI_TIMEOUT, else
+  /// 60 s.
   std::optional<std::chrono::nanoseconds> timeout = std::nullopt;
   /// The same on all ranks. Default: TUTTI_BACKEND, else automatic.
   std::optional<BackendChoice> backend = std::nullopt;
-  /// Reductions in host memory combine in the order of ranks, so that results have the same bits
-  /// whatever the chunking, the algorithm, and the way in which data is cut into calls. The same on
-  /// all ranks. Default: TUTTI_DETERMINISTIC, else no.
+  /// Reductions in host memory combine contributions in rank order, so that the bits of the result
+  /// do not depend on the chunk size, the algorithm, or how data is divided into calls. The same on
+  /// all ranks. Default: TUTTI_DETERMINISTIC, else false.
   std::optional<bool> deterministic = std::nullopt;
-  /// Where warnings and notes go, one line each without a line end. Default: standard error,
-  /// prefixed with the rank. Called from any thread; must not throw.
+  /// Receives log lines, without a line end. Default: writes them to standard error, prefixed with
+  /// the rank. Called from any thread; must not throw.
   std::function<void(LogLevel, const std::string&)> log = nullptr;
   /// Default: TUTTI_LOG, else warning.
   std::optional<LogLevel> log_level = std::nullopt;
-  /// A call is inside NCCL and does not come back although it was ended: the thread that made it is
-  /// lost, and an ordinary end of the process may wait for it for ever. Called once, from another
-  /// thread, with what all ranks have agreed on; may leave by `_exit`. Default: a warning.
+  /// Called if a call does not return from NCCL after ncclCommAbort: its thread never returns, and
+  /// an ordinary exit of the process may wait for that thread forever. Called once, from another
+  /// thread, with the agreed error; may call `_exit`. Default: logs a warning.
   std::function<void(const Error&)> on_stuck = nullptr;
-  /// Calls that wait also drive MPI, for programs that have MPI requests open meanwhile: a peer may
-  /// need this rank's progress in MPI before it comes to the call. Of from_mpi() only; costs a look
-  /// at MPI every 100 us of waiting. Each rank may choose for itself.
+  /// A call that waits also polls MPI every 100 us, for programs with pending MPI requests: another
+  /// rank may need this rank's progress in MPI before it can make the call. Only from_mpi() uses
+  /// it. Ranks may have different values.
   bool mpi_progress = false;
-  /// Called every 100 us or so by a thread that waits in a call. Must not throw, nor use the
-  /// communicator. Default: nothing.
+  /// Called about every 100 us by a thread that waits in a call. Must not throw or use the
+  /// communicator. Default: none.
   std::function<void()> while_waiting = nullptr;
 };
 
 /// Settings of one call. All ranks of the call pass the same `algorithm`.
 struct CallOptions {
-  /// Time limit of the call, from its start. Default: the communicator's.
+  /// Timeout of the call, from its start. Default: that of the communicator.
   std::optional<std::chrono::nanoseconds> timeout = std::nullopt;
-  /// Of send, recv and send_recv in host memory: messages with different tags may overtake each
-  /// other. Below UINT32_MAX.
+  /// For send, recv and send_recv in host memory: messages with different tags may overtake each
+  /// other. Less than UINT32_MAX.
   std::uint32_t tag = 0;
-  /// Of collectives in host memory: a name as in docs/algorithms.md. Empty: chosen by size. The
-  /// text must last until the call, or the start of a non-blocking one, has returned.
+  /// For collectives in host memory: a name from docs/algorithms.md. Empty: tutti chooses. The text
+  /// must stay valid until the call returns.
   std::string_view algorithm = {};
-  /// Of calls on device memory, and of barrier(): where the call is enqueued. Default: CUDA's
+  /// For calls on device memory and barrier(): where the call is enqueued. Default: CUDA's
   /// legacy default stream, as for 0 in NCCL. Error{usage} for a call on host memory.
   std::optional<Stream> stream = std::nullopt;
 };

@@ -6,24 +6,24 @@
 
 namespace tutti {
 
-/// A steady clock that stands still while the process does: stopped by SIGSTOP or a debugger, or
-/// together with its virtual machine. It notices by its readings: where none came for longer than
-/// `longest_gap`, the process did not run, and what the gap has beyond that does not count. So
-/// whoever waits for a time of this clock reads it several times in a `longest_gap`.
+/// A steady clock that does not count the time in which the process is stopped, by SIGSTOP, a
+/// debugger or a suspended virtual machine. It detects a stop by its own readings: if two readings
+/// are more than `longest_gap` apart, the rest of the gap does not count. A thread that waits for a
+/// time on this clock must therefore read it several times per `longest_gap`.
 class RunningClock {
  public:
-  /// The clock that it reads.
+  /// The clock that this one reads.
   using Steady = std::chrono::steady_clock;
 
-  /// Where ranks outnumber cores by far, a thread may wait for some hundred milliseconds for its
-  /// turn. That counts.
+  /// On an overloaded machine a thread may wait some hundred milliseconds for a core. That time
+  /// counts.
   static constexpr std::chrono::milliseconds longest_gap{500};
 
-  /// Runs from `start`.
+  /// Starts at `start`.
   explicit RunningClock(Steady::time_point start = Steady::now())
       : latest_(start.time_since_epoch().count()) {}
 
-  /// From any thread.
+  /// Thread-safe.
   Steady::time_point now() { return at(Steady::now()); }
 
   /// The reading at the time `now` of the steady clock.
@@ -32,7 +32,7 @@ class RunningClock {
     return now - time_stopped();
   }
 
-  /// How long the process did not run since this clock was made, as far as the readings tell.
+  /// Time in which the process was stopped since this clock was made.
   [[nodiscard]] Steady::duration time_stopped() const {
     return Steady::duration(stopped_.load(std::memory_order_acquire));
   }
@@ -48,7 +48,7 @@ class RunningClock {
     const std::lock_guard lock(mutex_);
     const auto gap = now - latest();
     if (gap <= Steady::duration::zero()) return;
-    // Before `latest_`: who sees that sees this, too.
+    // Before `latest_`: a thread that reads the new `latest_` must see this, too.
     if (gap > longest_gap) stopped_.fetch_add((gap - longest_gap).count());
     latest_.store(now.time_since_epoch().count(), std::memory_order_release);
   }

@@ -15,7 +15,7 @@ namespace tutti {
 /// Element types. The values travel between ranks: never renumber.
 enum class Type : std::uint8_t {
   i8,      ///< std::int8_t
-  u8,      ///< std::uint8_t, std::byte; also what other types travel as
+  u8,      ///< std::uint8_t, std::byte; also the bytes of structs
   i32,     ///< std::int32_t
   u32,     ///< std::uint32_t
   i64,     ///< std::int64_t
@@ -27,21 +27,21 @@ enum class Type : std::uint8_t {
   f8e4m3,  ///< tutti::float8_e4m3
   f8e5m2,  ///< tutti::float8_e5m2
 };
-/// How many types there are.
+/// Number of types.
 inline constexpr int type_count = 12;
 
-/// How two contributions become one. The values travel between ranks: never renumber.
+/// How two contributions are combined. The values travel between ranks: never renumber.
 enum class Operator : std::uint8_t {
   sum,      ///< integers wrap around
   product,  ///< integers wrap around
-  min,      ///< NaN wins
-  max,      ///< NaN wins
+  min,      ///< propagates NaN
+  max,      ///< propagates NaN
   average,  ///< the sum divided by the number of ranks; of integers truncated toward zero
   bit_and,  ///< of integers
   bit_or,   ///< of integers
   bit_xor,  ///< of integers
 };
-/// How many operators there are.
+/// Number of operators.
 inline constexpr int operator_count = 8;
 
 /// Operator::sum
@@ -69,8 +69,8 @@ struct half {
 
   /// Uninitialized, as a float.
   half() = default;
-  /// Rounds to nearest, ties to even; beyond 65504 to infinity. A NaN stays a NaN. Of float alone,
-  /// so that bits are not taken for a number.
+  /// Rounds to nearest, ties to even; beyond 65504 to infinity. A NaN stays a NaN. Only from float:
+  /// an integer argument, which may be meant as bits, does not compile.
   template <std::same_as<float> F>
   explicit constexpr half(F value) noexcept : bits(detail::half_bits(value)) {}
   /// Exact.
@@ -88,8 +88,8 @@ struct bfloat16 {
 
   /// Uninitialized, as a float.
   bfloat16() = default;
-  /// Rounds to nearest, ties to even. A NaN stays a NaN. Of float alone, so that bits are not taken
-  /// for a number.
+  /// Rounds to nearest, ties to even. A NaN stays a NaN. Only from float: an integer argument,
+  /// which may be meant as bits, does not compile.
   template <std::same_as<float> F>
   explicit constexpr bfloat16(F value) noexcept : bits(detail::bfloat16_bits(value)) {}
   /// Exact.
@@ -164,18 +164,18 @@ struct TypeOf<float8_e5m2> {
 };
 /// @endcond
 
-/// A number that travels as what it is, with a Type of its own.
+/// A number with its own Type (not sent as bytes).
 template <class T>
 concept Element = requires {
   TypeOf<T>::value;
 };
-/// What calls can move: an Element, or another trivially copyable type, which travels as its bytes.
-/// No pointers, which mean nothing to another rank.
+/// A type that calls can move: an Element, or another trivially copyable type, which is sent as
+/// bytes. No pointers, which are invalid on another rank.
 template <class T>
 concept Transferable = Element<T> ||
     (std::is_trivially_copyable_v<T>&& std::is_object_v<T> && !std::is_array_v<T> &&
      !std::is_pointer_v<T> && !std::is_member_pointer_v<T> && !std::is_null_pointer_v<T>);
-/// What reductions can combine in host memory.
+/// A type that reductions accept in host memory.
 template <class T>
 concept Reducible = Element<T> && !std::same_as<T, float8_e4m3> && !std::same_as<T, float8_e5m2> &&
                     !std::same_as<T, std::byte>;

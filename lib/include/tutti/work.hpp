@@ -25,18 +25,18 @@ class Pending;
 /// calls; Work of those that are not complete then throws Error{aborted}.
 class [[nodiscard]] TUTTI_EXPORT Work {
  public:
-  /// Complete.
+  /// An empty, completed Work.
   Work() noexcept;
   /// For the library: made by Communicator::start().
   explicit Work(std::unique_ptr<Pending> pending) noexcept;
-  /// The other one then counts as complete.
+  /// Leaves the other Work empty.
   Work(Work&&) noexcept;
-  /// As destroying this one first. The other one then counts as complete.
+  /// Detaches the current call first, if it is active. Leaves the other Work empty.
   Work& operator=(Work&&) noexcept;
   /// Detaches the call if it is active; does not wait.
   ~Work();
 
-  /// True until the end of the call has been reported. Does not look whether the call is done.
+  /// True until the end of the call has been reported. Does not check whether the call is done.
   [[nodiscard]] bool is_active() const noexcept { return pending_ != nullptr; }
   /// Returns when the call is complete. Throws its Error, at the latest at the call's deadline
   /// (CallOptions::timeout, from the start of the call).
@@ -46,8 +46,8 @@ class [[nodiscard]] TUTTI_EXPORT Work {
   [[nodiscard]] bool wait_for(std::chrono::nanoseconds limit);
   /// Returns whether the call is complete, without waiting. Throws its Error.
   [[nodiscard]] bool test();
-  /// Of calls on device memory: work that is enqueued on `stream` from now on runs after the call.
-  /// Does not wait. Error{usage} for a call on host memory.
+  /// For calls on device memory: work that is enqueued on `stream` from now on runs after the call.
+  /// Does not block the host thread. Error{usage} for a call on host memory.
   void wait(Stream stream);
 
  private:
@@ -56,13 +56,13 @@ class [[nodiscard]] TUTTI_EXPORT Work {
 
 /// Returns when all of `works` are complete. If some fail, throws the Error of the first of them in
 /// the order of `works`, after all are complete or have failed. Each call keeps its own deadline,
-/// so that this takes no longer than the last of them. As MPI_Waitall.
+/// and the last of these bounds the wait. As MPI_Waitall.
 TUTTI_EXPORT void wait_all(std::span<Work> works);
 
-/// Returns the index of a Work that has completed and was active before, and waits until there is
-/// one; the lowest index where there are several. Returns works.size() if none of them is active.
-/// Throws the Error of a Work that fails, at the latest at its own deadline; that Work is then no
-/// longer active, the others are as before. As MPI_Waitany.
+/// Waits until an active Work completes and returns its index, the lowest if there are several.
+/// Returns works.size() if none is active. Throws the Error of a Work that fails, at the latest at
+/// its own deadline; that Work is then no longer active, and the others are unchanged. As
+/// MPI_Waitany.
 [[nodiscard]] TUTTI_EXPORT std::size_t wait_any(std::span<Work> works);
 
 }  // namespace tutti

@@ -207,7 +207,6 @@ TEST_CASE("an invalid value is an error with variable and value") {
   const std::vector<Row> table{
       {"TUTTI_TIMEOUT", {"1e9", "-1", "x", "0", "0s", "0.1ns", "999999999999"}},
       {"TUTTI_LOG", {"loud", "Info", "2", "debug "}},
-      {"TUTTI_HOST_ID", {std::string(256, 'h')}},
       {"TUTTI_SOCKET_FAMILY", {"0", "ipv4", "46", "4 ", "Any"}},
       {"TUTTI_PORT_RANGE",
        {"0", "x", "40000-", "-40015", "40015-40000", "0-10", "1-65536", "40000-40015-5",
@@ -228,6 +227,16 @@ TEST_CASE("an invalid value is an error with variable and value") {
         CHECK(error.sentence().find(row.variable + "=" + value) != std::string::npos);
       }
     }
+  }
+}
+
+TEST_CASE("a host identity that is too long is reported by its length") {
+  try {
+    (void)Environment::from({{"TUTTI_HOST_ID", std::string(256, 'h')}});
+    FAIL("no error");
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::usage);
+    CHECK(error.sentence() == "TUTTI_HOST_ID has 256 characters: set at most 255");
   }
 }
 

@@ -223,7 +223,7 @@ TEST_CASE("torchrun's variables take precedence over Slurm's, which are reported
   CHECK(result.rank == 3);
   CHECK(result.size == 4);
   CHECK(result.text() ==
-        "the environment (RANK=3 WORLD_SIZE=4 LOCAL_RANK=1), shadows Slurm (SLURM_PROCID=0 "
+        "the environment (RANK=3 WORLD_SIZE=4 LOCAL_RANK=1), overrides Slurm (SLURM_PROCID=0 "
         "SLURM_NTASKS=1)");
 }
 
@@ -232,7 +232,7 @@ TEST_CASE("tutti's settings and options take precedence") {
   map["TUTTI_RANK"] = "1";
   map["TUTTI_SIZE"] = "2";
   CHECK(resolved(map).text() ==
-        "tutti's own settings (TUTTI_RANK=1 TUTTI_SIZE=2), shadows torchrun (RANK=5 WORLD_SIZE=8 "
+        "tutti's own settings (TUTTI_RANK=1 TUTTI_SIZE=2), overrides torchrun (RANK=5 WORLD_SIZE=8 "
         "LOCAL_RANK=1 LOCAL_WORLD_SIZE=4)");
   const auto result = resolved(map, {.rank = "2", .size = "3"});
   CHECK(result.rank == 2);
@@ -432,7 +432,7 @@ TEST_CASE("mpirun within a job of Slurm may start any number of ranks") {
   map["SLURM_NTASKS"] = "2";
   map["SLURM_JOB_ID"] = "7";
   const auto result = require_agreement(map, {}, {.rank = 5, .size = 8, .mpi = "MPI"});
-  CHECK(result.shadow_text() == ", shadows Slurm (SLURM_PROCID=0 SLURM_NTASKS=2)");
+  CHECK(result.shadow_text() == ", overrides Slurm (SLURM_PROCID=0 SLURM_NTASKS=2)");
   // A leftover of such a job is reported.
   map.erase("SLURM_JOB_ID");
   CHECK(has(world_error(map, 5, 8), "SLURM_NTASKS=2, but MPI"));

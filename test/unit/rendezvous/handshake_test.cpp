@@ -149,8 +149,8 @@ TEST_CASE("members with another job, epoch, target or rank are rejected with the
   auto other_job = initiator;
   other_job.secret = known_secret(0, 0xE0);
   CHECK(refused(other_job, 2) == "it belongs to another job");
-  CHECK(refused(member(5, 8, 6), 2) == "it belongs to an earlier or later epoch of the job");
-  CHECK(refused(member(5, 8, 8), 2) == "it belongs to an earlier or later epoch of the job");
+  CHECK(refused(member(5, 8, 6), 2) == "it belongs to the job before or after a shrink()");
+  CHECK(refused(member(5, 8, 8), 2) == "it belongs to the job before or after a shrink()");
   CHECK(refused(initiator, 3) == "it is addressed to another rank");
   CHECK(refused(member(2), 2) == "it claims to be this rank");
   CHECK(refused(member(8, 9), 2) == "it claims a rank out of range");
@@ -176,7 +176,7 @@ TEST_CASE("a changed field is rejected with its reason") {
   CHECK(with(kind_at, 9) == "it requests an unknown kind of link");
   CHECK(with(zero_at, 1) == "its proof is malformed");
   CHECK(with(job_at, 0) == "it belongs to another job");
-  CHECK(with(epoch_at, 8) == "it belongs to an earlier or later epoch of the job");
+  CHECK(with(epoch_at, 8) == "it belongs to the job before or after a shrink()");
   CHECK(with(to_at, 3) == "it is addressed to another rank");
   CHECK(with(from_at, 2) == "it claims to be this rank");
   CHECK(with(from_at, 8) == "it claims a rank out of range");

@@ -9,6 +9,7 @@
 
 #include "addresses.hpp"
 #include "base/descriptor.hpp"
+#include "base/environment.hpp"
 #include "support/catch.hpp"
 #include "tutti/error.hpp"
 
@@ -45,6 +46,18 @@ std::string sentence_of(const std::function<void()>& action, ErrorCode code) {
 }
 
 }  // namespace
+
+TEST_CASE("GLOO_SOCKET_IFNAME lists whole names, the other variables prefixes") {
+  for (const auto& [variable, whole] :
+       {std::pair("GLOO_SOCKET_IFNAME", true), std::pair("NCCL_SOCKET_IFNAME", false)}) {
+    INFO(variable);
+    const auto filter = InterfaceFilter::from(Environment::from({{variable, "eth1,ib0"}}));
+    CHECK(filter.allows("eth1"));
+    CHECK(filter.allows("ib0"));
+    CHECK(filter.allows("eth10") == !whole);
+    CHECK_FALSE(filter.allows("eth2"));
+  }
+}
 
 TEST_CASE("interfaces are chosen in the syntax of NCCL_SOCKET_IFNAME") {
   struct Row {

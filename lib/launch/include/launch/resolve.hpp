@@ -48,9 +48,9 @@ struct Resolved {
   std::optional<Claim> chosen;  ///< empty: no source, so rank 0 of 1
   std::vector<Claim> shadowed;  ///< other claims, not used
 
-  /// "torchrun (RANK=3 WORLD_SIZE=4 LOCAL_RANK=1), shadows Slurm (SLURM_PROCID=0 …)"
+  /// "torchrun (RANK=3 WORLD_SIZE=4 LOCAL_RANK=1), overrides Slurm (SLURM_PROCID=0 …)"
   [[nodiscard]] std::string text() const;
-  /// ", shadows Slurm (SLURM_PROCID=0 …)"; empty if nothing is shadowed.
+  /// ", overrides Slurm (SLURM_PROCID=0 …)"; empty if nothing is shadowed.
   [[nodiscard]] std::string shadow_text() const;
 };
 

@@ -25,6 +25,8 @@ class InterfaceFilter {
   /// Throws Error{usage} if an entry with a slash is not a valid network. `source` (the variable
   /// and its value) starts the message.
   explicit InterfaceFilter(std::string_view text, const std::string& source = {});
+  /// The filter that `environment` sets. GLOO_SOCKET_IFNAME lists whole names, as Gloo reads it.
+  [[nodiscard]] static InterfaceFilter from(const Environment& environment);
   /// Matches by name only, ignoring networks.
   [[nodiscard]] bool allows(std::string_view name) const;
   [[nodiscard]] bool allows(const Interface& interface) const;
