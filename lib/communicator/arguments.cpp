@@ -138,7 +138,8 @@ class Check {
     const auto blocks = static_cast<std::size_t>(size_);
     if (elements % blocks != 0) {
       refuse(
-          "{} of {} has {} elements, which {} ranks can't share evenly: {}_v takes uneven blocks",
+          "{} of {} has {} elements, which is not a multiple of {} ranks: use {}_v for uneven "
+          "blocks",
           what, operation(), elements, size_, operation());
     }
     return elements / blocks;
@@ -157,7 +158,7 @@ class Check {
 
   void require_elements(const char* what, std::size_t given, std::size_t due) const {
     if (given == due) return;
-    refuse("the {} buffer of {} has {} elements where {} are due", what, operation(), given, due);
+    refuse("the {} buffer of {} has {} elements, expected {}", what, operation(), given, due);
   }
 
   void place_apart() {
@@ -197,8 +198,8 @@ class Check {
     }
     const bool larger_at_root = shape_.rooted && shape_.send != shape_.recv;
     if (larger_at_root && !is_root_) {
-      refuse("{} in place is for its root: {} passes its own buffer", operation(),
-             rank_text(rank_, group_));
+      refuse("{} is in place on its root only: {} must pass a buffer instead of tutti::in_place",
+             operation(), rank_text(rank_, group_));
     }
     const bool blocks = shape_.send == Extent::all || shape_.recv == Extent::all;
     const auto extent = blocks ? Extent::all : Extent::one;
@@ -282,7 +283,8 @@ void check_arguments(const Message& message, const control::Group& group) {
                      message.recv_count * bytes);
   if ((message.to == rank) != (message.from == rank) ||
       (message.to == rank && message.send_count != message.recv_count)) {
-    refuse("send_recv with oneself needs the own rank on both sides and equal counts");
+    refuse(
+        "send_recv with this rank on one side needs it on the other side, too, and equal counts");
   }
 }
 

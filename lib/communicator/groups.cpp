@@ -53,8 +53,7 @@ void require_members(std::span<const int> members, const control::Group& group) 
   }
   if (!seen[static_cast<std::size_t>(group.rank)]) {
     throw Error(ErrorCode::usage,
-                fmt::format("{} makes a group that it is not a member of: only members call "
-                            "create_group",
+                fmt::format("create_group: {} is not in `members`: only members may call it",
                             rank_text(group.rank, group)));
   }
 }

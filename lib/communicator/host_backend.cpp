@@ -88,14 +88,20 @@ std::string_view HostBackend::named_algorithm(const CheckedCollective& call,
   const auto wanted = settings.algorithm.empty() ? settings.preferred : settings.algorithm;
   const auto found = std::find(known.begin(), known.end(), wanted);
   if (found != known.end()) return *found;
+  // A single rank shares its memory with all.
+  if (wanted == SharedPath::name && group().size() == 1) return {};
   if (!settings.algorithm.empty()) {
-    throw Error(ErrorCode::usage,
-                fmt::format("{} has no algorithm \"{}\"{}; it has {}", tutti::name(call.operation),
-                            settings.algorithm,
-                            in_rank_order ? " that combines in the order of ranks, as 16-bit "
-                                            "floats and deterministic calls need"
-                                          : "",
-                            fmt::join(known, ", ")));
+    throw Error(
+        ErrorCode::usage,
+        fmt::format("{} has no algorithm \"{}\"{}; it has {}{}", tutti::name(call.operation),
+                    settings.algorithm,
+                    in_rank_order ? " that combines in the order of ranks, as 16-bit floats and "
+                                    "deterministic calls need"
+                                  : "",
+                    fmt::join(known, ", "),
+                    engine::shareable(call.operation)
+                        ? ", and shared if all ranks of the communicator are on one host"
+                        : ""));
   }
   return {};
 }

@@ -131,10 +131,10 @@ Job::Job(Bootstrap& bootstrap, const Options& options, const EnvironmentMap& map
   const auto start = Clock::now();
   log.set_rank(bootstrap.rank());
   if (!environment.faults.empty() && bootstrap.rank() == 0) {
-    log.warning("TUTTI_FAULT is set: this job has faults on purpose");
+    log.warning("TUTTI_FAULT injects faults into this job");
   }
-  log.info(
-      fmt::format("rank {} of {} by {}", bootstrap.rank(), bootstrap.size(), bootstrap.source()));
+  log.info(fmt::format("rank {} of {}, source: {}", bootstrap.rank(), bootstrap.size(),
+                       bootstrap.source()));
   const auto shared = bootstrap::SharedSecret::from(environment.secret_file,
                                                     bootstrap::hide_secret_of_environment());
   auto info = rendezvous::make_peer_info(environment);
@@ -188,7 +188,7 @@ Job::Job(const Job& before, rendezvous::PeerExchange exchanged, Deadline deadlin
       sink(before.sink),
       while_waiting(before.while_waiting),
       log(environment.log_level, sink),
-      // InjectedFaults on purpose count calls and name ranks of the job that was started.
+      // Injected faults count calls and name ranks of the job that was started.
       faults({}, exchanged.self.rank, exchanged.self.size),
       devices(before.devices),
       ranks(describe_ranks(exchanged.peers)) {

@@ -116,8 +116,11 @@ Lag TimeoutDiagnosis::lag_of(int peer) const {
   }
   if (!theirs->in_call) {
     return {Blame::outside_any_call, theirs->sequence,
-            fmt::format("has been outside any call for {:.1f} s, since call {}", age,
-                        theirs->sequence)};
+            theirs->sequence == 0
+                ? std::string("is outside any call: it has made none yet")
+                : fmt::format("has been outside any call for {:.1f} s, since call "
+                              "{}",
+                              age, theirs->sequence)};
   }
   return {Blame::in_earlier_call, theirs->sequence,
           fmt::format("has been in {} for {:.1f} s (call {})", describe_call(*theirs), age,
@@ -252,7 +255,10 @@ control::FailureReport TimeoutDiagnosis::find_lag() const {
       reasons.push_back(fmt::format("{}, which {}", peers_.describe(peer), doing(peer)));
     }
   }
-  if (reasons.empty()) reasons.emplace_back("data or work of a call that all ranks have entered");
+  if (reasons.empty())
+    reasons.emplace_back(
+        "data of a call that all ranks have entered: the network or a rank "
+        "is slow, or the timeout is too short for this size");
   return make(failed_ranks, fmt::format("waiting for {}", fmt::join(reasons, "; ")));
 }
 

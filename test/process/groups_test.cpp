@@ -279,10 +279,10 @@ TEST_CASE(
             part +
             "rank 0 of this communicator (rank 2 of the job) is named twice among the members of a "
             "new group: name each once\n"
-            "rank 1 of this communicator (rank 3 of the job) makes a group that it is not a member "
-            "of: only members call create_group\n"
-            "gather in place is for its root: rank 1 of this communicator (rank 3 of the job) "
-            "passes its own buffer\n"
+            "create_group: rank 1 of this communicator (rank 3 of the job) is not in `members`: "
+            "only members may call it\n"
+            "gather is in place on its root only: rank 1 of this communicator (rank 3 of the job) "
+            "must pass a buffer instead of tutti::in_place\n"
             "root 4" +
             has + "3\n");
 }
