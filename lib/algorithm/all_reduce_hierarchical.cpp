@@ -1,8 +1,8 @@
 // All-reduce, hierarchical: reduces inside hosts, then over rings of leaders between hosts; each
 // leader distributes its slice inside its host.
 //
-//     2 hosts with 2 ranks; slice 0 and 1 are      rounds       2(h − 1) between hosts, 2(m − 1)
-//     led by the first and second rank of each                  inside
+//     2 hosts with 2 ranks; slice 0 and 1 are      rounds       2(h − 1) between hosts; inside, 2
+//     led by the first and second rank of each                  through shared memory, else 2(m − 1)
 //                                                  bytes sent   over each host's link
 //        0 ◄─ reduce ─► 1    2 ◄─ reduce ─► 3                   2(h − 1)/h·n, for h hosts
 //        0 ◄─ ring of slice 0 ─► 2                 scratch      –
@@ -17,7 +17,8 @@
 // Collective Operation Performance, IPDPS 2000, for the hosts.
 //
 // Each pass moves the next piece of the buffer through all three phases, so that transfers inside
-// hosts overlap with those between hosts.
+// hosts overlap with those between hosts. Rounds in shared memory are in program order: with them a
+// pass reduces its piece before it moves that of the pass before between hosts.
 #include <algorithm>
 
 #include "algorithm/algorithms.hpp"
@@ -43,22 +44,38 @@ class Hierarchy {
     const std::int64_t steps = std::int64_t{4} * (groups_.max_ranks() - 1 + hosts_ - 1);
     chunks_ = std::max<std::int64_t>(1, steps_a_pass / std::max<std::int64_t>(1, steps));
     const std::int64_t parts = std::int64_t{leaders_} * hosts_ * chunks_;
-    schedule_.passes = divide_up(arguments.count, parts * arguments.chunk);
+    shares_ = groups_.max_ranks() > 1 && parts <= arguments.max_published;
+    const auto chunk =
+        shares_ ? std::min(arguments.chunk, arguments.max_published / parts) : arguments.chunk;
+    schedule_.passes = divide_up(arguments.count, parts * chunk);
     chunk_ = divide_up(arguments.count, schedule_.passes * parts);
+    stride_ = parts * chunk_;
   }
 
   Schedule run() {
     const int here = groups_.here();
-    for (int turn = 1; turn < here; ++turn) add_up(turn);
-    if (leads(groups_.index())) {
-      for (int round = 0; round < hosts_ - 1; ++round) pass_sums_on(round);
-      for (int round = 0; round < hosts_ - 1; ++round) pass_results_on(round);
+    if (shares_) {
+      // The last pass only moves the piece of the one before.
+      ++schedule_.passes;
+      if (here > 1) reduce_published();
+      lag_ = stride_;
+      run_rings();
+      if (here > 1) distribute_published();
+      return std::move(schedule_);
     }
+    for (int turn = 1; turn < here; ++turn) add_up(turn);
+    run_rings();
     for (int turn = 1; turn < here; ++turn) hand_out(turn);
     return std::move(schedule_);
   }
 
  private:
+  void run_rings() {
+    if (!leads(groups_.index())) return;
+    for (int round = 0; round < hosts_ - 1; ++round) pass_sums_on(round);
+    for (int round = 0; round < hosts_ - 1; ++round) pass_results_on(round);
+  }
+
   [[nodiscard]] bool leads(int index) const { return index < leaders_; }
   [[nodiscard]] int ahead(int turn) const { return (groups_.index() + turn) % groups_.here(); }
   [[nodiscard]] int behind(int turn) const {
@@ -68,8 +85,15 @@ class Hierarchy {
   // Chunk j of this pass, of the part of a leader's slice at a host's place in the ring.
   [[nodiscard]] Piece part(int leader, std::int64_t host) const {
     const std::int64_t slice = hosts_ * chunks_ * chunk_;
-    return {.offset = {leader * slice + host * chunks_ * chunk_, 0, chunk_, leaders_ * slice},
+    return {.offset = {leader * slice + host * chunks_ * chunk_ - lag_, 0, chunk_, stride_},
             .length = chunk_,
+            .end = {arguments_.count}};
+  }
+  // A leader's slice of this pass, in one piece.
+  [[nodiscard]] Piece whole_slice(int leader) const {
+    const std::int64_t length = hosts_ * chunks_ * chunk_;
+    return {.offset = {leader * length - lag_, 0, 0, stride_},
+            .length = length,
             .end = {arguments_.count}};
   }
   // Parts of all hosts, chunk after chunk.
@@ -77,6 +101,31 @@ class Hierarchy {
 
   void append(std::int64_t chunks, std::vector<StepPattern> steps) {
     append_round(schedule_, {1, chunks, std::move(steps)});
+  }
+
+  void reduce_published() {
+    const int own = groups_.index();
+    std::vector<StepPattern> steps{
+        publish_of(mine_, {.offset = {0, 0, 0, stride_}, .length = stride_, .end = {arguments_.count}})};
+    for (int turn = 1; leads(own) && turn < groups_.here(); ++turn) {
+      steps.push_back(read_reduce_of(groups_.rank_here(ahead(turn)), Buffer::output,
+                                     turn == 1 ? mine_ : Buffer::output, whole_slice(own)));
+    }
+    steps.push_back(release_round());
+    append(1, std::move(steps));
+  }
+
+  void distribute_published() {
+    const int own = groups_.index();
+    std::vector<StepPattern> steps{leads(own) ? publish_of(Buffer::output, whole_slice(own))
+                                              : publish_nothing()};
+    for (int turn = 1; turn < groups_.here(); ++turn) {
+      if (!leads(ahead(turn))) continue;
+      steps.push_back(
+          read_of(groups_.rank_here(ahead(turn)), Buffer::output, whole_slice(ahead(turn))));
+    }
+    steps.push_back(release_round());
+    append(1, std::move(steps));
   }
 
   void add_up(int turn) {
@@ -125,6 +174,9 @@ class Hierarchy {
   int leaders_;
   std::int64_t chunks_ = 1;  // of a part
   std::int64_t chunk_ = 1;
+  std::int64_t stride_ = 1;  // elements of a pass
+  std::int64_t lag_ = 0;     // elements by which the phases being appended are behind
+  bool shares_ = false;
   Schedule schedule_{.algorithm = "hierarchical", .loops = {}, .scratch_elements = 0};
 };
 

@@ -21,6 +21,10 @@ HostGroups::HostGroups(const ScheduleArguments& arguments) {
           rank);
     std::erase_if(ranks_, [](const auto& ranks) { return ranks.empty(); });
   }
+  host_of_.resize(size);
+  for (int host = 0; host < hosts(); ++host) {
+    for (const int rank : of(host)) host_of_[static_cast<std::size_t>(rank)] = host;
+  }
   const auto smaller = [](const auto& a, const auto& b) { return a.size() < b.size(); };
   const auto [smallest, largest] = std::minmax_element(ranks_.begin(), ranks_.end(), smaller);
   min_ranks_ = static_cast<int>(smallest->size());

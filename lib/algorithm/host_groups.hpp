@@ -22,6 +22,12 @@ class HostGroups {
   [[nodiscard]] int rank_here(int index) const {
     return of(host_)[static_cast<std::size_t>(index)];
   }
+  [[nodiscard]] int host_of(int rank) const {
+    return host_of_[static_cast<std::size_t>(rank)];
+  }
+  [[nodiscard]] int rank_at(int host, int index) const {
+    return of(host)[static_cast<std::size_t>(index)];
+  }
   /// The rank at the same position on the next or previous host, cyclically. Requires that all
   /// hosts have that position.
   [[nodiscard]] int next() const { return rank_on(host_ + 1); }
@@ -36,6 +42,7 @@ class HostGroups {
   }
 
   std::vector<std::vector<int>> ranks_;
+  std::vector<int> host_of_;
   int min_ranks_ = 0;
   int max_ranks_ = 0;
   int host_ = 0;

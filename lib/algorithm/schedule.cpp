@@ -8,12 +8,18 @@ namespace {
 
 bool has_own_source(StepKind kind) {
   return kind == StepKind::recv_reduce || kind == StepKind::copy || kind == StepKind::reduce ||
-         kind == StepKind::combine;
+         kind == StepKind::combine || kind == StepKind::read_reduce;
+}
+
+bool opens_or_closes_a_round(StepKind kind) {
+  return kind == StepKind::publish || kind == StepKind::release;
 }
 
 Step expand(const StepPattern& pattern, std::int64_t pass, std::int64_t i, std::int64_t j) {
-  const std::int64_t begin = pattern.offset.at(i, j, pass);
-  const std::int64_t end = std::min(begin + pattern.length, pattern.end.at(i, j, pass));
+  const std::int64_t offset = pattern.offset.at(i, j, pass);
+  const std::int64_t begin = std::max<std::int64_t>(0, offset);
+  const std::int64_t end =
+      offset < 0 ? 0 : std::max(begin, std::min(begin + pattern.length, pattern.end.at(i, j, pass)));
   const std::int64_t shift = has_own_source(pattern.kind) ? pattern.from_shift.at(i, j, pass) : 0;
   const std::int64_t last_part = pattern.parts > 1 ? (pattern.parts - 1) * pattern.stride : 0;
   return {.kind = pattern.kind,
@@ -23,7 +29,8 @@ Step expand(const StepPattern& pattern, std::int64_t pass, std::int64_t i, std::
           .region = {begin, end},
           .from_region = {begin + shift, end + shift + last_part},
           .parts = pattern.parts,
-          .stride = pattern.stride};
+          .stride = pattern.stride,
+          .remote = begin + pattern.remote_shift.at(i, j, pass)};
 }
 
 const char* name_of(Buffer buffer) {
@@ -46,11 +53,26 @@ std::string place(Buffer buffer, const Region& region) {
 }  // namespace
 
 bool reads_from(StepKind kind) noexcept {
-  return kind == StepKind::send || has_own_source(kind);
+  return kind == StepKind::send || kind == StepKind::publish || has_own_source(kind);
 }
 
 bool writes_to(StepKind kind) noexcept {
-  return kind != StepKind::send;
+  return kind != StepKind::send && !opens_or_closes_a_round(kind);
+}
+
+bool reads_published(StepKind kind) noexcept {
+  return kind == StepKind::read || kind == StepKind::read_reduce;
+}
+
+std::int64_t published_rounds(const Schedule& schedule) noexcept {
+  std::int64_t rounds = 0;
+  for (const auto& loop : schedule.loops) {
+    const auto published = std::count_if(
+        loop.steps.begin(), loop.steps.end(),
+        [](const StepPattern& step) { return step.kind == StepKind::publish; });
+    rounds += loop.outer_count * loop.inner_count * published;
+  }
+  return rounds * schedule.passes;
 }
 
 bool Cursor::next(Step& step) {
@@ -66,7 +88,7 @@ bool Cursor::next_of_pass(Step& step) {
       for (; inner_ < loop.inner_count; ++inner_, pattern_ = 0) {
         while (pattern_ < loop.steps.size()) {
           const Step candidate = expand(loop.steps[pattern_++], pass_, outer_, inner_);
-          if (candidate.region.empty()) continue;
+          if (candidate.region.empty() && !opens_or_closes_a_round(candidate.kind)) continue;
           step = candidate;
           return true;
         }
@@ -95,6 +117,15 @@ std::string describe(const Step& step) {
     case StepKind::combine:
       return "combine " + to + " = " + std::to_string(step.parts) + " parts of " + own +
              ", one each " + std::to_string(step.stride);
+    case StepKind::publish:
+      return "publish " + from;
+    case StepKind::read:
+      return "read " + to + " = elements from " + std::to_string(step.remote) + " of " + peer;
+    case StepKind::read_reduce:
+      return "read_reduce " + to + " = " + own + " + elements from " +
+             std::to_string(step.remote) + " of " + peer;
+    case StepKind::release:
+      return "release";
   }
   return "?";
 }

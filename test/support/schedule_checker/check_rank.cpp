@@ -12,8 +12,15 @@ Region address(Buffer buffer, const Region& region) {
   return {base + region.begin, base + region.end};
 }
 
+/// Rounds are opened and closed in order, and closed after their reads.
+bool keeps_rounds_in_order(StepKind earlier, StepKind later) {
+  if (later == StepKind::publish) return earlier == StepKind::publish;
+  return later == StepKind::release && (earlier == StepKind::publish ||
+                                        earlier == StepKind::release || reads_published(earlier));
+}
+
 bool conflict(const CheckedRank::Slot& earlier, const CheckedRank::Slot& later) {
-  return (later.stream >= 0 && later.stream == earlier.stream) ||
+  return keeps_rounds_in_order(earlier.step.kind, later.step.kind) || (later.stream >= 0 && later.stream == earlier.stream) ||
          later.written.overlaps(earlier.written) || later.written.overlaps(earlier.read) ||
          later.written.overlaps(earlier.also_read) || later.read.overlaps(earlier.written) ||
          later.also_read.overlaps(earlier.written);
@@ -50,6 +57,8 @@ void CheckedRank::admit(std::vector<int>& ready) {
     }
     slot.number = next_;
     slot.moved = 0;
+    if (slot.step.kind == StepKind::publish) ++rounds_;
+    slot.round = rounds_ - 1;
     require_sound(slot);
     note_what_it_touches(slot);
     slot.blockers = blockers_of(slot);
@@ -86,7 +95,8 @@ std::uint64_t CheckedRank::blockers_of(const Slot& slot) const {
 
 void CheckedRank::note_what_it_touches(Slot& slot) {
   const Step& step = slot.step;
-  slot.stream = step.peer < 0 ? -1 : 2 * step.peer + (writes_to(step.kind) ? 1 : 0);
+  const bool on_a_link = step.peer >= 0 && !reads_published(step.kind);
+  slot.stream = on_a_link ? 2 * step.peer + (writes_to(step.kind) ? 1 : 0) : -1;
   slot.written = slot.read = slot.also_read = {};
   if (writes_to(step.kind)) slot.written = address(step.to, step.region);
   if (reads_from(step.kind)) slot.read = address(step.from, step.from_region);
@@ -95,9 +105,12 @@ void CheckedRank::note_what_it_touches(Slot& slot) {
 
 void CheckedRank::require_sound(const Slot& slot) const {
   const Step& step = slot.step;
-  if (step.kind > StepKind::combine)
+  if (step.kind > StepKind::release)
     throw Fault(name(slot) + ": the checker does not know steps of this kind");
-  const bool alone = is_local(step);
+  const bool in_round = reads_published(step.kind) || step.kind == StepKind::release;
+  if (in_round && rounds_ == 0) throw Fault(name(slot) + ": no round has been opened");
+  const bool alone =
+      is_local(step) || step.kind == StepKind::publish || step.kind == StepKind::release;
   if (!alone && (step.peer < 0 || step.peer >= size_ || step.peer == rank_))
     throw Fault(name(slot) + ": no such peer");
   if (alone && step.peer >= 0) throw Fault(name(slot) + ": needs no peer");

@@ -12,12 +12,29 @@ namespace tutti::algorithm {
 
 namespace {
 
-// A possible next event: a transfer from rank to peer, or the local step in `slot` of rank.
+// A possible next event: a transfer from rank to peer, or the step in `slot` of rank, which needs no
+// link.
 struct Event {
   int rank;
-  int peer;  // -1: local
+  int peer;  // -1: no transfer
   int slot;
 };
+
+// What a rank has published in a round: elements of one of its buffers.
+struct Published {
+  std::int64_t begin = 0;
+  std::vector<Symbol> symbols;
+};
+
+// A rank's rounds, and its steps that wait for other ranks' rounds.
+struct Rounds {
+  std::vector<Published> published;
+  std::size_t released = 0;
+  std::vector<int> waiting;
+};
+
+// Rounds that a rank may open before its host has released them.
+constexpr std::size_t rounds_in_flight = 2;
 
 // The send and the recv at the head of the stream from one rank to another.
 struct Stream {
@@ -34,7 +51,8 @@ class Run {
         options_(options),
         random_(static_cast<std::minstd_rand::result_type>(options.seed)),
         sets_(size_),
-        streams_(schedules.size() * schedules.size()) {
+        streams_(schedules.size() * schedules.size()),
+        rounds_(schedules.size()) {
     ranks_.reserve(schedules.size());
     for (int rank = 0; rank < size_; ++rank)
       ranks_.emplace_back(rank, size_, schedules[static_cast<std::size_t>(rank)],
@@ -49,12 +67,23 @@ class Run {
     }
     while (!events_.empty()) {
       const Event event = choose();
-      if (event.peer < 0)
+      if (event.peer >= 0)
+        transfer(event);
+      else if (is_local(at(event.rank).slot(event.slot).step))
         local(event);
       else
-        transfer(event);
+        round_step(event);
     }
     require_all_finished(ranks_);
+    for (int rank = 1; rank < size_; ++rank) {
+      for (int other = 0; other < rank; ++other) {
+        if (are_neighbours(rank, other) && at(rank).rounds() != at(other).rounds()) {
+          throw Fault("rank " + std::to_string(rank) + " has " + std::to_string(at(rank).rounds()) +
+                      " rounds, rank " + std::to_string(other) + " of its host has " +
+                      std::to_string(at(other).rounds()));
+        }
+      }
+    }
     require_expected(ranks_, sets_, expectation_);
   }
 
@@ -63,6 +92,27 @@ class Run {
   Stream& stream(int from, int to) {
     return streams_[static_cast<std::size_t>(from) * static_cast<std::size_t>(size_) +
                     static_cast<std::size_t>(to)];
+  }
+  Rounds& rounds(int rank) { return rounds_[static_cast<std::size_t>(rank)]; }
+  bool are_neighbours(int rank, int other) const {
+    const auto host_of = [this](int r) {
+      return expectation_.host.empty() ? 0 : expectation_.host.at(static_cast<std::size_t>(r));
+    };
+    return host_of(rank) == host_of(other);
+  }
+  bool may_run(int rank, const CheckedRank::Slot& slot) {
+    if (slot.step.kind == StepKind::release) return true;
+    if (reads_published(slot.step.kind)) {
+      if (!are_neighbours(rank, slot.step.peer))
+        throw Fault(at(rank).name(slot) + ": that rank is on another host");
+      return rounds(slot.step.peer).published.size() > slot.round;
+    }
+    for (int other = 0; other < size_; ++other) {
+      if (other != rank && are_neighbours(rank, other) &&
+          rounds(other).released + rounds_in_flight <= slot.round)
+        return false;
+    }
+    return true;
   }
   bool may_overlap() const { return expectation_.operation == Operation::barrier; }
 
@@ -85,12 +135,26 @@ class Run {
         events_.push_back({rank, -1, index});
         continue;
       }
+      if (step.kind >= StepKind::publish) {
+        rounds(rank).waiting.push_back(index);
+        announce_round_steps(rank);
+        continue;
+      }
       const bool sends = step.kind == StepKind::send;
       const int from = sends ? rank : step.peer;
       const int to = sends ? step.peer : rank;
       (sends ? stream(from, to).send_slot : stream(from, to).recv_slot) = index;
       announce_if_met(from, to);
     }
+  }
+
+  // Turns the waiting steps of a rank that may now run into events.
+  void announce_round_steps(int rank) {
+    std::erase_if(rounds(rank).waiting, [&](int index) {
+      if (!may_run(rank, at(rank).slot(index))) return false;
+      events_.push_back({rank, -1, index});
+      return true;
+    });
   }
 
   void announce_if_met(int from, int to) {
@@ -151,6 +215,39 @@ class Run {
     finish(event.rank, event.slot);
   }
 
+  const Symbol& published(const CheckedRank& rank, const CheckedRank::Slot& slot, std::int64_t i) {
+    const auto& round = rounds(slot.step.peer).published[slot.round];
+    const auto index = slot.step.remote + i - round.begin;
+    if (index < 0 || index >= static_cast<std::int64_t>(round.symbols.size()))
+      throw Fault(rank.name(slot) + ": rank " + std::to_string(slot.step.peer) +
+                  " has not published element " + std::to_string(slot.step.remote + i));
+    return round.symbols[static_cast<std::size_t>(index)];
+  }
+
+  void round_step(const Event& event) {
+    CheckedRank& rank = at(event.rank);
+    const auto& slot = rank.slot(event.slot);
+    const Step& step = slot.step;
+    if (step.kind == StepKind::publish) {
+      Published opened{.begin = step.region.begin, .symbols = {}};
+      for (std::int64_t i = step.region.begin; i < step.region.end; ++i)
+        opened.symbols.push_back(rank.read(slot, step.from, i));
+      rounds(event.rank).published.push_back(std::move(opened));
+    } else if (step.kind == StepKind::release) {
+      rounds(event.rank).released = slot.round + 1;
+    } else {
+      for (std::int64_t i = 0; i < step.region.length(); ++i) {
+        auto symbol = published(rank, slot, i);
+        if (step.kind == StepKind::read_reduce)
+          symbol = joined(rank, slot, rank.read(slot, step.from, step.from_region.begin + i), symbol);
+        rank.write(slot, step.to, step.region.begin + i, symbol);
+      }
+    }
+    const bool may_free_others = !reads_published(step.kind);
+    finish(event.rank, event.slot);
+    for (int other = 0; may_free_others && other < size_; ++other) announce_round_steps(other);
+  }
+
   void transfer(const Event& event) {
     Stream& s = stream(event.rank, event.peer);
     CheckedRank& sender = at(event.rank);
@@ -193,6 +290,7 @@ class Run {
   ContributorSets sets_;
   std::vector<CheckedRank> ranks_;
   std::vector<Stream> streams_;
+  std::vector<Rounds> rounds_;
   std::deque<Event> events_;
   std::vector<int> ready_;
 };

@@ -27,6 +27,8 @@ struct Expectation {
   std::vector<std::int64_t> counts;
   /// all_to_all_v: sent[r][q] elements go from rank r to rank q.
   std::vector<std::vector<std::int64_t>> sent;
+  /// By rank, the host: only the ranks of a host see what a rank publishes. Empty: all on one host.
+  std::vector<int> host;
 };
 
 struct CheckOptions {
@@ -43,7 +45,8 @@ struct CheckOptions {
 /// Detects: contributions that are missing or counted twice, elements in the wrong place, reads of
 /// unwritten memory, writes to input, changes to memory that must stay unchanged, regions outside
 /// of their buffer, deadlocks, and sends or recvs without a counterpart. Each part of a combine
-/// must be the contribution of its rank alone. Sends complete when they are received. Throws
+/// must be the contribution of its rank alone. A publish waits until its host has released all rounds
+/// but the latest one. Sends complete when they are received. Throws
 /// std::invalid_argument for a window out of range.
 [[nodiscard]] std::optional<std::string> check(std::span<const Schedule> all_ranks,
                                                const Expectation& expectation,

@@ -54,7 +54,8 @@ inline Expectation expectation_of(const Case& c) {
           .in_place = c.problem.in_place,
           .in_place_of = c.in_place_of,
           .counts = c.problem.counts,
-          .sent = c.sent};
+          .sent = c.sent,
+          .host = c.problem.host};
 }
 
 inline std::string text_of(const Case& c) {
@@ -64,6 +65,9 @@ inline std::string text_of(const Case& c) {
                      std::to_string(p.count) + " chunk " + std::to_string(p.chunk) +
                      (p.in_place ? " in place" : " out of place") + " window " +
                      std::to_string(c.options.window) + " seed " + std::to_string(c.options.seed);
+  if (p.max_published > 0) text += " publishing " + std::to_string(p.max_published);
+  for (std::size_t i = 0; i < p.host.size(); ++i)
+    text += (i == 0 ? " hosts " : ",") + std::to_string(p.host[i]);
   if (!c.in_place_of.empty()) text += " mixed";
   for (std::size_t i = 0; i < p.counts.size(); ++i)
     text += (i == 0 ? " counts " : ",") + std::to_string(p.counts[i]);

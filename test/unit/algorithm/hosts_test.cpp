@@ -1,5 +1,6 @@
 // Placements of ranks on hosts: results stay correct, and rings enter each host once.
 #include <set>
+#include <utility>
 
 #include "algorithm/rank_order.hpp"
 #include "cases.hpp"
@@ -54,9 +55,18 @@ std::int64_t elements_between_hosts(const std::vector<Schedule>& schedules,
 }  // namespace
 
 TEST_CASE("every algorithm is correct on every placement on hosts") {
-  for (const auto& host : host_layouts())
-    for (int root = 0; root < static_cast<int>(host.size()); ++root)
-      for (const Operation operation : operations) try_all(operation, problem_on(host, root));
+  for (const auto& host : host_layouts()) {
+    for (int root = 0; root < static_cast<int>(host.size()); ++root) {
+      for (const Operation operation : operations) {
+        // Without shared memory, and with too little of it for all elements at once.
+        for (const std::int64_t max_published : {0, 13, 1000}) {
+          auto problem = problem_on(host, root);
+          problem.max_published = max_published;
+          try_all(operation, problem);
+        }
+      }
+    }
+  }
 }
 
 TEST_CASE("blocks of different lengths are correct on every placement on hosts") {
@@ -109,6 +119,10 @@ TEST_CASE("a hierarchical all-reduce crosses links as often as a ring of hosts w
 }
 
 TEST_CASE("hierarchical schedules are correct for every size and placement on hosts", "[sweep]") {
+  constexpr std::pair<Operation, std::string_view> hierarchical[] = {
+      {Operation::all_reduce, "hierarchical"}, {Operation::all_reduce, "leaders"},
+      {Operation::broadcast, "hierarchical"},  {Operation::broadcast, "leaders"},
+      {Operation::all_gather, "hierarchical"}, {Operation::barrier, "leaders"}};
   std::uint64_t run = 0;
   for (int size = 1; size <= 64; ++size) {
     for (const int hosts : {1, 2, 3, 5, 16}) {
@@ -124,13 +138,20 @@ TEST_CASE("hierarchical schedules are correct for every size and placement on ho
         for (const auto& [count, chunk] : sizes_for(size, run)) {
           problem.count = count;
           problem.chunk = chunk;
-          Case c{.operation = Operation::all_reduce,
-                 .algorithm = "hierarchical",
-                 .problem = problem,
-                 .options = options_for(run)};
-          set_in_place(c, run++);
-          const std::string failure = failure_of(c);
-          if (!failure.empty()) FAIL(failure);
+          constexpr std::int64_t limits[] = {0, 100, 5, 1 << 20};
+          problem.max_published = limits[run / 3 % 4];
+          for (const auto& [operation, algorithm] : hierarchical) {
+            Case c{.operation = operation,
+                   .algorithm = algorithm,
+                   .problem = problem,
+                   .options = options_for(run)};
+            if (operation == Operation::barrier) c.problem.count = 0;
+            c.problem.root = operation == Operation::broadcast ? static_cast<int>(run) % size : 0;
+            set_in_place(c, run);
+            const std::string failure = failure_of(c);
+            if (!failure.empty()) FAIL(failure);
+          }
+          ++run;
         }
       }
     }

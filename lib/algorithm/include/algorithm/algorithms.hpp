@@ -47,6 +47,12 @@ inline constexpr int min_window = 2;
 /// each copy. The root's schedule has one pattern per peer.
 [[nodiscard]] Schedule broadcast_scatter_ring(const ScheduleArguments& arguments);
 
+/// "leaders": down a binomial tree of one leader per host, then inside the hosts.
+[[nodiscard]] Schedule broadcast_leaders(const ScheduleArguments& arguments);
+
+/// "hierarchical": chunks travel down a chain of one leader per host, and inside the hosts.
+[[nodiscard]] Schedule broadcast_hierarchical(const ScheduleArguments& arguments);
+
 /// "recursive_doubling": partners at distances 1, 2, 4, … exchange whole buffers. Scratch: `count`
 /// elements.
 [[nodiscard]] Schedule all_reduce_recursive_doubling(const ScheduleArguments& arguments);
@@ -58,6 +64,13 @@ inline constexpr int min_window = 2;
 /// "dissemination": ignores `count` and `chunk`. An element is one byte; the caller sets
 /// scratch[0], and the operator does not matter: the data only orders the steps.
 [[nodiscard]] Schedule barrier_dissemination(const ScheduleArguments& arguments);
+
+/// "leaders": inside hosts, then "dissemination" between their leaders, then inside. As there.
+[[nodiscard]] Schedule barrier_leaders(const ScheduleArguments& arguments);
+
+/// "leaders": one leader per host reduces its host's contributions; leaders exchange sums by
+/// recursive doubling. Scratch: `count` elements at leaders.
+[[nodiscard]] Schedule all_reduce_leaders(const ScheduleArguments& arguments);
 
 /// "rabenseifner": reduce-scatter by halving, all-gather by doubling, of slices.
 [[nodiscard]] Schedule all_reduce_rabenseifner(const ScheduleArguments& arguments);
@@ -94,6 +107,9 @@ inline constexpr int min_window = 2;
 
 /// "ring": each block travels once round the ring. Also all_gather_v.
 [[nodiscard]] Schedule all_gather_ring(const ScheduleArguments& arguments);
+
+/// "hierarchical": rings of the ranks with the same index on their hosts, and shared memory inside.
+[[nodiscard]] Schedule all_gather_hierarchical(const ScheduleArguments& arguments);
 
 /// "recursive_halving": in each round every rank sends half of its sums. Scratch: half of all
 /// blocks, rounded up; none for two ranks.

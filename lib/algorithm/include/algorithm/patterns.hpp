@@ -75,6 +75,30 @@ inline StepPattern recv_reduce_from(int peer, Buffer to, Buffer from, const Piec
   return pattern;
 }
 
+/// Makes `from`[offset] readable for the host's ranks.
+inline StepPattern publish_of(Buffer from, const Piece& piece) {
+  return make_pattern(StepKind::publish, -1, from, from, piece);
+}
+
+/// Opens a round without data of this rank.
+inline StepPattern publish_nothing() {
+  return publish_of(Buffer::output, {});
+}
+
+/// `to`[offset] = the same elements as `peer` has published them.
+inline StepPattern read_of(int peer, Buffer to, const Piece& piece) {
+  return make_pattern(StepKind::read, peer, to, to, piece);
+}
+
+/// `to`[offset] = `from`[offset] ⊕ the same elements as `peer` has published them.
+inline StepPattern read_reduce_of(int peer, Buffer to, Buffer from, const Piece& piece) {
+  return make_pattern(StepKind::read_reduce, peer, to, from, piece);
+}
+
+inline StepPattern release_round() {
+  return make_pattern(StepKind::release, -1, Buffer::output, Buffer::output, {});
+}
+
 /// `to`[offset] ⊕= or = `from`[offset + shift].
 inline StepPattern local(StepKind kind, Buffer to, Buffer from, const Piece& piece,
                          const Affine& shift = {}) {

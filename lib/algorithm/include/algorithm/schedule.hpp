@@ -15,6 +15,13 @@
 ///
 /// A send is complete when its receiver has consumed it; no schedule may rely on buffering in
 /// between.
+///
+/// Ranks of one host also exchange data through shared memory, in rounds: `publish` opens this
+/// rank's next round and makes data readable for the host's ranks, `read` and `read_reduce` take
+/// data that a peer has published in the round of the same number, and `release` closes the round.
+/// All ranks of a host have the same number of rounds. A published region may be overwritten as soon
+/// as the publish is complete. A publish may wait until the peers have released earlier rounds; no
+/// schedule may rely on more than two rounds in flight.
 namespace tutti::algorithm {
 
 enum class StepKind : std::uint8_t {
@@ -28,6 +35,10 @@ enum class StepKind : std::uint8_t {
   /// the region.length() elements of `from` that begin at from_region.begin + k·`stride`. `region`
   /// and `from_region` do not overlap.
   combine,
+  publish,      ///< makes `from`[region], which may be empty, readable for the host's ranks
+  read,         ///< `to`[region] = what `peer` has published of its elements remote, remote + 1, …
+  read_reduce,  ///< `to`[region] = `from`[from_region] ⊕ what `peer` has published, as in read
+  release,      ///< this rank reads no more of what has been published in its current round
 };
 
 /// The buffer of a step. In an in-place call `input` and `output` are the same memory, and its
@@ -58,12 +69,16 @@ struct Step {
   Region from_region;
   int parts = 0;            ///< combine
   std::int64_t stride = 0;  ///< combine: distance between the begins of two parts
+  /// read, read_reduce: index of the first element in the buffer that the peer publishes from.
+  std::int64_t remote = 0;
 };
 
 /// True if a step of this kind reads `from`[from_region].
 [[nodiscard]] bool reads_from(StepKind kind) noexcept;
 /// True if it writes `to`[region]; reduce also reads it.
 [[nodiscard]] bool writes_to(StepKind kind) noexcept;
+/// True for read and read_reduce.
+[[nodiscard]] bool reads_published(StepKind kind) noexcept;
 
 /// start + pass·`pass` + i·outer + j·inner, for iteration (i, j) of a loop nest in one pass.
 struct Affine {
@@ -82,7 +97,8 @@ struct Affine {
 };
 
 /// A step whose region moves with the loop: [offset, min(offset + length, end)). An empty region
-/// makes no step; sender and receiver clip alike, so both omit an empty piece.
+/// makes no step; sender and receiver clip alike, so both omit an empty piece. A region that begins
+/// below 0 is empty. Only publish and release are steps in any case.
 struct StepPattern {
   StepKind kind = StepKind::copy;
   int peer = -1;
@@ -95,6 +111,7 @@ struct StepPattern {
   int peer_step = 0;        ///< the peer of iteration (i, j) is peer + i·peer_step
   int parts = 0;            ///< combine
   std::int64_t stride = 0;  ///< combine
+  Affine remote_shift;      ///< read, read_reduce: `remote` minus `to` offset
 };
 
 /// for i in 0..outer_count: for j in 0..inner_count: all steps, in order.
@@ -134,6 +151,9 @@ class Cursor {
   std::size_t pattern_ = 0;
 };
 
+/// Number of rounds of a schedule, in all passes.
+[[nodiscard]] std::int64_t published_rounds(const Schedule& schedule) noexcept;
+
 /// One line of text: "send output[0, 4096) to rank 3".
 [[nodiscard]] std::string describe(const Step& step);
 
@@ -153,6 +173,9 @@ struct ScheduleArguments {
   std::vector<std::int64_t> counts;
   std::vector<std::int64_t> recv_counts;  ///< all_to_all_v: elements received from each rank
   std::vector<int> host;  ///< host[r]: index of the host of rank r; empty: all on one host
+  /// Maximum elements that a rank may publish in one round; 0: the ranks of a host do not share
+  /// memory. The same on all ranks.
+  std::int64_t max_published = 0;
 };
 
 }  // namespace tutti::algorithm
