@@ -7,7 +7,8 @@
 //        0 ◄─ ring ─► 2    1 ◄─ ring ─► 3            chosen        hosts with equally many ranks,
 //        0 ◄─ inside ─► 1  2 ◄─ inside ─► 3                        several
 //
-// Hosts with different numbers of ranks, or without shared memory, use the ring of all ranks.
+// Hosts with different numbers of ranks use the ring of all ranks. Without shared memory each rank
+// sends its blocks to its neighbours.
 //
 // Paper: as all_gather_ring.cpp.
 #include <algorithm>
@@ -24,7 +25,7 @@ Schedule all_gather_hierarchical(const ScheduleArguments& arguments) {
   Schedule schedule{.algorithm = "hierarchical", .loops = {}};
   if (arguments.count == 0) return schedule;
   const HostGroups groups(arguments);
-  if (groups.min_ranks() != groups.max_ranks() || arguments.max_published == 0) {
+  if (groups.min_ranks() != groups.max_ranks()) {
     schedule = all_gather_ring(arguments);
     schedule.algorithm = "hierarchical";
     return schedule;
@@ -49,15 +50,22 @@ Schedule all_gather_hierarchical(const ScheduleArguments& arguments) {
       const auto next = block_of(groups.host() - turn - 1, groups.index());
       steps.push_back(recv_from(groups.previous(), Buffer::output, chunk_of(next, chunk)));
     }
-    if (groups.here() > 1) {
-      steps.push_back(publish_of(Buffer::output, mine));
-      for (int offset = 1; offset < groups.here(); ++offset) {
-        const int index = (groups.index() + offset) % groups.here();
-        const auto theirs = chunk_of(block_of(groups.host() - turn, index), chunk);
-        steps.push_back(read_of(groups.rank_here(index), Buffer::output, theirs));
+    const bool shares = arguments.shares_memory && groups.here() > 1;
+    if (shares) steps.push_back(publish_of(Buffer::output, mine));
+    for (int offset = 1; offset < groups.here(); ++offset) {
+      const int index = (groups.index() + offset) % groups.here();
+      const int peer = groups.rank_here(index);
+      const auto theirs = chunk_of(block_of(groups.host() - turn, index), chunk);
+      if (shares) {
+        steps.push_back(read_of(peer, Buffer::output, theirs));
+      } else {
+        const int receiver =
+            groups.rank_here((groups.index() - offset + groups.here()) % groups.here());
+        steps.push_back(send_to(receiver, Buffer::output, mine));
+        steps.push_back(recv_from(peer, Buffer::output, theirs));
       }
-      steps.push_back(release_round());
     }
+    if (shares) steps.push_back(release_round());
     schedule.loops.push_back({1, chunks, std::move(steps)});
   }
   return schedule;

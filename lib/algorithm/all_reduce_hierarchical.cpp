@@ -2,7 +2,8 @@
 // leader distributes its slice inside its host.
 //
 //     2 hosts with 2 ranks; slice 0 and 1 are      rounds       2(h − 1) between hosts; inside, 2
-//     led by the first and second rank of each                  through shared memory, else 2(m − 1)
+//     led by the first and second rank of each                  through shared memory, else 2(m −
+//     1)
 //                                                  bytes sent   over each host's link
 //        0 ◄─ reduce ─► 1    2 ◄─ reduce ─► 3                   2(h − 1)/h·n, for h hosts
 //        0 ◄─ ring of slice 0 ─► 2                 scratch      –
@@ -30,9 +31,6 @@ namespace tutti::algorithm {
 
 namespace {
 
-// Half of the executor's window, so that the next pass begins during the current one.
-constexpr std::int64_t steps_a_pass = 32;
-
 class Hierarchy {
  public:
   explicit Hierarchy(const ScheduleArguments& arguments)
@@ -41,12 +39,10 @@ class Hierarchy {
         mine_(own_buffer(arguments)),
         hosts_(groups_.hosts()),
         leaders_(groups_.min_ranks()) {
-    const std::int64_t steps = std::int64_t{4} * (groups_.max_ranks() - 1 + hosts_ - 1);
-    chunks_ = std::max<std::int64_t>(1, steps_a_pass / std::max<std::int64_t>(1, steps));
-    const std::int64_t parts = std::int64_t{leaders_} * hosts_ * chunks_;
-    shares_ = groups_.max_ranks() > 1 && parts <= arguments.max_published;
+    const std::int64_t parts = std::int64_t{leaders_} * hosts_;
+    shares_ = arguments.shares_memory && parts <= arguments.max_published;
     const auto chunk =
-        shares_ ? std::min(arguments.chunk, arguments.max_published / parts) : arguments.chunk;
+        std::clamp<std::int64_t>(arguments.max_published / parts, 1, arguments.chunk);
     schedule_.passes = divide_up(arguments.count, parts * chunk);
     chunk_ = divide_up(arguments.count, schedule_.passes * parts);
     stride_ = parts * chunk_;
@@ -82,31 +78,34 @@ class Hierarchy {
     return (groups_.index() + groups_.here() - turn) % groups_.here();
   }
 
-  // Chunk j of this pass, of the part of a leader's slice at a host's place in the ring.
+  // The part of a leader's slice at a host's place in the ring, in this pass.
   [[nodiscard]] Piece part(int leader, std::int64_t host) const {
-    const std::int64_t slice = hosts_ * chunks_ * chunk_;
-    return {.offset = {leader * slice + host * chunks_ * chunk_ - lag_, 0, chunk_, stride_},
+    return {.offset = {(leader * hosts_ + host) * chunk_ - lag_, 0, 0, stride_},
             .length = chunk_,
             .end = {arguments_.count}};
   }
   // A leader's slice of this pass, in one piece.
   [[nodiscard]] Piece whole_slice(int leader) const {
-    const std::int64_t length = hosts_ * chunks_ * chunk_;
+    const std::int64_t length = hosts_ * chunk_;
     return {.offset = {leader * length - lag_, 0, 0, stride_},
             .length = length,
             .end = {arguments_.count}};
   }
-  // Parts of all hosts, chunk after chunk.
-  [[nodiscard]] Piece slice(int leader) const { return part(leader, 0); }
+  // Parts of all hosts, one after the other.
+  [[nodiscard]] Piece slice(int leader) const {
+    auto first = part(leader, 0);
+    first.offset.inner = chunk_;
+    return first;
+  }
 
-  void append(std::int64_t chunks, std::vector<StepPattern> steps) {
-    append_round(schedule_, {1, chunks, std::move(steps)});
+  void append(std::int64_t count, std::vector<StepPattern> steps) {
+    append_round(schedule_, {1, count, std::move(steps)});
   }
 
   void reduce_published() {
     const int own = groups_.index();
-    std::vector<StepPattern> steps{
-        publish_of(mine_, {.offset = {0, 0, 0, stride_}, .length = stride_, .end = {arguments_.count}})};
+    std::vector<StepPattern> steps{publish_of(
+        mine_, {.offset = {0, 0, 0, stride_}, .length = stride_, .end = {arguments_.count}})};
     for (int turn = 1; leads(own) && turn < groups_.here(); ++turn) {
       steps.push_back(read_reduce_of(groups_.rank_here(ahead(turn)), Buffer::output,
                                      turn == 1 ? mine_ : Buffer::output, whole_slice(own)));
@@ -135,22 +134,22 @@ class Hierarchy {
     if (leads(groups_.index()))
       steps.push_back(recv_reduce_from(groups_.rank_here(behind(turn)), Buffer::output,
                                        turn == 1 ? mine_ : Buffer::output, slice(groups_.index())));
-    append(hosts_ * chunks_, std::move(steps));
+    append(hosts_, std::move(steps));
   }
 
   // As in all_reduce_ring.cpp, between the hosts' leaders.
   void pass_sums_on(int round) {
     const Buffer sum = groups_.here() > 1 ? Buffer::output : mine_;
     const int own = groups_.host();
-    append(chunks_, {send_to(groups_.next(), round == 0 ? sum : Buffer::output,
-                             part(groups_.index(), wrap(own - round))),
-                     recv_reduce_from(groups_.previous(), Buffer::output, sum,
-                                      part(groups_.index(), wrap(own - round - 1)))});
+    append(1, {send_to(groups_.next(), round == 0 ? sum : Buffer::output,
+                       part(groups_.index(), wrap(own - round))),
+               recv_reduce_from(groups_.previous(), Buffer::output, sum,
+                                part(groups_.index(), wrap(own - round - 1)))});
   }
   void pass_results_on(int round) {
     const int own = groups_.host();
     append(
-        chunks_,
+        1,
         {send_to(groups_.next(), Buffer::output, part(groups_.index(), wrap(own + 1 - round))),
          recv_from(groups_.previous(), Buffer::output, part(groups_.index(), wrap(own - round)))});
   }
@@ -164,7 +163,7 @@ class Hierarchy {
     if (leads(behind(turn)))
       steps.push_back(
           recv_from(groups_.rank_here(behind(turn)), Buffer::output, slice(behind(turn))));
-    append(hosts_ * chunks_, std::move(steps));
+    append(hosts_, std::move(steps));
   }
 
   const ScheduleArguments& arguments_;
@@ -172,8 +171,7 @@ class Hierarchy {
   Buffer mine_;
   int hosts_;
   int leaders_;
-  std::int64_t chunks_ = 1;  // of a part
-  std::int64_t chunk_ = 1;
+  std::int64_t chunk_ = 1;   // elements of a part
   std::int64_t stride_ = 1;  // elements of a pass
   std::int64_t lag_ = 0;     // elements by which the phases being appended are behind
   bool shares_ = false;

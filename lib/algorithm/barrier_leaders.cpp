@@ -5,8 +5,8 @@
 //     0 ◄────► 2             bytes sent    1 a round, by leaders
 //     0 ─► 1   2 ─► 3        chosen        several hosts with several ranks
 //
-// Only data orders steps: what a leader sends depends on data of all ranks of its host, and what its
-// host reads in the end on data of all leaders.
+// Only data orders steps: what a leader sends depends on data of all ranks of its host, and what
+// its host reads in the end on data of all leaders.
 #include "algorithm/algorithms.hpp"
 #include "algorithm/patterns.hpp"
 #include "leaders.hpp"
@@ -17,7 +17,7 @@ Schedule barrier_leaders(const ScheduleArguments& arguments) {
   Schedule schedule{.algorithm = "leaders", .loops = {}, .scratch_elements = 1};
   if (arguments.size == 1) return schedule;
   const Leaders leaders(arguments);
-  const bool shares = arguments.max_published > 0;
+  const bool shares = arguments.shares_memory;
   const auto append = [&](std::vector<StepPattern> steps) {
     schedule.loops.push_back({1, 1, std::move(steps)});
   };

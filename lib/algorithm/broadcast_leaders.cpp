@@ -1,8 +1,8 @@
 // Broadcast by leaders: the leaders of the hosts broadcast down a binomial tree, then distribute
 // inside their hosts. The root leads its host.
 //
-//     0 ────► 2              rounds        log2 h between h hosts, one inside, through shared memory
-//     0 ─► 1  2 ─► 3         bytes sent    n a child, by leaders
+//     0 ────► 2              rounds        log2 h between h hosts, one inside, through shared
+//     memory 0 ─► 1  2 ─► 3         bytes sent    n a child, by leaders
 //                            chosen        small buffers, several hosts with several ranks
 //
 // Broadcast, hierarchical: the same with a chain of leaders, chunk by chunk, so that transfers
@@ -12,8 +12,9 @@
 //     0 ► 2    a   b   c     bytes sent    n, by all leaders but the last
 //     2 ► 3        a   b     chosen        large buffers, several hosts with several ranks
 //
-// Paper: N. T. Karonis, B. R. de Supinski, I. Foster, W. Gropp, E. Lusk and J. Bresnahan, Exploiting
-// Hierarchy in Parallel Computer Networks to Optimize Collective Operation Performance, IPDPS 2000.
+// Paper: N. T. Karonis, B. R. de Supinski, I. Foster, W. Gropp, E. Lusk and J. Bresnahan,
+// Exploiting Hierarchy in Parallel Computer Networks to Optimize Collective Operation Performance,
+// IPDPS 2000.
 #include <algorithm>
 
 #include "algorithm/algorithms.hpp"
@@ -41,9 +42,7 @@ Schedule broadcast_hierarchical(const ScheduleArguments& arguments) {
   const int root_host = leaders.groups().host_of(arguments.root);
   const int position = (leaders.groups().host() - root_host + hosts) % hosts;
   const auto leader_at = [&](int place) { return leaders.of_host((root_host + place) % hosts); };
-  const auto chunk = arguments.max_published > 0
-                         ? std::min(arguments.chunk, arguments.max_published)
-                         : arguments.chunk;
+  const auto chunk = std::min(arguments.chunk, arguments.max_published);
   const auto piece = chunk_of({0, arguments.count}, chunk);
   Loop loop;
   loop.inner_count = divide_up(arguments.count, chunk);

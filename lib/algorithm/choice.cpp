@@ -173,6 +173,16 @@ bool moves_by_chunks(std::string_view algorithm) {
   return false;
 }
 
+bool needs_neighbours(std::string_view algorithm) {
+  return algorithm == "hierarchical" || algorithm == "leaders";
+}
+
+// Rings of ranks with the same index need hosts with equally many ranks.
+bool suits(Operation operation, const RankLayout& layout) {
+  const bool is_even = layout.hosts * layout.max_on_a_host == layout.ranks;
+  return layout.max_on_a_host > 1 && (operation != Operation::all_gather || is_even);
+}
+
 // The fastest by formula, except algorithms that exist for comparison only.
 std::string_view choose_between_hosts(Operation operation, const ScheduleArguments& arguments,
                                       const RankLayout& layout, const Traits& traits) {
@@ -180,7 +190,7 @@ std::string_view choose_between_hosts(Operation operation, const ScheduleArgumen
   std::string_view best;
   double least = 0;
   for (const Row& row : rows_of(operation, traits.in_rank_order)) {
-    if (row.name == "scatter_ring" || (row.name == "hierarchical" && layout.max_on_a_host == 1))
+    if (row.name == "scatter_ring" || (needs_neighbours(row.name) && !suits(operation, layout)))
       continue;
     // Algorithms in rank order cost more: they are used on request only.
     if (row.in_rank_order && !traits.in_rank_order && shape_of(operation).reduces) continue;
@@ -227,6 +237,10 @@ std::string_view choose(Operation operation, const ScheduleArguments& arguments,
   if (size > 2 && has_a_choice(operation) && !arguments.host.empty())
     if (const RankLayout layout = rank_layout(size, arguments.host); layout.hosts > 1)
       return choose_between_hosts(operation, arguments, layout, traits);
+  if (in_table(operation) == Operation::barrier && !arguments.host.empty()) {
+    const auto layout = rank_layout(size, arguments.host);
+    return layout.hosts > 1 && layout.max_on_a_host > 1 ? "leaders" : "dissemination";
+  }
   switch (operation) {
     case Operation::broadcast:
       // With one peer there is nothing to forward.

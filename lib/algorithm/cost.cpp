@@ -40,6 +40,7 @@ class Formula {
         return all_reduce();
       case Operation::all_gather:
       case Operation::all_gather_v:
+        if (is("hierarchical")) return rings_of_hosts();
         return is("ring") ? ring(n_ * p_, p_ - 1, false) : circulant(n_, true, 0);
       case Operation::reduce_scatter:
       case Operation::reduce_scatter_v:
@@ -55,6 +56,7 @@ class Formula {
       case Operation::barrier:
       case Operation::split:
       case Operation::finalize:
+        if (is("leaders")) return log2_up(h_) * hop(0, true, 1, 0) + 2 * round(0, 0);
         return log2_up(p_) * hop(0, crosses(), 1, 0);
       default:
         return 0;
@@ -74,6 +76,11 @@ class Formula {
     const double copied = std::min(bytes, 64.0 * 1024);
     return model_.link_latency + ends + 2 * copy(copied) +
            std::max(bytes * sharing / model_.link_rate, copy(bytes));
+  }
+  /// A round through a host's shared memory in which a rank publishes `published` bytes and reads
+  /// `read` bytes.
+  [[nodiscard]] double round(double published, double read) const {
+    return model_.host_latency + copy(published + read);
   }
   /// Delay that a piece causes for those behind it, at a rank that receives and forwards it.
   [[nodiscard]] double stage(double bytes, double reduced) const {
@@ -141,6 +148,13 @@ class Formula {
     if (is("direct")) return direct(n_);
     if (is("binomial")) return tree(0);
     if (is("scatter_ring")) return chain(0) * (1 + 1.0 / p_);
+    if (is("leaders")) return log2_up(h_) * hop(n_, true, 1, 0) + round(n_, n_);
+    if (is("hierarchical")) {
+      const double chunk = std::min(n_, question_.chunk);
+      const double core = 2 * model_.message_cost + 3 * copy(chunk);
+      return (h_ - 1) * hop(chunk, true, 1, 0) + round(chunk, chunk) +
+             static_cast<double>(pieces(n_, chunk) - 1) * std::max(chunk / model_.link_rate, core);
+    }
     return chain(0);
   }
   [[nodiscard]] double reduce() const {
@@ -152,6 +166,12 @@ class Formula {
   [[nodiscard]] double all_reduce() const {
     if (is("ring")) return ring(n_, 2 * (p_ - 1), true);
     if (is("hierarchical")) return hierarchy();
+    if (is("leaders")) {
+      const bool power_of_two = std::has_single_bit(static_cast<unsigned>(h_));
+      const int hops = power_of_two ? log2_up(h_) : log2_up(h_) + 1;
+      return hops * hop(n_, true, 1, n_) + round(n_, 0) + (m_ - 1) * n_ / model_.reduce_rate +
+             round(n_, n_);
+    }
     if (is("rabenseifner")) return circulant(n_ / p_, false, 1) + circulant(n_ / p_, false, 0);
     if (is("gathered")) return circulant(n_, true, 0) + p_ * n_ / model_.reduce_rate;
     if (is("slices")) return in_slices(2);
@@ -169,18 +189,24 @@ class Formula {
     const double led = n_ / leaders;
     const double inside = led * (m_ - 1);
     const double crossing = crosses() ? 2.0 * (h_ - 1) / h_ : 0;
-    const double core = 2 * copy(inside) + 2 * copy(n_ - led) + inside / model_.reduce_rate +
+    const double core = copy(n_ + led) + inside / model_.reduce_rate + copy(n_ - led) +
                         2 * copy(crossing * led) + crossing / 2 * led / model_.reduce_rate;
     const double flow = std::max(core, crossing * n_ / model_.link_rate);
-    const int steps = 4 * (m_ - 1) + 4 * (h_ - 1);
-    const double chunks = std::max(1, 32 / std::max(1, steps));
-    const double parts = leaders * h_ * chunks;
+    const double parts = leaders * h_;
     const auto passes = static_cast<double>(pieces(n_, parts * question_.chunk));
     const double chunk = n_ / (passes * parts);
-    const double one_pass = 2 * (h_ - 1) * hop(chunk * chunks, true, 1, chunk) +
-                            2 * (m_ - 1) * hop(chunk * chunks * h_, false, 1, chunk);
-    const double at_once = std::max(1.0, 64.0 / (steps * chunks));
+    const double one_pass = 2 * (h_ - 1) * hop(chunk, true, static_cast<int>(leaders), chunk) +
+                            round(chunk * parts, 0) + round(chunk * h_, chunk * parts);
+    const double at_once = std::max(1.0, 64.0 / (4.0 * (h_ - 1) + 2 * m_ + 2));
     return std::max(flow, (passes - 1) * one_pass / at_once) + one_pass;
+  }
+  /// Blocks travel round rings of ranks with the same index, and are read inside the hosts.
+  [[nodiscard]] double rings_of_hosts() const {
+    const double chunk = std::min(n_, question_.chunk);
+    const double core = (h_ - 1) * (2 * model_.message_cost + 2 * copy(n_)) + h_ * m_ * copy(n_);
+    const double link = (h_ - 1) * m_ * n_ / model_.link_rate;
+    return std::max(core, link) + (h_ - 1) * hop(std::min(chunk, 65536.0), true, m_, 0) +
+           h_ * round(chunk, 0);
   }
   [[nodiscard]] double reduce_scatter() const {
     if (is("ring")) return ring(n_ * p_, p_ - 1, true);
@@ -235,6 +261,8 @@ std::int64_t rounds_of(const CostQuestion& question) {
   const std::int64_t log = log2_up(p);
   const bool reduces_all = question.operation == Operation::all_reduce;
   if (p == 1) return 0;
+  if (is("leaders")) return log2_up(question.layout.hosts) + (reduces_all ? 2 : 1);
+  if (is("hierarchical") && !reduces_all) return question.layout.hosts;
   if (is("chain") || is("scatter_ring")) return p - 2 + pieces(question.bytes, question.chunk);
   if (is("hierarchical"))
     return std::int64_t{2} * (question.layout.hosts - 1 + question.layout.max_on_a_host - 1);

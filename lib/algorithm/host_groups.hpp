@@ -22,9 +22,7 @@ class HostGroups {
   [[nodiscard]] int rank_here(int index) const {
     return of(host_)[static_cast<std::size_t>(index)];
   }
-  [[nodiscard]] int host_of(int rank) const {
-    return host_of_[static_cast<std::size_t>(rank)];
-  }
+  [[nodiscard]] int host_of(int rank) const { return host_of_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] int rank_at(int host, int index) const {
     return of(host)[static_cast<std::size_t>(index)];
   }

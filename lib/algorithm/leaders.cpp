@@ -18,14 +18,14 @@ namespace {
 
 /// Elements of a step inside a host.
 std::int64_t local_chunk(const ScheduleArguments& arguments) {
-  return arguments.max_published > 0 ? arguments.max_published : arguments.count;
+  return arguments.shares_memory ? arguments.max_published : arguments.count;
 }
 
 }  // namespace
 
 void Leaders::append_reduce(Schedule& schedule, const ScheduleArguments& arguments,
                             Buffer mine) const {
-  const bool shares = arguments.max_published > 0;
+  const bool shares = arguments.shares_memory;
   const auto chunk = local_chunk(arguments);
   const auto piece = chunk_of({0, arguments.count}, chunk);
   std::vector<StepPattern> steps;
@@ -52,7 +52,7 @@ void Leaders::append_reduce(Schedule& schedule, const ScheduleArguments& argumen
 void Leaders::append_broadcast_steps(std::vector<StepPattern>& steps,
                                      const ScheduleArguments& arguments, const Piece& piece) const {
   if (neighbours_.empty()) return;
-  if (arguments.max_published == 0) {
+  if (!arguments.shares_memory) {
     if (!leads()) return steps.push_back(recv_from(here(), Buffer::output, piece));
     for (const int peer : neighbours_) steps.push_back(send_to(peer, Buffer::output, piece));
     return;
@@ -82,7 +82,7 @@ ScheduleArguments Leaders::between(const ScheduleArguments& arguments) const {
   result.root = groups_.host_of(arguments.root);
   result.in_place = true;
   result.host.clear();
-  result.max_published = 0;
+  result.shares_memory = false;
   return result;
 }
 

@@ -21,11 +21,11 @@ class Leaders {
   /// The other ranks of this host.
   [[nodiscard]] const std::vector<int>& neighbours() const noexcept { return neighbours_; }
 
-  /// Appends steps after which the leader has the sum of its host's contributions in output. `mine` is
-  /// the buffer of a rank's contribution.
+  /// Appends steps after which the leader has the sum of its host's contributions in output. `mine`
+  /// is the buffer of a rank's contribution.
   void append_reduce(Schedule& schedule, const ScheduleArguments& arguments, Buffer mine) const;
-  /// Appends steps after which all ranks of the host have the leader's elements of `piece` in output.
-  /// For use in a loop whose index moves the piece.
+  /// Appends steps after which all ranks of the host have the leader's elements of `piece` in
+  /// output. For use in a loop whose index moves the piece.
   void append_broadcast_steps(std::vector<StepPattern>& steps, const ScheduleArguments& arguments,
                               const Piece& piece) const;
   /// The same as a loop over all elements.
@@ -33,7 +33,8 @@ class Leaders {
 
   /// Arguments of an algorithm that runs between the leaders; its ranks are hosts.
   [[nodiscard]] ScheduleArguments between(const ScheduleArguments& arguments) const;
-  /// Appends the loops of such an algorithm, with leaders as peers, and enlarges the scratch memory.
+  /// Appends the loops of such an algorithm, with leaders as peers, and enlarges the scratch
+  /// memory.
   void append_between(Schedule& schedule, const Schedule& of_hosts) const;
 
  private:

@@ -17,9 +17,10 @@ bool opens_or_closes_a_round(StepKind kind) {
 
 Step expand(const StepPattern& pattern, std::int64_t pass, std::int64_t i, std::int64_t j) {
   const std::int64_t offset = pattern.offset.at(i, j, pass);
-  const std::int64_t begin = std::max<std::int64_t>(0, offset);
-  const std::int64_t end =
-      offset < 0 ? 0 : std::max(begin, std::min(begin + pattern.length, pattern.end.at(i, j, pass)));
+  const std::int64_t limit = std::min(offset + pattern.length, pattern.end.at(i, j, pass));
+  const bool is_empty = offset < 0 || limit <= offset;
+  const std::int64_t begin = is_empty ? 0 : offset;
+  const std::int64_t end = is_empty ? 0 : limit;
   const std::int64_t shift = has_own_source(pattern.kind) ? pattern.from_shift.at(i, j, pass) : 0;
   const std::int64_t last_part = pattern.parts > 1 ? (pattern.parts - 1) * pattern.stride : 0;
   return {.kind = pattern.kind,
@@ -67,9 +68,9 @@ bool reads_published(StepKind kind) noexcept {
 std::int64_t published_rounds(const Schedule& schedule) noexcept {
   std::int64_t rounds = 0;
   for (const auto& loop : schedule.loops) {
-    const auto published = std::count_if(
-        loop.steps.begin(), loop.steps.end(),
-        [](const StepPattern& step) { return step.kind == StepKind::publish; });
+    const auto published =
+        std::count_if(loop.steps.begin(), loop.steps.end(),
+                      [](const StepPattern& step) { return step.kind == StepKind::publish; });
     rounds += loop.outer_count * loop.inner_count * published;
   }
   return rounds * schedule.passes;
@@ -122,8 +123,8 @@ std::string describe(const Step& step) {
     case StepKind::read:
       return "read " + to + " = elements from " + std::to_string(step.remote) + " of " + peer;
     case StepKind::read_reduce:
-      return "read_reduce " + to + " = " + own + " + elements from " +
-             std::to_string(step.remote) + " of " + peer;
+      return "read_reduce " + to + " = " + own + " + elements from " + std::to_string(step.remote) +
+             " of " + peer;
     case StepKind::release:
       return "release";
   }

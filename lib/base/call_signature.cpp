@@ -31,6 +31,7 @@ constexpr std::array<std::string_view, algorithm_id_count> algorithm_names{
     "pairwise",     "rabenseifner",
     "gathered",     "slices",
     "hierarchical", "shared",
+    "leaders",
 };
 
 }  // namespace

@@ -40,16 +40,20 @@ bool is_16_bit_float(Type type) {
 
 HostBackend::HostBackend(control::FailureDetector& detector, control::CallHistories& histories,
                          engine::ProgressEngine& progress_engine, control::Group group,
-                         Settings settings, std::unique_ptr<SharedPath> shared)
+                         Settings settings, std::unique_ptr<SharedPath> shared,
+                         std::unique_ptr<transport::CollectiveChannel> channel)
     : detector_(detector),
       histories_(histories),
       progress_(progress_engine),
       settings_(settings),
       history_(histories.open(std::move(group))),
       blocking_(history_),
-      shared_(std::move(shared)) {
+      shared_(std::move(shared)),
+      channel_(std::move(channel)) {
+  int members = 0;
   for (const int rank : this->group().world) {
     host_of_rank_.push_back(detector.peers().place_of(rank).host_index);
+    member_of_rank_.push_back(detector.peers().on_this_host(rank) ? members++ : -1);
   }
 }
 
@@ -70,7 +74,11 @@ ScheduleArguments HostBackend::schedule_arguments(const CheckedCollective& call)
           .in_place = call.in_place || shape_of(call.operation).send == Extent::none,
           .counts = signed_counts(call.counts),
           .recv_counts = signed_counts(call.recv_counts),
-          .host = host_of_rank_};
+          .host = host_of_rank_,
+          .max_published = std::max<std::int64_t>(
+              1, signed_count(transport::round_bytes_of(group().id == 0 ? 0 : 1) /
+                              size_of(call.type))),
+          .shares_memory = channel_ != nullptr};
 }
 
 bool HostBackend::in_rank_order(const CheckedCollective& call) const {
@@ -158,7 +166,12 @@ void HostBackend::prepare(engine::Task& task, const CheckedCollective& call,
   if (task.scratch.size() < bytes) task.scratch.resize(bytes);
   memory.scratch = task.scratch.data();
   const auto signature = signature_of(call, algorithm_id(schedule->algorithm));
-  begin(task, history_->begin_collective(signature), settings);
+  const auto past = history_->begin_collective(signature);
+  if (channel_) {
+    const auto rounds = static_cast<std::uint64_t>(algorithm::published_rounds(*schedule));
+    if (rounds > 0) task.work.rounds.emplace(*channel_, member_of_rank_, past.fingerprint, rounds);
+  }
+  begin(task, past, settings);
 }
 
 void HostBackend::prepare_division(engine::Task& task, const CheckedCollective& call) const {

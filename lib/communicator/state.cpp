@@ -11,13 +11,41 @@
 namespace tutti {
 namespace {
 
+// A block for each rank has to fit into a round.
+constexpr int max_sharing_ranks = 256;
+
+bool is_on_this_host(const Job& job, const control::Group& group) {
+  const auto& peers = job.plane->peers();
+  return std::all_of(group.world.begin(), group.world.end(),
+                     [&](int rank) { return peers.on_this_host(rank); });
+}
+
+std::unique_ptr<transport::CollectiveChannel> channel_of_this_host(const Job& job,
+                                                                   const control::Group& group,
+                                                                   std::size_t number) {
+  const auto& peers = job.plane->peers();
+  std::vector<int> local_ranks;
+  int member = 0;
+  for (const int rank : group.world) {
+    if (!peers.on_this_host(rank)) continue;
+    if (rank == peers.rank()) member = static_cast<int>(local_ranks.size());
+    local_ranks.push_back(peers.place_of(rank).local_rank);
+  }
+  return std::make_unique<transport::CollectiveChannel>(job.segment, number, group.id, local_ranks,
+                                                        member);
+}
+
 /// `channel` is the communicator's in this host's shared memory; without a number it has none.
 std::unique_ptr<HostBackend> make_host(const Job& job, control::Group group,
                                        std::optional<std::size_t> channel) {
   std::unique_ptr<SharedPath> shared;
-  if (channel)
+  std::unique_ptr<transport::CollectiveChannel> part;
+  if (channel && is_on_this_host(job, group)) {
     shared = std::make_unique<SharedPath>(job.plane->detector(), job.segment, *channel, group,
                                           job.waits);
+  } else if (channel) {
+    part = channel_of_this_host(job, group, *channel);
+  }
   return std::make_unique<HostBackend>(
       job.plane->detector(), job.plane->histories(), *job.progress_engine, std::move(group),
       HostBackend::Settings{.chunk_bytes = job.environment.chunk_bytes,
@@ -25,18 +53,15 @@ std::unique_ptr<HostBackend> make_host(const Job& job, control::Group group,
                                          ? algorithm::CostModel()
                                          : algorithm::parse_cost_model(job.environment.model),
                             .deterministic = job.environment.deterministic},
-      std::move(shared));
+      std::move(shared), std::move(part));
 }
 
-// A block for each rank has to fit into a round.
-constexpr int max_sharing_ranks = 256;
-
-/// All ranks of the group come to the same.
+/// The same for all ranks of the group that are on this host.
 bool may_share(const Job& job, const control::Group& group) {
   const auto& peers = job.plane->peers();
-  return job.segment && group.size() > 1 && group.size() <= max_sharing_ranks &&
-         std::all_of(group.world.begin(), group.world.end(),
-                     [&](int rank) { return peers.on_this_host(rank); });
+  const auto here = std::count_if(group.world.begin(), group.world.end(),
+                                  [&](int rank) { return peers.on_this_host(rank); });
+  return job.segment && here > 1 && here <= max_sharing_ranks;
 }
 
 }  // namespace

@@ -45,24 +45,36 @@ bool is_send(const Step& step) {
 bool is_recv(const Step& step) {
   return step.kind == StepKind::recv || step.kind == StepKind::recv_reduce;
 }
+/// Rounds are opened and closed in order, and closed after their reads.
+bool keeps_rounds_in_order(StepKind earlier, StepKind later) {
+  if (later == StepKind::publish) return earlier == StepKind::publish;
+  return later == StepKind::release &&
+         (earlier == StepKind::publish || earlier == StepKind::release ||
+          algorithm::reads_published(earlier));
+}
 
 }  // namespace
 
 Execution::Execution(const algorithm::Schedule& schedule, const Memory& memory, const Names& names,
-                     transport::Links& links)
+                     transport::Links& links, PublishedRounds* rounds)
     : cursor_(schedule),
       max_in_flight_(window_of(schedule)),
       memory_(memory),
       call_(&names.call),
       world_(names.world),
-      links_(links) {}
+      links_(links),
+      rounds_(rounds) {}
 
 std::size_t Execution::window_of(const algorithm::Schedule& schedule) {
   if (schedule.window == 0) return window;
   return std::min(window, static_cast<std::size_t>(schedule.window));
 }
 
-void Execution::restart(const algorithm::Schedule& schedule, const Memory& memory) {
+void Execution::restart(const algorithm::Schedule& schedule, const Memory& memory,
+                        PublishedRounds* rounds) {
+  rounds_ = rounds;
+  opened_rounds_ = 0;
+  has_moved_published_ = false;
   cursor_ = algorithm::Cursor(schedule);
   max_in_flight_ = window_of(schedule);
   memory_ = memory;
@@ -111,6 +123,8 @@ bool Execution::refill() {
       cursor_at_end_ = true;
       break;
     }
+    if (slot.step.kind == StepKind::publish) ++opened_rounds_;
+    slot.round = opened_rounds_ - 1;
     ++count_;
     changed = true;
   }
@@ -120,9 +134,7 @@ bool Execution::refill() {
 bool Execution::start_ready() {
   bool changed = false;
   for (std::size_t i = 0; i < count_; ++i) {
-    if (at(i).state != State::waiting || !may_start(i)) continue;
-    start(at(i));
-    changed = true;
+    if (at(i).state == State::waiting && may_start(i)) changed |= start(at(i));
   }
   return changed;
 }
@@ -144,6 +156,7 @@ bool Execution::may_start(std::size_t i) const {
         earlier.step.peer == step.peer &&
         ((is_send(step) && is_send(earlier.step)) || (is_recv(step) && is_recv(earlier.step)));
     if (same_stream && earlier.state == State::waiting) return false;
+    if (keeps_rounds_in_order(earlier.step.kind, step.kind)) return false;
     const auto theirs = accesses_of(earlier.step);
     if (mine.writes && theirs.writes && overlap(mine.write, theirs.write)) return false;
     for (std::size_t k = 0; k < theirs.read_count; ++k) {
@@ -209,8 +222,51 @@ const std::byte* Execution::source(Slot& slot) {
   return slot.weighed.get();
 }
 
-void Execution::start(Slot& slot) {
+bool Execution::try_publish(Slot& slot) {
   const auto& step = slot.step;
+  const auto begin = static_cast<std::size_t>(step.region.begin) * memory_.element_bytes;
+  const auto bytes = static_cast<std::size_t>(step.region.length()) * memory_.element_bytes;
+  auto* const to = rounds_->try_open(slot.round, begin, bytes);
+  if (to == nullptr) return false;
+  if (is_contribution(step.from)) {
+    weigh_into(to, step);
+  } else if (bytes != 0) {
+    copy_bytes(to, readable(step.from) + begin, bytes);
+  }
+  rounds_->publish(slot.round);
+  return true;
+}
+
+bool Execution::try_read(Slot& slot) {
+  const auto& step = slot.step;
+  const auto elements = static_cast<std::size_t>(step.region.length());
+  const auto bytes = elements * memory_.element_bytes;
+  const auto begin = static_cast<std::size_t>(step.remote) * memory_.element_bytes;
+  const auto* const data = rounds_->find(step.peer, slot.round, begin, bytes);
+  if (data == nullptr) return false;
+  auto* const to =
+      writable(step.to) + static_cast<std::size_t>(step.region.begin) * memory_.element_bytes;
+  if (step.kind == StepKind::read_reduce) {
+    memory_.reduce(to, source(slot), data, elements);
+  } else {
+    copy_bytes(to, data, bytes);
+  }
+  return true;
+}
+
+bool Execution::start(Slot& slot) {
+  const auto& step = slot.step;
+  if (step.kind == StepKind::publish || algorithm::reads_published(step.kind)) {
+    if (!(step.kind == StepKind::publish ? try_publish(slot) : try_read(slot))) return false;
+    slot.state = State::done;
+    has_moved_published_ = true;
+    return true;
+  }
+  if (step.kind == StepKind::release) {
+    rounds_->release(slot.round);
+    slot.state = State::done;
+    return true;
+  }
   const auto offset = static_cast<std::size_t>(step.region.begin) * memory_.element_bytes;
   const auto length = static_cast<std::size_t>(step.region.length()) * memory_.element_bytes;
   slot.state = State::started;
@@ -232,6 +288,7 @@ void Execution::start(Slot& slot) {
     run_local(slot);
     slot.state = State::done;
   }
+  return true;
 }
 
 void Execution::run_local(Slot& slot) {
@@ -254,8 +311,14 @@ void Execution::run_local(Slot& slot) {
 void Execution::add_awaited(std::vector<Awaited>& all) const {
   for (std::size_t i = 0; i < count_; ++i) {
     const auto& slot = at(i);
+    const auto& step = slot.step;
     if (slot.state == State::started) {
-      all.push_back({world_of(slot.step.peer), is_recv(slot.step)});
+      all.push_back({world_of(step.peer), is_recv(step)});
+    } else if (slot.state == State::waiting && may_start(i)) {
+      if (algorithm::reads_published(step.kind)) all.push_back({world_of(step.peer), true});
+      for (int rank = 0; step.kind == StepKind::publish && rank < std::ssize(world_); ++rank) {
+        if (rounds_->delays_opening(rank)) all.push_back({world_of(rank), true});
+      }
     }
   }
 }

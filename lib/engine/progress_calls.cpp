@@ -58,12 +58,13 @@ void ProgressEngine::start_schedule(Task& task) {
     weigh(division->buffer, division->buffer, division->count, division->type, division->ranks);
   }
   const auto& schedule = *task.work.schedule;
+  auto* const rounds = task.work.rounds ? &*task.work.rounds : nullptr;
   if (task.execution) {
-    task.execution->restart(schedule, task.work.memory);
+    task.execution->restart(schedule, task.work.memory, rounds);
   } else {
     task.execution = std::make_unique<Execution>(
         schedule, task.work.memory, Execution::Names{task.context, task.pending.group->world},
-        links_);
+        links_, rounds);
   }
 }
 
@@ -95,7 +96,16 @@ bool ProgressEngine::advance(Task& task) {
     return progress == SharedCall::Progress::done &&
            !(shared->has_read_exported() && detector_.job_failed());
   }
-  return task.work.messages ? task.progress->transfer.done() : task.execution->advance();
+  if (task.work.messages) return task.progress->transfer.done();
+  auto& rounds = task.work.rounds;
+  if (rounds && !rounds->may_run()) return false;
+  const bool done = task.execution->advance();
+  if (task.execution->has_moved_published()) {
+    shared_wait_.reset();
+    shared_has_moved_ = true;
+  }
+  if (done && rounds) rounds->finish();
+  return done;
 }
 
 void ProgressEngine::complete(Task& task) {

@@ -86,6 +86,10 @@ void ProgressEngine::fail(const control::FailureReport& report, const Task& task
 
 void ProgressEngine::check_peers(Task& task) {
   if (task.work.shared) return check_members(task);
+  if (const auto& rounds = task.work.rounds) {
+    compare_calls_of(task, rounds->mismatched_rank());
+    if (!shared_wait_.has_lasted(WaitPolicy::max_yield_time)) return;
+  }
   const auto seen_before = task.progress->seen_departed;
   for (const auto& one : awaited(task)) check_peer(task, one, seen_before.contains(one.peer));
   note_awaited(task);

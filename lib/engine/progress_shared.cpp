@@ -8,10 +8,11 @@ namespace tutti::engine {
 
 /// Advances the links, or waits for an event. Returns true if anything moved.
 bool ProgressEngine::progress(std::chrono::nanoseconds max_wait) {
-  const auto is_shared = [](const Task* task) { return task->work.shared.has_value(); };
-  const auto shared = std::count_if(active_.begin(), active_.end(), is_shared);
-  if (shared == 0) return links_.progress(max_wait);
-  const bool only_shared = shared == static_cast<std::ptrdiff_t>(active_.size());
+  const auto waits_there = [](const Task* task) { return task->work.waits_in_shared_memory(); };
+  if (std::none_of(active_.begin(), active_.end(), waits_there)) return links_.progress(max_wait);
+  const bool only_shared = std::all_of(active_.begin(), active_.end(), [](const Task* task) {
+    return task->work.shared.has_value();
+  });
   if (links_.progress(std::chrono::nanoseconds(0))) return true;
   if (std::exchange(shared_has_moved_, false)) return true;
   if (shared_wait_.may_poll(WaitPolicy::shared_calls(progress_thread_runs_))) return false;
@@ -45,14 +46,17 @@ const std::vector<Awaited>& ProgressEngine::awaited(Task& task) {
   return awaited_;
 }
 
+/// A slot of `rank` in shared memory names another call; none does if it is below 0.
+void ProgressEngine::compare_calls_of(Task& task, int rank) {
+  if (rank < 0 || task.progress->has_seen_mismatch) return;
+  // The control plane compares the calls and reports; this call must not end before.
+  task.progress->has_seen_mismatch = true;
+  checker_.compare_with(task.pending.group->world_of(rank), task.pending.group->id);
+}
+
 /// check_peers() for a shared-memory call.
 void ProgressEngine::check_members(Task& task) {
-  const int mismatched_member = task.work.shared->mismatched_member();
-  if (mismatched_member >= 0 && !task.progress->has_seen_mismatch) {
-    // The control plane compares the calls and reports; this call must not end before.
-    task.progress->has_seen_mismatch = true;
-    checker_.compare_with(task.pending.group->world_of(mismatched_member), task.pending.group->id);
-  }
+  compare_calls_of(task, task.work.shared->mismatched_member());
   if (!shared_wait_.has_lasted(WaitPolicy::max_yield_time)) return;
   for (const auto& [peer, receiving] : awaited(task)) {
     if (!detector_.has_departed(peer)) continue;

@@ -117,16 +117,6 @@ SharedCall::RoundBytes SharedCall::bytes_of(std::uint64_t round) const {
 }
 
 /// True if all other ranks have read the rounds before `number`.
-bool SharedCall::all_have_read(std::uint64_t number) {
-  for (int m = 0; m < channel_->size(); ++m) {
-    auto& member = channel_->member(m);
-    if (m == channel_->rank() || member.read >= number) continue;
-    member.read = member.region->read.value.load(std::memory_order_acquire);
-    if (member.read < number) return false;
-  }
-  return true;
-}
-
 void SharedCall::copy_in(std::byte* to, const std::byte* from, std::size_t bytes) const {
   if (streaming_ == Streaming::both) {
     stream_piece(to, from, bytes);
@@ -183,7 +173,7 @@ bool SharedCall::try_put() {
   if (plan_.where == Where::ring) {
     const auto bytes = bytes_of(put_rounds_);
     const auto span = channel_->next_span(number, bytes.data + bytes.result);
-    if (!all_have_read(span.reads_before)) return false;
+    if (!channel_->all_have_read(span.reads_before)) return false;
     channel_->reserve(number, span);
     const DataLocation at{exported_input_ ? *exported_input_ + 1 : 0,
                           exported_output_ ? *exported_output_ + 1 : 0, span.offset,
@@ -191,7 +181,7 @@ bool SharedCall::try_put() {
     std::memcpy(own.content, &at, sizeof at);
     to = channel_->self().ring + span.offset;
   } else {
-    if (!all_have_read(reads_before_put())) return false;
+    if (!channel_->all_have_read(reads_before_put())) return false;
     to = short_buffer(channel_->rank(), put_rounds_);
   }
   if (!exported_input_) put_content(put_rounds_, to);

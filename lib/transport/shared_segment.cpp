@@ -21,9 +21,6 @@ namespace {
 
 // Per rank: address space, and memory only for what the program allocates.
 constexpr std::size_t heap_bytes = std::size_t{64} << 30;
-// The first channel belongs to the whole job.
-constexpr std::size_t first_channel_round_bytes = std::size_t{256} << 10;
-constexpr std::size_t other_channel_round_bytes = std::size_t{64} << 10;
 // Rounds per ring. Measured: the other cores' L2 caches should have evicted a line before the
 // writer reuses it.
 constexpr std::size_t max_long_rounds = 8;
@@ -32,10 +29,6 @@ constexpr std::size_t all_rings_bytes = std::size_t{64} << 20;
 // Bytes before the ring.
 constexpr std::size_t front_bytes =
     round_up_to_page(sizeof(RankRegion)) + pages_in_flight * page_bytes;
-
-constexpr std::size_t round_bytes_of(std::size_t channel) {
-  return channel == 0 ? first_channel_round_bytes : other_channel_round_bytes;
-}
 
 /// At first a rank allocates one round with its results: each MiB adds 0.4 ms to set-up.
 constexpr std::size_t initial_ring_bytes(std::size_t channel) {
@@ -374,6 +367,16 @@ bool CollectiveChannel::all_can_read_heaps() const {
   return std::all_of(members_.begin(), members_.end(), [](const Member& member) {
     return member.doorbell->can_read_heaps.load(std::memory_order_acquire) != 0;
   });
+}
+
+bool CollectiveChannel::all_have_read(std::uint64_t number) {
+  for (int m = 0; m < size(); ++m) {
+    auto& other = member(m);
+    if (m == rank_ || other.read >= number) continue;
+    other.read = other.region->read.value.load(std::memory_order_acquire);
+    if (other.read < number) return false;
+  }
+  return true;
 }
 
 void CollectiveChannel::notify() {

@@ -15,12 +15,13 @@ Region address(Buffer buffer, const Region& region) {
 /// Rounds are opened and closed in order, and closed after their reads.
 bool keeps_rounds_in_order(StepKind earlier, StepKind later) {
   if (later == StepKind::publish) return earlier == StepKind::publish;
-  return later == StepKind::release && (earlier == StepKind::publish ||
-                                        earlier == StepKind::release || reads_published(earlier));
+  return later == StepKind::release &&
+         (earlier == StepKind::publish || earlier == StepKind::release || reads_published(earlier));
 }
 
 bool conflict(const CheckedRank::Slot& earlier, const CheckedRank::Slot& later) {
-  return keeps_rounds_in_order(earlier.step.kind, later.step.kind) || (later.stream >= 0 && later.stream == earlier.stream) ||
+  return keeps_rounds_in_order(earlier.step.kind, later.step.kind) ||
+         (later.stream >= 0 && later.stream == earlier.stream) ||
          later.written.overlaps(earlier.written) || later.written.overlaps(earlier.read) ||
          later.written.overlaps(earlier.also_read) || later.read.overlaps(earlier.written) ||
          later.also_read.overlaps(earlier.written);

@@ -12,8 +12,8 @@ namespace tutti::algorithm {
 
 namespace {
 
-// A possible next event: a transfer from rank to peer, or the step in `slot` of rank, which needs no
-// link.
+// A possible next event: a transfer from rank to peer, or the step in `slot` of rank, which needs
+// no link.
 struct Event {
   int rank;
   int peer;  // -1: no transfer
@@ -239,7 +239,8 @@ class Run {
       for (std::int64_t i = 0; i < step.region.length(); ++i) {
         auto symbol = published(rank, slot, i);
         if (step.kind == StepKind::read_reduce)
-          symbol = joined(rank, slot, rank.read(slot, step.from, step.from_region.begin + i), symbol);
+          symbol =
+              joined(rank, slot, rank.read(slot, step.from, step.from_region.begin + i), symbol);
         rank.write(slot, step.to, step.region.begin + i, symbol);
       }
     }

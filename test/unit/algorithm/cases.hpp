@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,12 +21,14 @@ struct Case {
   CheckOptions options;
   std::vector<bool> in_place_of;                // if ranks differ in it
   std::vector<std::vector<std::int64_t>> sent;  // all_to_all_v: by sender, then receiver
+  std::set<int> sharing;                        // hosts whose ranks share memory
 };
 
 inline ScheduleArguments problem_of(const Case& c, int rank) {
   ScheduleArguments problem = c.problem;
   problem.rank = rank;
   const auto own = static_cast<std::size_t>(rank);
+  problem.shares_memory = c.sharing.contains(problem.host.empty() ? 0 : problem.host[own]);
   if (!c.in_place_of.empty()) problem.in_place = c.in_place_of[own];
   const bool root_knows = c.operation == Operation::gather_v || c.operation == Operation::scatter_v;
   if (root_knows && rank != problem.root) {
@@ -65,7 +68,8 @@ inline std::string text_of(const Case& c) {
                      std::to_string(p.count) + " chunk " + std::to_string(p.chunk) +
                      (p.in_place ? " in place" : " out of place") + " window " +
                      std::to_string(c.options.window) + " seed " + std::to_string(c.options.seed);
-  if (p.max_published > 0) text += " publishing " + std::to_string(p.max_published);
+  text += " publishing " + std::to_string(p.max_published);
+  for (const int host : c.sharing) text += " sharing on host " + std::to_string(host);
   for (std::size_t i = 0; i < p.host.size(); ++i)
     text += (i == 0 ? " hosts " : ",") + std::to_string(p.host[i]);
   if (!c.in_place_of.empty()) text += " mixed";

@@ -189,7 +189,7 @@ TEST_CASE("an unknown name is refused, and the known ones are listed") {
   } catch (const std::invalid_argument& error) {
     CHECK(std::string(error.what()) ==
           "all_reduce has no algorithm \"rings\"; it has recursive_doubling, ring, rabenseifner, "
-          "hierarchical, gathered, slices");
+          "hierarchical, leaders, gathered, slices");
   }
   CHECK_THROWS_AS(make(Operation::broadcast, "", problem), std::invalid_argument);
   CHECK_THROWS_AS(make(Operation::barrier, "ring", problem), std::invalid_argument);

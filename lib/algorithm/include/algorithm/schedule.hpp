@@ -19,9 +19,9 @@
 /// Ranks of one host also exchange data through shared memory, in rounds: `publish` opens this
 /// rank's next round and makes data readable for the host's ranks, `read` and `read_reduce` take
 /// data that a peer has published in the round of the same number, and `release` closes the round.
-/// All ranks of a host have the same number of rounds. A published region may be overwritten as soon
-/// as the publish is complete. A publish may wait until the peers have released earlier rounds; no
-/// schedule may rely on more than two rounds in flight.
+/// All ranks of a host have the same number of rounds. A published region may be overwritten as
+/// soon as the publish is complete. A publish may wait until the peers have released earlier
+/// rounds; no schedule may rely on more than two rounds in flight.
 namespace tutti::algorithm {
 
 enum class StepKind : std::uint8_t {
@@ -35,8 +35,8 @@ enum class StepKind : std::uint8_t {
   /// the region.length() elements of `from` that begin at from_region.begin + k·`stride`. `region`
   /// and `from_region` do not overlap.
   combine,
-  publish,      ///< makes `from`[region], which may be empty, readable for the host's ranks
-  read,         ///< `to`[region] = what `peer` has published of its elements remote, remote + 1, …
+  publish,  ///< makes `from`[region], which may be empty, readable for the host's ranks
+  read,     ///< `to`[region] = what `peer` has published of its elements remote, remote + 1, …
   read_reduce,  ///< `to`[region] = `from`[from_region] ⊕ what `peer` has published, as in read
   release,      ///< this rank reads no more of what has been published in its current round
 };
@@ -173,9 +173,11 @@ struct ScheduleArguments {
   std::vector<std::int64_t> counts;
   std::vector<std::int64_t> recv_counts;  ///< all_to_all_v: elements received from each rank
   std::vector<int> host;  ///< host[r]: index of the host of rank r; empty: all on one host
-  /// Maximum elements that a rank may publish in one round; 0: the ranks of a host do not share
-  /// memory. The same on all ranks.
-  std::int64_t max_published = 0;
+  /// Maximum elements that a rank may publish in one round; at least 1.
+  std::int64_t max_published = std::int64_t{1} << 40;
+  /// The ranks of this rank's host share memory: they exchange data in rounds instead of messages.
+  /// May differ between hosts.
+  bool shares_memory = false;
 };
 
 }  // namespace tutti::algorithm

@@ -28,10 +28,12 @@ class HostBackend final : public Backend {
   };
 
   /// For one communicator, whose calls are told apart by the group's id.
-  /// `shared` is null where its ranks share no memory.
+  /// `shared` is null unless all its ranks share memory. `channel` is null unless its ranks on this
+  /// host do, and it has ranks on other hosts.
   HostBackend(control::FailureDetector& detector, control::CallHistories& histories,
               engine::ProgressEngine& progress_engine, control::Group group, Settings settings,
-              std::unique_ptr<SharedPath> shared = nullptr);
+              std::unique_ptr<SharedPath> shared = nullptr,
+              std::unique_ptr<transport::CollectiveChannel> channel = nullptr);
   /// Waits up to a second for calls that were started; past it the job's communication is over.
   ~HostBackend() override;
 
@@ -89,6 +91,8 @@ class HostBackend final : public Backend {
   engine::Task blocking_;  ///< of calls that block, one at a time: a repeated one allocates nothing
   std::unique_ptr<SharedPath> shared_;
   std::vector<int> host_of_rank_;
+  std::unique_ptr<transport::CollectiveChannel> channel_;
+  std::vector<int> member_of_rank_;  ///< in channel_; -1 on another host
   std::map<Peer, std::uint64_t> sent_;
   std::map<Peer, std::uint64_t> received_;
   algorithm::ScheduleCache schedules_;

@@ -4,9 +4,11 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "algorithm/schedule.hpp"
+#include "engine/published_rounds.hpp"
 #include "engine/reduce.hpp"
 #include "transport/links.hpp"
 
@@ -50,16 +52,20 @@ class Execution {
     const transport::CallContext& call;
     std::span<const int> world;
   };
+  /// `rounds` are those of the schedule, if it has any, and outlive its run.
   Execution(const algorithm::Schedule& schedule, const Memory& memory, const Names& names,
-            transport::Links& links);
+            transport::Links& links, PublishedRounds* rounds = nullptr);
   Execution(const Execution&) = delete;
   Execution& operator=(const Execution&) = delete;
 
   /// Runs another schedule, of the call that the same names now stand for. The earlier one must be
   /// over; its memory is reused.
-  void restart(const algorithm::Schedule& schedule, const Memory& memory);
+  void restart(const algorithm::Schedule& schedule, const Memory& memory,
+               PublishedRounds* rounds = nullptr);
   /// Starts and finishes all steps that can proceed. Returns true when the schedule is done.
   bool advance();
+  /// True if a step has read or published data in shared memory since the last call.
+  [[nodiscard]] bool has_moved_published() { return std::exchange(has_moved_published_, false); }
   /// Appends the peers that it waits for.
   void add_awaited(std::vector<Awaited>& all) const;
 
@@ -68,6 +74,7 @@ class Execution {
   struct Slot {
     algorithm::Step step;
     State state = State::waiting;
+    std::uint64_t round = 0;  ///< of publish, release, read and read_reduce
     transport::SendRequest send;
     transport::RecvRequest recv;
     /// Scaled copy of the contribution that the step reads; kept for later steps.
@@ -82,8 +89,11 @@ class Execution {
   bool reap();
   bool start_ready();
   [[nodiscard]] bool may_start(std::size_t i) const;
-  void start(Slot& slot);
+  /// False if a step that exchanges data in shared memory has to wait.
+  bool start(Slot& slot);
   void run_local(Slot& slot);
+  bool try_publish(Slot& slot);
+  bool try_read(Slot& slot);
   [[nodiscard]] int world_of(int peer) const { return world_[static_cast<std::size_t>(peer)]; }
   [[nodiscard]] std::byte* writable(algorithm::Buffer buffer) const;
   [[nodiscard]] const std::byte* readable(algorithm::Buffer buffer) const;
@@ -97,6 +107,9 @@ class Execution {
   const transport::CallContext* call_;
   std::span<const int> world_;
   transport::Links& links_;
+  PublishedRounds* rounds_;
+  std::uint64_t opened_rounds_ = 0;  ///< of the steps taken from the schedule
+  bool has_moved_published_ = false;
   std::array<Slot, window> slots_;
   std::size_t weighed_bytes_ = 0;  ///< of all slots
   std::size_t first_ = 0;

@@ -128,7 +128,6 @@ class SharedCall {
 
   [[nodiscard]] bool has_put(int member, std::uint64_t round);
   [[nodiscard]] bool all_have_put(std::uint64_t round);
-  [[nodiscard]] bool all_have_read(std::uint64_t number);
   [[nodiscard]] bool try_put();
   [[nodiscard]] bool try_combine();
   [[nodiscard]] bool try_get();

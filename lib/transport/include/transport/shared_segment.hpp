@@ -33,6 +33,10 @@ inline constexpr std::size_t slots_in_flight = 32;
 /// writer.
 inline constexpr std::size_t pages_in_flight = 8;
 inline constexpr std::size_t channel_count = 8;
+/// Maximum bytes that a rank contributes to one round. The first channel belongs to the whole job.
+constexpr std::size_t round_bytes_of(std::size_t channel) {
+  return channel == 0 ? std::size_t{256} << 10 : std::size_t{64} << 10;
+}
 /// Two cache lines: processors prefetch lines in pairs, and a writer must not disturb readers of
 /// the slot before.
 inline constexpr std::size_t slot_bytes = 128;
@@ -105,6 +109,8 @@ class CollectiveChannel {
 
   /// True if all members can read exported memory.
   [[nodiscard]] bool all_can_read_heaps() const;
+  /// True once all other members have read all rounds below `number`.
+  [[nodiscard]] bool all_have_read(std::uint64_t number);
   /// Publishes what this rank has written: wakes the sleeping members.
   void notify();
 

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "transport/shared_segment.hpp"
+
+namespace tutti::engine {
+
+/// A schedule's rounds in a collective channel: what each rank of the host publishes, and what the
+/// others read. The rounds of a call follow those of the calls before on the same channel.
+class PublishedRounds {
+ public:
+  /// Reserves `rounds` rounds of the channel. `member_of_rank[r]` is the channel's member of rank r
+  /// of the communicator, or -1 on another host; it must outlive this object. `fingerprint` is that
+  /// of this call and all before it.
+  PublishedRounds(transport::CollectiveChannel& channel, std::span<const int> member_of_rank,
+                  std::uint64_t fingerprint, std::uint64_t rounds);
+
+  /// True once all earlier calls of the channel are over on this rank.
+  [[nodiscard]] bool may_run() const {
+    return channel_->finished_rounds.load(std::memory_order_acquire) >= first_;
+  }
+  /// Memory for the `bytes` that this rank publishes in `round`; null while its peers still read
+  /// earlier rounds. `begin` is the offset of the first byte in this rank's buffer. Fill it, then
+  /// call publish().
+  [[nodiscard]] std::byte* try_open(std::uint64_t round, std::size_t begin, std::size_t bytes);
+  void publish(std::uint64_t round);
+  /// What `rank` has published in `round`: `bytes` from offset `begin` in its buffer; null until it
+  /// has. Throws Error{system} if it has published other bytes.
+  [[nodiscard]] const std::byte* find(int rank, std::uint64_t round, std::size_t begin,
+                                      std::size_t bytes);
+  /// This rank has read all that it needs of the rounds up to `round`.
+  void release(std::uint64_t round);
+  /// All rounds are released.
+  void finish();
+
+  /// A rank whose slot names another call, or -1.
+  [[nodiscard]] int mismatched_rank() const { return mismatched_; }
+  /// True if the latest try_open() waits for `rank`.
+  [[nodiscard]] bool delays_opening(int rank) const;
+
+ private:
+  [[nodiscard]] int member_of(int rank) const {
+    return member_of_rank_[static_cast<std::size_t>(rank)];
+  }
+  [[nodiscard]] transport::Slot& slot(int member, std::uint64_t round) const;
+
+  transport::CollectiveChannel* channel_;
+  std::span<const int> member_of_rank_;
+  std::uint64_t fingerprint_;
+  std::uint64_t first_;
+  std::uint64_t rounds_;
+  std::uint64_t reads_before_ = 0;  ///< rounds to be read before the latest try_open() succeeds
+  int mismatched_ = -1;
+};
+
+}  // namespace tutti::engine

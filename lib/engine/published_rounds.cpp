@@ -1,0 +1,104 @@
+#include "engine/published_rounds.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/system_error.hpp"
+
+namespace tutti::engine {
+namespace {
+
+/// The front of a slot's content. The data follows if it fits, else it is in the ring.
+struct Published {
+  std::uint64_t begin;  ///< offset in the publisher's buffer
+  std::uint64_t bytes;
+  std::uint64_t ring_offset;
+};
+
+constexpr std::size_t max_inline_bytes = transport::inline_bytes - sizeof(Published);
+
+}  // namespace
+
+PublishedRounds::PublishedRounds(transport::CollectiveChannel& channel,
+                                 std::span<const int> member_of_rank, std::uint64_t fingerprint,
+                                 std::uint64_t rounds)
+    : channel_(&channel),
+      member_of_rank_(member_of_rank),
+      fingerprint_(fingerprint),
+      first_(channel.next_round),
+      rounds_(rounds) {
+  channel.next_round += rounds;
+}
+
+transport::Slot& PublishedRounds::slot(int member, std::uint64_t round) const {
+  return channel_->member(member).region->slots[(first_ + round) % transport::slots_in_flight];
+}
+
+std::byte* PublishedRounds::try_open(std::uint64_t round, std::size_t begin, std::size_t bytes) {
+  const auto number = first_ + round;
+  auto& own = slot(channel_->rank(), round);
+  Published content{.begin = begin, .bytes = bytes, .ring_offset = 0};
+  std::byte* to = own.content + sizeof content;
+  if (bytes > max_inline_bytes) {
+    channel_->grow();
+    const auto span = channel_->next_span(number, bytes);
+    reads_before_ = span.reads_before;
+    if (!channel_->all_have_read(reads_before_)) return nullptr;
+    channel_->reserve(number, span);
+    content.ring_offset = span.offset;
+    to = channel_->self().ring + span.offset;
+  } else {
+    reads_before_ = transport::CollectiveChannel::reads_before_slot(number);
+    if (!channel_->all_have_read(reads_before_)) return nullptr;
+  }
+  std::memcpy(own.content, &content, sizeof content);
+  return to;
+}
+
+void PublishedRounds::publish(std::uint64_t round) {
+  auto& own = slot(channel_->rank(), round);
+  own.fingerprint = fingerprint_;
+  own.stamp.store(first_ + round + 1, std::memory_order_release);
+  channel_->notify();
+}
+
+const std::byte* PublishedRounds::find(int rank, std::uint64_t round, std::size_t begin,
+                                       std::size_t bytes) {
+  const int member = member_of(rank);
+  const auto number = first_ + round;
+  auto& theirs = slot(member, round);
+  const auto stamp = theirs.stamp.load(std::memory_order_acquire);
+  if (stamp < number + 1) return nullptr;
+  if (stamp > number + 1 || theirs.fingerprint != fingerprint_) {
+    mismatched_ = rank;
+    return nullptr;
+  }
+  // A rank that has entered this call has finished reading all earlier ones.
+  auto& owner = channel_->member(member);
+  owner.read = std::max(owner.read, first_);
+  Published content{};
+  std::memcpy(&content, theirs.content, sizeof content);
+  if (begin < content.begin || begin + bytes > content.begin + content.bytes) {
+    throw system_error("a peer published other data than the schedule needs", EPROTO);
+  }
+  const auto offset = begin - content.begin;
+  if (content.bytes <= max_inline_bytes) return theirs.content + sizeof content + offset;
+  return channel_->in_ring(member, content.ring_offset + offset, bytes);
+}
+
+void PublishedRounds::release(std::uint64_t round) {
+  channel_->self().region->read.value.store(first_ + round + 1, std::memory_order_release);
+  channel_->notify();
+}
+
+void PublishedRounds::finish() {
+  channel_->finished_rounds.store(first_ + rounds_, std::memory_order_release);
+}
+
+bool PublishedRounds::delays_opening(int rank) const {
+  const int member = member_of(rank);
+  return member >= 0 && member != channel_->rank() && channel_->member(member).read < reads_before_;
+}
+
+}  // namespace tutti::engine
