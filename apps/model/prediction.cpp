@@ -16,6 +16,9 @@ namespace {
 /// all hosts are assumed to be.
 constexpr std::int64_t sampled_hosts = 4;
 
+/// As in the channel of a whole job (transport/shared_segment.hpp).
+constexpr std::int64_t round_bytes = std::int64_t{256} << 10;
+
 using algorithm::Schedule;
 using algorithm::ScheduleArguments;
 
@@ -60,6 +63,8 @@ class Predictor {
                               .chunk = request_.chunk,
                               .in_place = request_.in_place};
     problem.host = machine_.host;
+    problem.max_published = std::max<std::int64_t>(1, round_bytes / request_.element_bytes);
+    problem.shares_memory = true;
     return algorithm::make(request_.operation, algorithm_, problem);
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <utility>
 
 #include "model/traffic.hpp"
 
@@ -46,6 +47,7 @@ Simulator::Simulator(const Machine& machine, const Actors& actors, double elemen
                             ranks_of_host[static_cast<std::size_t>(host)]);
   }
   latest_.resize(count);
+  rounds_.resize(count);
   core_free_.resize(static_cast<std::size_t>(hosts_) * static_cast<std::size_t>(cores));
   queue_.resize(static_cast<std::size_t>(hosts_));
   waiting_.resize(static_cast<std::size_t>(hosts_));
@@ -94,6 +96,13 @@ Outcome Simulator::run() {
       case Kind::segment_arrived:
         arrive(event.what, event.detail);
         break;
+      case Kind::published: {
+        auto& rounds = rounds_[static_cast<std::size_t>(event.what)];
+        ++rounds.published;
+        for (const auto& reader : std::exchange(rounds.readers, {}))
+          read(reader.actor, reader.slot);
+        break;
+      }
     }
   }
   for (const Window& window : windows_) outcome_.stuck |= !window.is_over();
@@ -123,6 +132,12 @@ void Simulator::start(int actor, std::size_t slot) {
     flows_[static_cast<std::size_t>(flow)].receives.push_back(
         {bytes_of(step), static_cast<int>(slot), step.kind == StepKind::recv_reduce});
     deliver(flow);
+  } else if (step.kind == StepKind::publish) {
+    start_publish(actor, slot);
+  } else if (algorithm::reads_published(step.kind)) {
+    read(actor, slot);
+  } else if (step.kind == StepKind::release) {
+    add_event(now_, Kind::step_done, actor, static_cast<int>(slot));
   } else {
     const double parts = step.kind == StepKind::combine ? step.parts : 1;
     const double rate = step.kind == StepKind::copy ? costs.copy_rate : costs.reduce_rate;
@@ -130,6 +145,31 @@ void Simulator::start(int actor, std::size_t slot) {
               static_cast<int>(slot));
   }
   start_ready(actor, followers);
+}
+
+void Simulator::start_publish(int actor, std::size_t slot) {
+  const auto& costs = machine_.costs;
+  const Step& step = windows_[static_cast<std::size_t>(actor)].step(slot);
+  const double copied = use_core(actor, bytes_of(step) / costs.copy_rate);
+  add_event(copied, Kind::step_done, actor, static_cast<int>(slot));
+  add_event(copied + costs.host_latency, Kind::published, actor);
+}
+
+/// Reads what a peer of the host has published, or waits for it.
+void Simulator::read(int actor, std::size_t slot) {
+  const auto& window = windows_[static_cast<std::size_t>(actor)];
+  const Step& step = window.step(slot);
+  const int peer = actors_.actor_of[static_cast<std::size_t>(step.peer)];
+  auto& theirs = rounds_[static_cast<std::size_t>(peer)];
+  if (theirs.published <= window.round(slot)) return theirs.readers.push_back({actor, slot});
+  const auto& costs = machine_.costs;
+  const bool far = numa_node_of_[static_cast<std::size_t>(actor)] !=
+                   numa_node_of_[static_cast<std::size_t>(peer)];
+  const double copying = bytes_of(step) / costs.copy_rate / (far ? machine_.far_memory_share : 1.0);
+  const double reducing =
+      step.kind == StepKind::read_reduce ? bytes_of(step) / costs.reduce_rate : 0;
+  add_event(use_core(actor, std::max(copying, reducing)), Kind::step_done, actor,
+            static_cast<int>(slot));
 }
 
 void Simulator::start_send(int actor, std::size_t slot) {

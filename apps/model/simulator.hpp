@@ -38,7 +38,13 @@ class Simulator {
   void continue_after(const Simulator& before);
 
  private:
-  enum class Kind : std::uint8_t { step_done, link_free, segment_ready, segment_arrived };
+  enum class Kind : std::uint8_t {
+    step_done,
+    link_free,
+    segment_ready,
+    segment_arrived,
+    published,
+  };
   struct Event {
     double time;
     std::uint64_t number;  ///< breaks ties: events of the same time keep their order
@@ -86,6 +92,16 @@ class Simulator {
     double time = 0;
   };
 
+  /// An actor's rounds in the shared memory of its host.
+  struct Rounds {
+    std::size_t published = 0;
+    struct Reader {
+      int actor;
+      std::size_t slot;
+    };
+    std::vector<Reader> readers;  ///< that wait for a round of this actor
+  };
+
   void add_event(double time, Kind kind, int what, int detail = 0);
   double occupy_core(int actor, double seconds);
   int flow_between(int from, int to, int distance);
@@ -94,6 +110,8 @@ class Simulator {
   void start(int actor, std::size_t slot);
   void start_ready(int actor, std::uint64_t slots);
   void start_send(int actor, std::size_t slot);
+  void start_publish(int actor, std::size_t slot);
+  void read(int actor, std::size_t slot);
   void finish(int actor, std::size_t slot);
   void next_segment(int flow);
   void enqueue(int flow);
@@ -118,6 +136,7 @@ class Simulator {
   std::vector<int> core_of_;
   std::vector<double> core_free_;
   std::vector<int> numa_node_of_;
+  std::vector<Rounds> rounds_;
   std::vector<Flow> flows_;
   std::unordered_map<std::uint64_t, int> flow_by_ends_;
   std::vector<std::array<Latest, 2>> latest_;

@@ -65,6 +65,12 @@ bool reads_published(StepKind kind) noexcept {
   return kind == StepKind::read || kind == StepKind::read_reduce;
 }
 
+bool keeps_rounds_in_order(StepKind earlier, StepKind later) noexcept {
+  if (later == StepKind::publish) return earlier == StepKind::publish;
+  return later == StepKind::release &&
+         (opens_or_closes_a_round(earlier) || reads_published(earlier));
+}
+
 std::int64_t published_rounds(const Schedule& schedule) noexcept {
   std::int64_t rounds = 0;
   for (const auto& loop : schedule.loops) {

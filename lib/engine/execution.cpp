@@ -45,13 +45,6 @@ bool is_send(const Step& step) {
 bool is_recv(const Step& step) {
   return step.kind == StepKind::recv || step.kind == StepKind::recv_reduce;
 }
-/// Rounds are opened and closed in order, and closed after their reads.
-bool keeps_rounds_in_order(StepKind earlier, StepKind later) {
-  if (later == StepKind::publish) return earlier == StepKind::publish;
-  return later == StepKind::release &&
-         (earlier == StepKind::publish || earlier == StepKind::release ||
-          algorithm::reads_published(earlier));
-}
 
 }  // namespace
 
@@ -156,7 +149,7 @@ bool Execution::may_start(std::size_t i) const {
         earlier.step.peer == step.peer &&
         ((is_send(step) && is_send(earlier.step)) || (is_recv(step) && is_recv(earlier.step)));
     if (same_stream && earlier.state == State::waiting) return false;
-    if (keeps_rounds_in_order(earlier.step.kind, step.kind)) return false;
+    if (algorithm::keeps_rounds_in_order(earlier.step.kind, step.kind)) return false;
     const auto theirs = accesses_of(earlier.step);
     if (mine.writes && theirs.writes && overlap(mine.write, theirs.write)) return false;
     for (std::size_t k = 0; k < theirs.read_count; ++k) {

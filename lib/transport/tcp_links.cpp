@@ -332,12 +332,14 @@ bool TcpLinks::progress(std::chrono::nanoseconds limit) {
   }
   const bool has_rings = !ringed_outgoing_.empty() || !ringed_incoming_.empty();
   bool moved = poll_rings();
-  const int polls = has_rings ? settings_.waits.ring_polls() : 1;
+  // Links with rings watch their sockets, too.
+  const bool has_sockets = watched_.size() > ringed_outgoing_.size() + ringed_incoming_.size();
+  const int polls = has_rings ? settings_.waits.ring_polls(has_sockets) : 1;
   for (int i = 1; !moved && i < polls; ++i) {
     pause_briefly();
     moved = poll_rings();
   }
-  if (!has_rings || ++polls_ % WaitPolicy::ring_polls_per_socket_poll == 0)
+  if (!has_rings || has_sockets || ++turns_ % WaitPolicy::turns_per_socket_poll == 0)
     moved |= poll_sockets(std::chrono::nanoseconds(0)) == Events::data;
   if (moved) {
     wait_.reset();

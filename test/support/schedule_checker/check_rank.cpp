@@ -12,13 +12,6 @@ Region address(Buffer buffer, const Region& region) {
   return {base + region.begin, base + region.end};
 }
 
-/// Rounds are opened and closed in order, and closed after their reads.
-bool keeps_rounds_in_order(StepKind earlier, StepKind later) {
-  if (later == StepKind::publish) return earlier == StepKind::publish;
-  return later == StepKind::release &&
-         (earlier == StepKind::publish || earlier == StepKind::release || reads_published(earlier));
-}
-
 bool conflict(const CheckedRank::Slot& earlier, const CheckedRank::Slot& later) {
   return keeps_rounds_in_order(earlier.step.kind, later.step.kind) ||
          (later.stream >= 0 && later.stream == earlier.stream) ||

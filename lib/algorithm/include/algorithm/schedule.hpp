@@ -79,6 +79,9 @@ struct Step {
 [[nodiscard]] bool writes_to(StepKind kind) noexcept;
 /// True for read and read_reduce.
 [[nodiscard]] bool reads_published(StepKind kind) noexcept;
+/// True if a step of kind `later` waits for the end of each earlier one of kind `earlier`: rounds
+/// are opened in order, and closed in order, after their reads.
+[[nodiscard]] bool keeps_rounds_in_order(StepKind earlier, StepKind later) noexcept;
 
 /// start + pass·`pass` + i·outer + j·inner, for iteration (i, j) of a loop nest in one pass.
 struct Affine {

@@ -39,8 +39,9 @@ class WaitPolicy {
   /// A message without a task: a thread polls for about 15 µs (turns × polls). If other processes
   /// compute, a turn takes long and sleeping is better.
   static constexpr int inline_turns = 16;
-  /// Polling the sockets is a system call, which takes longer than a message through a ring.
-  static constexpr unsigned ring_polls_per_socket_poll = 16;
+  /// Turns of an engine without links to other hosts between two polls of the sockets, by which its
+  /// peers only wake it: a system call takes longer than a message through a ring.
+  static constexpr unsigned turns_per_socket_poll = 16;
 
   // Maximum sleep of the thread that runs the progress engine.
   static constexpr std::chrono::milliseconds max_sleep{100};        ///< peers, deadlines
@@ -67,8 +68,13 @@ class WaitPolicy {
     if (!shares_cores_) return {.limit = std::chrono::microseconds(50)};
     return {.limit = has_rings ? max_yield_time : std::chrono::microseconds(20), .yields = true};
   }
-  /// Polls of the rings before the clock is read, which costs as much as several polls.
-  [[nodiscard]] int ring_polls() const { return shares_cores_ ? 1 : 64; }
+  /// Polls of the rings in a turn of the engine, which also reads the clock and, with links to
+  /// other hosts, polls the sockets: as long as that takes, so that both kinds of links are served
+  /// alike.
+  [[nodiscard]] int ring_polls(bool has_sockets) const {
+    if (shares_cores_) return 1;
+    return has_sockets ? 4 : 64;
+  }
   /// Polls in a turn of a message without a task.
   [[nodiscard]] int inline_polls() const { return shares_cores_ ? 1 : 64; }
   /// Between two such turns.

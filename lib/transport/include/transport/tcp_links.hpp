@@ -84,7 +84,7 @@ class TcpLinks final : public Links {
   // Halves that have rings, by peer.
   std::vector<std::pair<int, OutgoingHalf*>> ringed_outgoing_;
   std::vector<std::pair<int, IncomingHalf*>> ringed_incoming_;
-  std::uint32_t polls_ = 0;
+  std::uint32_t turns_ = 0;
   Wait wait_;
   bool may_spin_ = true;
   std::set<int> links_to_drop_;
