@@ -169,6 +169,18 @@ Board* make_board(int size) {
 
 }  // namespace
 
+namespace {
+
+/// With TUTTI_TEST_HOSTS=N, ranks 0 and 1 are on one host, 2 and 3 on the next, and so on, as far as
+/// tutti can tell; after the last host comes the first again.
+void set_host(int rank) {
+  const auto* const hosts = std::getenv("TUTTI_TEST_HOSTS");
+  if (hosts == nullptr) return;
+  ::setenv("TUTTI_HOST_ID", fmt::format("host{}", rank / 2 % std::atoi(hosts)).c_str(), 1);
+}
+
+}  // namespace
+
 // ---- the parent's side
 
 Job::Job(int size, const Body& body)
@@ -179,7 +191,10 @@ Job::Job(int size, const Body& body)
   processes_.resize(static_cast<std::size_t>(size));
   for (int rank = 0; rank < size; ++rank) {
     const auto pid = ::fork();
-    if (pid == 0) run_child(*board_, rank, parent, body);
+    if (pid == 0) {
+      set_host(rank);
+      run_child(*board_, rank, parent, body);
+    }
     if (pid < 0) {
       kill_rest();
       throw std::runtime_error("fork failed");
