@@ -150,7 +150,7 @@ void Simulator::start(int actor, std::size_t slot) {
 void Simulator::start_publish(int actor, std::size_t slot) {
   const auto& costs = machine_.costs;
   const Step& step = windows_[static_cast<std::size_t>(actor)].step(slot);
-  const double copied = use_core(actor, bytes_of(step) / costs.copy_rate);
+  const double copied = occupy_core(actor, bytes_of(step) / costs.copy_rate);
   add_event(copied, Kind::step_done, actor, static_cast<int>(slot));
   add_event(copied + costs.host_latency, Kind::published, actor);
 }
@@ -168,7 +168,7 @@ void Simulator::read(int actor, std::size_t slot) {
   const double copying = bytes_of(step) / costs.copy_rate / (far ? machine_.far_memory_share : 1.0);
   const double reducing =
       step.kind == StepKind::read_reduce ? bytes_of(step) / costs.reduce_rate : 0;
-  add_event(use_core(actor, std::max(copying, reducing)), Kind::step_done, actor,
+  add_event(occupy_core(actor, std::max(copying, reducing)), Kind::step_done, actor,
             static_cast<int>(slot));
 }
 
