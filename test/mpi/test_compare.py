@@ -21,18 +21,25 @@ PROGRAM = os.environ.get("TUTTI_COMPARE", "build/test/mpi/compare_with_mpi")
 
 
 class Compare(unittest.TestCase):
-    def same(self, ranks, *words, timeout, env=None):
-        result = command("mpirun", "-np", ranks, "--oversubscribe", "--bind-to", "none", PROGRAM, *words, timeout=timeout, env=env)
+    def same(self, ranks, *words, timeout, env=None, hosts_of=None):
+        # As many ranks on each host, as far as tutti can tell.
+        start = ["sh", "-c", f'TUTTI_HOST_ID=host$((OMPI_COMM_WORLD_RANK / {hosts_of})) exec "$@"', "sh"] if hosts_of else []
+        result = command("mpirun", "-np", ranks, "--oversubscribe", "--bind-to", "none", *start, PROGRAM, *words, timeout=timeout, env=env)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertRegex(result.stdout, rf"\d+ calls on {ranks} ranks: the same as MPI's")
 
-    def random_program(self, ranks, seconds, env=None):
+    def random_program(self, ranks, seconds, **options):
         seed = os.environ.get("TUTTI_TEST_SEED", str(time.time_ns() % 1_000_000_007))
         print(f"# {ranks} ranks, program seed {seed}", flush=True)
-        self.same(ranks, "random", seed, str(seconds), timeout=seconds + 60, env=env)
+        self.same(ranks, "random", seed, str(seconds), timeout=seconds + 60, **options)
 
     def test_random_program_of_4_ranks(self):
         self.random_program(4, 20)
+
+    def test_random_program_between_hosts_of_several_ranks(self):
+        for per_host in (2, 3):
+            with self.subTest(per_host):
+                self.random_program(6, 10, hosts_of=per_host)
 
     def test_random_program_of_7_ranks(self):
         self.random_program(7, 10)

@@ -1,14 +1,17 @@
 // Properties of data: buffers at the end of mapped memory, all sizes of communicators, NaN, and the
 // order of deterministic reductions.
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <numeric>
 #include <random>
 
+#include "algorithm/choice.hpp"
 #include "base/shape.hpp"
 #include "support/catch.hpp"
 #include "support/fork_ranks.hpp"
@@ -80,7 +83,8 @@ int due(Operation operation, int rank, int size, int root, std::size_t count, st
 }
 
 /// Runs an operation on i32 with both buffers at the edge. Throws if the result is wrong.
-void try_operation(Communicator& communicator, Operation operation, int root, std::size_t count) {
+void try_operation(Communicator& communicator, Operation operation, int root, std::size_t count,
+                   std::string_view algorithm = {}) {
   const auto& shape = shape_of(operation);
   const int rank = communicator.rank();
   const int size = communicator.size();
@@ -105,7 +109,8 @@ void try_operation(Communicator& communicator, Operation operation, int root, st
                               .send = send.data(),
                               .send_count = send_count,
                               .recv = recv.data(),
-                              .recv_count = recv_count});
+                              .recv_count = recv_count},
+                   {.algorithm = algorithm});
   for (std::size_t i = 0; i < recv_count; ++i) {
     expect(recv[i] == due(operation, rank, size, root, count, i),
            "WRONG DATA in " + std::string(name(operation)) + " of " + std::to_string(count) +
@@ -136,6 +141,46 @@ TEST_CASE("every operation on every size of communicator from 1 to 33") {
       },
       150s);
   CHECK(errors_of(reports) == "");
+}
+
+TEST_CASE("every algorithm between hosts of which some share memory") {
+  constexpr std::array host_of{"a", "a", "b", "b", "b", "c"};
+  // The first rank of a host without room for the segment: nobody there shares memory.
+  for (const int without : {-1, 0, 2}) {
+    CAPTURE(without);
+    const auto reports =
+        run_ranks(static_cast<int>(host_of.size()), [&](Rank& rank) -> std::string {
+          ::setenv("TUTTI_HOST_ID", host_of[static_cast<std::size_t>(rank.rank())], 1);
+          if (rank.rank() == without) {
+            const rlimit small{4096, 4096};
+            ::setrlimit(RLIMIT_FSIZE, &small);
+          }
+          auto& communicator =
+              rank.communicator({.timeout = 20s, .log = [](LogLevel, const std::string&) {}});
+          const auto try_all = [](Communicator& on) {
+            for (const auto operation :
+                 {Operation::broadcast, Operation::all_reduce, Operation::all_gather,
+                  Operation::reduce, Operation::reduce_scatter, Operation::all_to_all}) {
+              for (const auto algorithm : algorithm::algorithms_of(operation)) {
+                for (const std::size_t count : {1, 1000, 100'003}) {
+                  try_operation(on, operation, on.size() - 1, count, algorithm);
+                }
+              }
+            }
+            for (const auto algorithm : algorithm::algorithms_of(Operation::barrier)) {
+              on.barrier({.algorithm = algorithm});
+            }
+          };
+          try_all(communicator);
+          // Ranks of all hosts, in another order.
+          auto half = communicator.split(rank.rank() % 2, -rank.rank());
+          try_all(*half);
+          half->finalize();
+          communicator.finalize();
+          return "done";
+        });
+    CHECK(errors_of(reports) == "");
+  }
 }
 
 TEST_CASE("buffers that end where memory ends") {

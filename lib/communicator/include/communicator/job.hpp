@@ -44,7 +44,10 @@ struct Job {
   [[nodiscard]] bool fails_soon() const;
   /// Bits: channels of this host's shared memory that a new communicator may have.
   [[nodiscard]] std::uint32_t free_channels() const {
-    return segment ? segment->free_channels() : 0;
+    if (segment) return segment->free_channels();
+    // A rank without others on its host needs none.
+    const auto& peers = plane->peers();
+    return peers.place_of(peers.rank()).local_size == 1 ? UINT32_MAX : 0;
   }
 
   Environment environment;
