@@ -300,7 +300,7 @@ TEST_CASE("a call that never returns after the abort is reported") {
     return "nothing was thrown";
   });
   std::this_thread::sleep_for(6s * time_factor());
-  CHECK(contains(job.said(0), "NCCL does not come back"));
+  CHECK(contains(job.said(0), "NCCL did not return after ncclCommAbort"));
   CHECK(contains(job.said(0), "broadcast of 1 i32"));
 }
 
