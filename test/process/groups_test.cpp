@@ -229,8 +229,8 @@ TEST_CASE("members that form no group get a usage error") {
     expect(error_of({0, 1, 2}).find("member 2") != std::string::npos, "out of range is accepted");
     expect(error_of({0, 0, 1}).find("rank 0 is named twice") != std::string::npos,
            "a member twice is accepted");
-    expect(error_of({1 - rank.rank()}).find("not a member") != std::string::npos,
-           "a stranger makes a group");
+    expect(error_of({1 - rank.rank()}).find("is not in `members`") != std::string::npos,
+           "a rank that is not a member makes a group");
     world.finalize();
     return "done";
   });
