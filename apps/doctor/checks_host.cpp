@@ -225,11 +225,12 @@ void check_clocks(const JobFacts& job, Findings& findings) {
   const auto apart =
       static_cast<double>(job.of_host(last).clock_ns - job.of_host(first).clock_ns) / 1e9;
   if (apart <= max_seconds) return;
-  findings.push_back({Severity::note, "clock",
-                      fmt::format("the clock of {} is {:.1f} s ahead of that of {}: log lines of "
-                                  "different hosts can't be ordered, and Kerberos tickets may be rejected",
-                                  job.host_name(last), apart, job.host_name(first)),
-                      "start chrony or another time service on all hosts"});
+  findings.push_back(
+      {Severity::note, "clock",
+       fmt::format("the clock of {} is {:.1f} s ahead of that of {}: log lines of "
+                   "different hosts can't be ordered, and Kerberos tickets may be rejected",
+                   job.host_name(last), apart, job.host_name(first)),
+       "start chrony or another time service on all hosts"});
 }
 
 }  // namespace tutti::app::doctor

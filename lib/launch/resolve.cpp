@@ -204,7 +204,8 @@ std::string Resolved::text() const {
 std::string Resolved::shadow_text() const {
   std::string result;
   for (const auto& claim : shadowed) {
-    result += fmt::format("{} {}", &claim == shadowed.data() ? ", overrides" : " and", claim.text());
+    result +=
+        fmt::format("{} {}", &claim == shadowed.data() ? ", overrides" : " and", claim.text());
   }
   return result;
 }

@@ -554,7 +554,7 @@ class Trace(Checks):
             files = sorted(map(str, Path(folder).glob("rank[02]-*.json")))
             chrome = f"{folder}/timeline"
             table = self.good(command(TUTTI, "trace", *files, "--chrome", chrome))
-            self.assertRegex(table[1], r"^ +0 .* in (barrier|all_reduce of \d+ f\d+, \w+) since [\d.]+ s, waits for ranks? ")
+            self.assertRegex(table[1], r"^ +0 .* in (barrier|all_reduce of \d+ f\d+, \w+) for [\d.]+ s, waits for ranks? ")
             self.assertIn("no record: rank 1", table)
             events = json.loads(Path(chrome).read_text())["traceEvents"]
             self.assertEqual({event["pid"] for event in events}, {0, 2})

@@ -171,8 +171,8 @@ Board* make_board(int size) {
 
 namespace {
 
-/// With TUTTI_TEST_HOSTS=N, ranks 0 and 1 are on one host, 2 and 3 on the next, and so on, as far as
-/// tutti can tell; after the last host comes the first again.
+/// With TUTTI_TEST_HOSTS=N, ranks 0 and 1 are on one host, 2 and 3 on the next, and so on, as far
+/// as tutti can tell; after the last host comes the first again.
 void set_host(int rank) {
   const auto* const hosts = std::getenv("TUTTI_TEST_HOSTS");
   if (hosts == nullptr) return;

@@ -27,8 +27,8 @@ TEST_CASE("the table has the call of each rank, and lists ranks that are behind 
                                   parse_record(record(0, 5, "2000000.0"), "a")});
   CAPTURE(table);
   const auto has = [&](const std::string& part) { return table.find(part) != std::string::npos; };
-  CHECK(has(
-      "   0  node1       100         5       2  outside any call for 3.000 s, after barrier"));
+  CHECK(
+      has("   0  node1       100         5       2  outside any call for 3.000 s, after barrier"));
   CHECK(has("   2  node1       102         7       -  in barrier for 4.000 s, waits for rank 0"));
   CHECK(has("behind: rank 0\n"));
   CHECK(has("no record: rank 1\n"));
