@@ -2,8 +2,7 @@
 // leader distributes its slice inside its host.
 //
 //     2 hosts with 2 ranks; slice 0 and 1 are      rounds       2(h − 1) between hosts; inside, 2
-//     led by the first and second rank of each                  through shared memory, else 2(m −
-//     1)
+//     led by the first and second rank of each                  if they share memory, else 2(m − 1)
 //                                                  bytes sent   over each host's link
 //        0 ◄─ reduce ─► 1    2 ◄─ reduce ─► 3                   2(h − 1)/h·n, for h hosts
 //        0 ◄─ ring of slice 0 ─► 2                 scratch      –
@@ -80,7 +79,7 @@ class Hierarchy {
 
   // The part of a leader's slice at a host's place in the ring, in this pass.
   [[nodiscard]] Piece part(int leader, std::int64_t host) const {
-    return {.offset = {(leader * hosts_ + host) * chunk_ - lag_, 0, 0, stride_},
+    return {.offset = {(std::int64_t{leader} * hosts_ + host) * chunk_ - lag_, 0, 0, stride_},
             .length = chunk_,
             .end = {arguments_.count}};
   }

@@ -1,8 +1,8 @@
 // Broadcast by leaders: the leaders of the hosts broadcast down a binomial tree, then distribute
 // inside their hosts. The root leads its host.
 //
-//     0 ────► 2              rounds        log2 h between h hosts, one inside, through shared
-//     memory 0 ─► 1  2 ─► 3         bytes sent    n a child, by leaders
+//     0 ────► 2              rounds        log2 h between h hosts, one inside
+//     0 ─► 1  2 ─► 3         bytes sent    n a child, by leaders
 //                            chosen        small buffers, several hosts with several ranks
 //
 // Broadcast, hierarchical: the same with a chain of leaders, chunk by chunk, so that transfers

@@ -160,7 +160,9 @@ CostQuestion question_of(Operation operation, const ScheduleArguments& arguments
   return {.operation = operation,
           .algorithm = {},
           .layout = layout,
-          .bytes = static_cast<double>(arguments.count * traits.element_bytes)};
+          .bytes = static_cast<double>(arguments.count * traits.element_bytes),
+          .max_published = static_cast<double>(arguments.max_published) *
+                           static_cast<double>(traits.element_bytes)};
 }
 
 // A whole message is complete before its first byte is processed, which costs more than the

@@ -150,7 +150,7 @@ class Formula {
     if (is("scatter_ring")) return chain(0) * (1 + 1.0 / p_);
     if (is("leaders")) return log2_up(h_) * hop(n_, true, 1, 0) + round(n_, n_);
     if (is("hierarchical")) {
-      const double chunk = std::min(n_, question_.chunk);
+      const double chunk = std::min({n_, question_.chunk, question_.max_published});
       const double core = 2 * model_.message_cost + 3 * copy(chunk);
       return (h_ - 1) * hop(chunk, true, 1, 0) + round(chunk, chunk) +
              static_cast<double>(pieces(n_, chunk) - 1) * std::max(chunk / model_.link_rate, core);
@@ -193,7 +193,8 @@ class Formula {
                         2 * copy(crossing * led) + crossing / 2 * led / model_.reduce_rate;
     const double flow = std::max(core, crossing * n_ / model_.link_rate);
     const double parts = leaders * h_;
-    const auto passes = static_cast<double>(pieces(n_, parts * question_.chunk));
+    const double part = std::min(question_.chunk, question_.max_published / parts);
+    const auto passes = static_cast<double>(pieces(n_, parts * part));
     const double chunk = n_ / (passes * parts);
     const double one_pass = 2 * (h_ - 1) * hop(chunk, true, static_cast<int>(leaders), chunk) +
                             round(chunk * parts, 0) + round(chunk * h_, chunk * parts);

@@ -14,7 +14,8 @@ bool same_form(const StepPattern& a, const StepPattern& b) {
   return a.kind == b.kind && a.to == b.to && a.from == b.from && a.length == b.length &&
          a.parts == b.parts && a.stride == b.stride && (a.peer < 0) == (b.peer < 0) &&
          same_but_for_outer(a.offset, b.offset) && same_but_for_outer(a.end, b.end) &&
-         same_but_for_outer(a.from_shift, b.from_shift);
+         same_but_for_outer(a.from_shift, b.from_shift) &&
+         same_but_for_outer(a.remote_shift, b.remote_shift);
 }
 
 bool continues(const Affine& loop, const Affine& round, std::int64_t count) {
@@ -24,6 +25,7 @@ bool continues(const Affine& loop, const Affine& round, std::int64_t count) {
 bool continues(const StepPattern& loop, const StepPattern& round, std::int64_t count) {
   return continues(loop.offset, round.offset, count) && continues(loop.end, round.end, count) &&
          continues(loop.from_shift, round.from_shift, count) &&
+         continues(loop.remote_shift, round.remote_shift, count) &&
          round.peer == loop.peer + static_cast<int>(count) * loop.peer_step;
 }
 
@@ -32,6 +34,7 @@ void set_strides(StepPattern& loop, const StepPattern& second) {
   loop.offset.outer = second.offset.start - loop.offset.start;
   loop.end.outer = second.end.start - loop.end.start;
   loop.from_shift.outer = second.from_shift.start - loop.from_shift.start;
+  loop.remote_shift.outer = second.remote_shift.start - loop.remote_shift.start;
   loop.peer_step = second.peer - loop.peer;
 }
 

@@ -13,7 +13,10 @@ bool ProgressEngine::progress(std::chrono::nanoseconds max_wait) {
   const bool only_shared = std::all_of(active_.begin(), active_.end(), [](const Task* task) {
     return task->work.shared.has_value();
   });
-  if (links_.progress(std::chrono::nanoseconds(0))) return true;
+  if (links_.progress(std::chrono::nanoseconds(0))) {
+    shared_wait_.reset();
+    return true;
+  }
   if (std::exchange(shared_has_moved_, false)) return true;
   if (shared_wait_.may_poll(WaitPolicy::shared_calls(progress_thread_runs_))) return false;
   return sleep_in_segment(std::min<std::chrono::nanoseconds>(

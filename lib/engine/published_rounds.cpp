@@ -93,7 +93,11 @@ void PublishedRounds::release(std::uint64_t round) {
 }
 
 void PublishedRounds::finish() {
-  channel_->finished_rounds.store(first_ + rounds_, std::memory_order_release);
+  // A call that ends at its deadline may be finished twice, the second time after a later one.
+  const auto end = first_ + rounds_;
+  if (channel_->finished_rounds.load(std::memory_order_relaxed) < end) {
+    channel_->finished_rounds.store(end, std::memory_order_release);
+  }
 }
 
 bool PublishedRounds::delays_opening(int rank) const {

@@ -116,7 +116,6 @@ SharedCall::RoundBytes SharedCall::bytes_of(std::uint64_t round) const {
   return bytes;
 }
 
-/// True if all other ranks have read the rounds before `number`.
 void SharedCall::copy_in(std::byte* to, const std::byte* from, std::size_t bytes) const {
   if (streaming_ == Streaming::both) {
     stream_piece(to, from, bytes);

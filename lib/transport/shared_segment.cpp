@@ -316,9 +316,12 @@ CollectiveChannel::RingSpan CollectiveChannel::next_span(std::uint64_t number,
     span.base += ring_bytes_;
   }
   const auto end = span.base + span.end;
-  for (; span.reads_before < number; ++span.reads_before) {
-    const auto& reservation = reservations_[span.reads_before % slots_in_flight];
-    if (reservation.number == span.reads_before && reservation.begin + ring_bytes_ >= end) break;
+  // Rounds without bytes in the ring have no reservation.
+  for (auto earlier = span.reads_before; earlier < number; ++earlier) {
+    const auto& reservation = reservations_[earlier % slots_in_flight];
+    if (reservation.number == earlier && reservation.begin + ring_bytes_ < end) {
+      span.reads_before = earlier + 1;
+    }
   }
   return span;
 }

@@ -345,6 +345,7 @@ bool TcpLinks::progress(std::chrono::nanoseconds limit) {
     wait_.reset();
     return true;
   }
+  if (limit <= std::chrono::nanoseconds(0)) return false;  // the caller waits elsewhere
   if (wait_.may_poll(settings_.waits.links(has_rings))) return false;
   moved = wait_for_events(limit);
   if (moved) wait_.reset();

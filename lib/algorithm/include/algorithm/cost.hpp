@@ -25,8 +25,9 @@ struct CostQuestion {
   Operation operation = Operation::broadcast;
   std::string_view algorithm;
   RankLayout layout;
-  double bytes = 0;  ///< ScheduleArguments::count in bytes
-  double chunk = 1;  ///< ScheduleArguments::chunk in bytes
+  double bytes = 0;                  ///< ScheduleArguments::count in bytes
+  double chunk = 1;                  ///< ScheduleArguments::chunk in bytes
+  double max_published = 256 << 10;  ///< ScheduleArguments::max_published in bytes
 };
 
 /// Time in seconds; 0 for algorithms without a formula.
