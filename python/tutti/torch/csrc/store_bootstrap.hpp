@@ -83,7 +83,7 @@ class StoreBootstrap final : public Bootstrap {
     std::chrono::nanoseconds pause = std::chrono::microseconds(100);
     while (!store_->check(keys)) {
       if (deadline.expired()) fail_missing(keys);
-      std::this_thread::sleep_for(std::min(pause, deadline.until_next_look()));
+      std::this_thread::sleep_for(std::min(pause, deadline.poll_interval()));
       pause = std::min<std::chrono::nanoseconds>(pause * 3 / 2, std::chrono::milliseconds(10));
     }
   }
