@@ -140,9 +140,9 @@ class Ci(unittest.TestCase):
             shutil.copy(REPO / "scripts" / "lib" / "setup.sh", root / "scripts" / "lib")
             tools = root / "tools"
             tools.mkdir()
-            for tool in [*(root / "scripts" / name for name in ("test", "lint", "docs", "sanitize")),
+            for tool in [*(root / "scripts" / name for name in ("test", "lint", "docs", "test-python", "sanitize")),
                          *(tools / name for name in ("clang-format", "clang-tidy"))]:
-                tool.write_text("#!/bin/sh\n" + scripts.get(tool.name, "echo '2 passed, 0 failed, 1 skipped'") + "\n")
+                tool.write_text("#!/bin/sh\n" + scripts.get(tool.name.replace("-", "_"), "echo '2 passed, 0 failed, 1 skipped'") + "\n")
                 tool.chmod(0o755)
             return subprocess.run([root / ".ci" / "run"], capture_output=True, text=True, timeout=60,
                                   env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "TUTTI_CI_SECONDS": "10"})
@@ -155,21 +155,21 @@ class Ci(unittest.TestCase):
         self.assertEqual(summary, list(lines))
 
     def test_all_parts(self):
-        self.check(self.run_parts(lint="true", docs="true", sanitize="echo \"$*\"; echo '5 passed, 0 failed, 0 skipped'"),
-                   "14 passed, 0 failed, 1 skipped", 0, "test: 2 passed, 0 failed, 1 skipped", "lint: 1 passed, 0 failed, 0 skipped",
-                   "docs: 1 passed, 0 failed, 0 skipped", "address: 5 passed, 0 failed, 0 skipped", "thread: 5 passed, 0 failed, 0 skipped")
+        self.check(self.run_parts(lint="true", docs="true", test_python="true", sanitize="echo \"$*\"; echo '5 passed, 0 failed, 0 skipped'"),
+                   "15 passed, 0 failed, 1 skipped", 0, "test: 2 passed, 0 failed, 1 skipped", "lint: 1 passed, 0 failed, 0 skipped",
+                   "docs: 1 passed, 0 failed, 0 skipped", "python: 1 passed, 0 failed, 0 skipped", "address: 5 passed, 0 failed, 0 skipped", "thread: 5 passed, 0 failed, 0 skipped")
 
     def test_a_failure_hides_no_other_part(self):
         # One part fails by itself, one without counting a failure, one has failed tests.
-        done = self.run_parts(test="echo '7 passed, 2 failed, 0 skipped'; exit 1", lint="echo no; exit 3", docs="true",
+        done = self.run_parts(test="echo '7 passed, 2 failed, 0 skipped'; exit 1", lint="echo no; exit 3", docs="true", test_python="true",
                               sanitize="echo '5 passed, 0 failed, 0 skipped'; [ $1 = address ]")
-        self.check(done, "18 passed, 4 failed, 0 skipped", 1, "test: 7 passed, 2 failed, 0 skipped (exit 1)",
-                   "lint: 0 passed, 1 failed, 0 skipped (exit 3)", "docs: 1 passed, 0 failed, 0 skipped", "address: 5 passed, 0 failed, 0 skipped",
+        self.check(done, "19 passed, 4 failed, 0 skipped", 1, "test: 7 passed, 2 failed, 0 skipped (exit 1)",
+                   "lint: 0 passed, 1 failed, 0 skipped (exit 3)", "docs: 1 passed, 0 failed, 0 skipped", "python: 1 passed, 0 failed, 0 skipped", "address: 5 passed, 0 failed, 0 skipped",
                    "thread: 5 passed, 1 failed, 0 skipped (exit 1)")
 
     def test_a_part_without_an_end(self):
         done = self.run_parts(sanitize="exec sleep 300")
-        self.assertEqual(done.stdout.splitlines()[-1], "6 passed, 1 failed, 4 skipped", done.stdout)
+        self.assertEqual(done.stdout.splitlines()[-1], "8 passed, 1 failed, 5 skipped", done.stdout)
         self.assertIn("no time is left of 10 s", done.stdout)
         self.assertIn("thread is skipped (not begun: ", done.stdout)
 
