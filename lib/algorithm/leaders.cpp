@@ -5,15 +5,6 @@
 
 namespace tutti::algorithm {
 
-Leaders::Leaders(const ScheduleArguments& arguments, int root)
-    : groups_(arguments), rank_(arguments.rank) {
-  for (int host = 0; host < groups_.hosts(); ++host) leaders_.push_back(groups_.rank_at(host, 0));
-  if (root >= 0) leaders_[static_cast<std::size_t>(groups_.host_of(root))] = root;
-  for (int index = 0; index < groups_.here(); ++index) {
-    if (groups_.rank_here(index) != rank_) neighbours_.push_back(groups_.rank_here(index));
-  }
-}
-
 namespace {
 
 /// Elements of a step inside a host.
@@ -22,6 +13,15 @@ std::int64_t local_chunk(const ScheduleArguments& arguments) {
 }
 
 }  // namespace
+
+Leaders::Leaders(const ScheduleArguments& arguments, int root)
+    : groups_(arguments), rank_(arguments.rank) {
+  for (int host = 0; host < groups_.hosts(); ++host) leaders_.push_back(groups_.rank_at(host, 0));
+  if (root >= 0) leaders_[static_cast<std::size_t>(groups_.host_of(root))] = root;
+  for (int index = 0; index < groups_.here(); ++index) {
+    if (groups_.rank_here(index) != rank_) neighbours_.push_back(groups_.rank_here(index));
+  }
+}
 
 void Leaders::append_reduce(Schedule& schedule, const ScheduleArguments& arguments,
                             Buffer mine) const {

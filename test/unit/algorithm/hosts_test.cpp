@@ -24,21 +24,27 @@ ScheduleArguments problem_on(const std::vector<int>& host, int root) {
           .host = host};
 }
 
+/// `sharing`: hosts whose ranks share memory.
+void try_one(Operation operation, std::string_view algorithm, const ScheduleArguments& problem,
+             const std::set<int>& sharing, std::uint64_t run) {
+  Case c{.operation = operation,
+         .algorithm = algorithm,
+         .problem = problem,
+         .options = options_for(run),
+         .in_place_of = {},
+         .sent = {},
+         .sharing = sharing};
+  if (operation == Operation::barrier) c.problem.count = 0;
+  set_in_place(c, run);
+  const std::string failure = failure_of(c);
+  if (!failure.empty()) FAIL(failure);
+}
+
 void try_all(Operation operation, const ScheduleArguments& problem,
              const std::set<int>& sharing = {}) {
   for (const std::string_view algorithm : algorithms_of(operation)) {
     for (std::uint64_t run = 0; run < 20; ++run) {
-      Case c{.operation = operation,
-             .algorithm = algorithm,
-             .problem = problem,
-             .options = options_for(run),
-             .in_place_of = {},
-             .sent = {},
-             .sharing = sharing};
-      set_in_place(c, run);
-      if (operation == Operation::barrier) c.problem.count = 0;
-      const std::string failure = failure_of(c);
-      if (!failure.empty()) FAIL(failure);
+      try_one(operation, algorithm, problem, sharing, run);
     }
   }
 }
@@ -150,18 +156,8 @@ TEST_CASE("hierarchical schedules are correct for every size and placement on ho
             if (run % 3 == 0 || (run % 3 == 1 && on % 2 == 1)) sharing.insert(on);
           problem.max_published = limits[run / 3 % 4];
           for (const auto& [operation, algorithm] : hierarchical) {
-            Case c{.operation = operation,
-                   .algorithm = algorithm,
-                   .problem = problem,
-                   .options = options_for(run),
-                   .in_place_of = {},
-                   .sent = {},
-                   .sharing = sharing};
-            if (operation == Operation::barrier) c.problem.count = 0;
-            c.problem.root = operation == Operation::broadcast ? static_cast<int>(run) % size : 0;
-            set_in_place(c, run);
-            const std::string failure = failure_of(c);
-            if (!failure.empty()) FAIL(failure);
+            problem.root = operation == Operation::broadcast ? static_cast<int>(run) % size : 0;
+            try_one(operation, algorithm, problem, sharing, run);
           }
           ++run;
         }
