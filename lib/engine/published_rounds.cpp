@@ -100,9 +100,10 @@ void PublishedRounds::finish() {
   }
 }
 
-bool PublishedRounds::delays_opening(int rank) const {
+bool PublishedRounds::delays_opening(int rank) {
   const int member = member_of(rank);
-  return member >= 0 && member != channel_->rank() && channel_->member(member).read < reads_before_;
+  // try_open() has looked at members up to the first that is behind.
+  return member >= 0 && member != channel_->rank() && !channel_->has_read(member, reads_before_);
 }
 
 }  // namespace tutti::engine

@@ -193,7 +193,7 @@ bool SharedCall::is_over() {
   if (!exports()) return true;
   // The other ranks read the caller's own memory.
   for (int m = 0; m < channel_->size(); ++m) {
-    if (reads_exported(m) && !has_finished_reading(channel_->member(m))) return false;
+    if (reads_exported(m) && !has_finished_reading(m)) return false;
   }
   return true;
 }
@@ -204,11 +204,8 @@ bool SharedCall::reads_exported(int member) const {
   return member != channel_->rank() && (!by_root_only || member == arguments_.call.root);
 }
 
-bool SharedCall::has_finished_reading(transport::CollectiveChannel::Member& member) const {
-  if (member.read < first_ + plan_.rounds) {
-    member.read = member.region->read.value.load(std::memory_order_acquire);
-  }
-  return member.read >= first_ + plan_.rounds;
+bool SharedCall::has_finished_reading(int member) const {
+  return channel_->has_read(member, first_ + plan_.rounds);
 }
 
 SharedCall::Progress SharedCall::advance() {
@@ -261,7 +258,7 @@ bool SharedCall::awaits(int member) {
       waits |= !has_put(member, got_rounds_);
     }
   } else if (combined_rounds_ == plan_.rounds && got_rounds_ == plan_.rounds && exports()) {
-    waits |= reads_exported(member) && !has_finished_reading(channel_->member(member));
+    waits |= reads_exported(member) && !has_finished_reading(member);
   }
   return waits;
 }

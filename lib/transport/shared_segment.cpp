@@ -372,12 +372,16 @@ bool CollectiveChannel::all_can_read_heaps() const {
   });
 }
 
+bool CollectiveChannel::has_read(int rank, std::uint64_t number) {
+  auto& other = member(rank);
+  if (other.read >= number) return true;
+  other.read = std::max(other.read, other.region->read.value.load(std::memory_order_acquire));
+  return other.read >= number;
+}
+
 bool CollectiveChannel::all_have_read(std::uint64_t number) {
   for (int m = 0; m < size(); ++m) {
-    auto& other = member(m);
-    if (m == rank_ || other.read >= number) continue;
-    other.read = other.region->read.value.load(std::memory_order_acquire);
-    if (other.read < number) return false;
+    if (m != rank_ && !has_read(m, number)) return false;
   }
   return true;
 }

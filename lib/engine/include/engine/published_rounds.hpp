@@ -39,7 +39,7 @@ class PublishedRounds {
   /// A rank whose slot names another call, or -1.
   [[nodiscard]] int mismatched_rank() const { return mismatched_; }
   /// True if the latest try_open() waits for `rank`.
-  [[nodiscard]] bool delays_opening(int rank) const;
+  [[nodiscard]] bool delays_opening(int rank);
 
  private:
   [[nodiscard]] int member_of(int rank) const {

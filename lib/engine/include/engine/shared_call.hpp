@@ -123,7 +123,7 @@ class SharedCall {
   void choose_export();
   [[nodiscard]] bool reads_exported(int member) const;
   [[nodiscard]] bool exports() const { return exported_input_ || exported_output_; }
-  [[nodiscard]] bool has_finished_reading(transport::CollectiveChannel::Member& member) const;
+  [[nodiscard]] bool has_finished_reading(int member) const;
   [[nodiscard]] bool is_over();
 
   [[nodiscard]] bool has_put(int member, std::uint64_t round);

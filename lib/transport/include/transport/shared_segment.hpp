@@ -109,7 +109,9 @@ class CollectiveChannel {
 
   /// True if all members can read exported memory.
   [[nodiscard]] bool all_can_read_heaps() const;
-  /// True once all other members have read all rounds below `number`.
+  /// True once the member has read all rounds below `number`.
+  [[nodiscard]] bool has_read(int rank, std::uint64_t number);
+  /// True once all other members have.
   [[nodiscard]] bool all_have_read(std::uint64_t number);
   /// Publishes what this rank has written: wakes the sleeping members.
   void notify();
