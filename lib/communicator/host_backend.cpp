@@ -9,6 +9,7 @@
 
 #include "algorithm/algorithms.hpp"
 #include "algorithm/choice.hpp"
+#include "averages.hpp"
 #include "base/error_builder.hpp"
 #include "communicator/arguments.hpp"
 #include "engine/reduce.hpp"
@@ -160,8 +161,8 @@ void HostBackend::prepare(engine::Task& task, const CheckedCollective& call,
             .element_bytes = size_of(call.type),
             .reduce = engine::reduce_function(call.type, is_barrier ? Operator::max : call.op),
             .combine = engine::combine_function(call.type, call.op)};
-  prepare_division(task, call);
-  prepare_weighing(task, call);
+  memory.contribution = contribution_of(call, output, group().size());
+  task.work.division = division_of(call, group().size());
   const auto bytes = static_cast<std::size_t>(schedule->scratch_elements) * memory.element_bytes;
   if (task.scratch.size() < bytes) task.scratch.resize(bytes);
   memory.scratch = task.scratch.data();
@@ -172,34 +173,6 @@ void HostBackend::prepare(engine::Task& task, const CheckedCollective& call,
     if (rounds > 0) task.work.rounds.emplace(*channel_, member_of_rank_, past.fingerprint, rounds);
   }
   begin(task, past, settings);
-}
-
-void HostBackend::prepare_division(engine::Task& task, const CheckedCollective& call) const {
-  if (call.op != Operator::average || call.recv == nullptr || engine::divides_itself(call.type)) {
-    return;
-  }
-  task.work.division = {.buffer = static_cast<std::byte*>(call.recv),
-                        .count = call.count,
-                        .type = call.type,
-                        .ranks = group().size(),
-                        .weighs = engine::is_weighed(call.type) && call.in_place};
-}
-
-/// Of an average that does not divide itself.
-void HostBackend::prepare_weighing(engine::Task& task, const CheckedCollective& call) const {
-  if (call.op != Operator::average || !engine::is_weighed(call.type)) return;
-  const auto& shape = shape_of(call.operation);
-  if (!shape.reduces) return;
-  engine::Contribution contribution{.type = call.type, .ranks = group().size()};
-  if (call.in_place) {
-    // All of it may be overwritten, and has been weighed there.
-    if (shape.send == shape.recv) return;
-    contribution.is_output = true;
-    const auto begin = (static_cast<const std::byte*>(call.recv) - task.work.memory.output) /
-                       static_cast<std::ptrdiff_t>(task.work.memory.element_bytes);
-    contribution.weighed = {begin, begin + signed_count(call.count)};
-  }
-  task.work.memory.contribution = contribution;
 }
 
 void HostBackend::require_no_failure(const CallSignature& call) const {

@@ -66,8 +66,6 @@ class HostBackend final : public Backend {
   void begin(engine::Task& task, const control::PastCall& call, const CallSettings& settings) const;
   void prepare(engine::Task& task, const CheckedCollective& call, const CallSettings& settings);
   [[nodiscard]] engine::Messages messages_of(const Message& message, const CallSettings& settings);
-  void prepare_division(engine::Task& task, const CheckedCollective& call) const;
-  void prepare_weighing(engine::Task& task, const CheckedCollective& call) const;
   void require_all_received(const CallSettings& settings);
   [[nodiscard]] bool in_rank_order(const CheckedCollective& call) const;
   [[nodiscard]] bool goes_shared(const CheckedCollective& call, const CallSettings& settings) const;
