@@ -308,9 +308,9 @@ void Execution::add_awaited(std::vector<Awaited>& all) const {
     if (slot.state == State::started) {
       all.push_back({world_of(step.peer), is_recv(step)});
     } else if (slot.state == State::waiting && may_start(i)) {
-      if (algorithm::reads_published(step.kind)) all.push_back({world_of(step.peer), true});
+      if (algorithm::reads_published(step.kind)) all.push_back({world_of(step.peer), true, true});
       for (int rank = 0; step.kind == StepKind::publish && rank < std::ssize(world_); ++rank) {
-        if (rounds_->delays_opening(rank)) all.push_back({world_of(rank), true});
+        if (rounds_->delays_opening(rank)) all.push_back({world_of(rank), true, true});
       }
     }
   }

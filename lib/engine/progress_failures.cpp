@@ -85,9 +85,10 @@ void ProgressEngine::fail(const control::FailureReport& report, const Task& task
 }
 
 void ProgressEngine::check_peers(Task& task) {
-  if (task.work.shared) return check_members(task);
-  if (const auto& rounds = task.work.rounds) {
-    compare_calls_of(task, rounds->mismatched_rank());
+  if (task.work.waits_in_shared_memory()) {
+    const auto& work = task.work;
+    compare_calls_of(
+        task, work.shared ? work.shared->mismatched_member() : work.rounds->mismatched_rank());
     if (!shared_wait_.has_lasted(WaitPolicy::max_yield_time)) return;
   }
   const auto seen_before = task.progress->seen_departed;
@@ -106,8 +107,8 @@ void ProgressEngine::note_awaited(Task& task) {
   if (is_first) return;
   auto& peers = awaited_peers_;
   peers.clear();
-  for (const auto& [peer, receiving] : awaited_) {
-    if (std::find(peers.begin(), peers.end(), peer) == peers.end()) peers.push_back(peer);
+  for (const auto& one : awaited_) {
+    if (std::find(peers.begin(), peers.end(), one.peer) == peers.end()) peers.push_back(one.peer);
   }
   task.history->note_awaited(task.pending.begun.ticket, peers);
 }
@@ -126,8 +127,10 @@ void ProgressEngine::fail_departed(int peer, const Task& task) {
 
 void ProgressEngine::check_peer(Task& task, const Awaited& awaited, bool departed_before) {
   const auto& peers = detector_.peers();
-  const auto& [peer, receiving] = awaited;
-  const auto state = links_.state(peer, receiving);
+  const auto& [peer, receiving, in_shared_memory] = awaited;
+  // A broken link to a peer says nothing of what it publishes. If the peer dies, the control plane
+  // reports it.
+  const auto state = in_shared_memory ? transport::LinkState{} : links_.state(peer, receiving);
   const bool over = !state.failure.empty();
   if (detector_.has_departed(peer) && (over || !state.connected)) {
     // The peer's last connection may have been accepted between links_.state() and has_departed().

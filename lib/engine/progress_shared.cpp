@@ -41,7 +41,7 @@ const std::vector<Awaited>& ProgressEngine::awaited(Task& task) {
   } else if (auto& shared = task.work.shared) {
     const auto& group = *task.pending.group;
     for (int member = 0; shared->may_run() && member < group.size(); ++member) {
-      if (shared->awaits(member)) awaited_.push_back({group.world_of(member), true});
+      if (shared->awaits(member)) awaited_.push_back({group.world_of(member), true, true});
     }
   } else {
     task.execution->add_awaited(awaited_);
@@ -55,18 +55,6 @@ void ProgressEngine::compare_calls_of(Task& task, int rank) {
   // The control plane compares the calls and reports; this call must not end before.
   task.progress->has_seen_mismatch = true;
   checker_.compare_with(task.pending.group->world_of(rank), task.pending.group->id);
-}
-
-/// check_peers() for a shared-memory call.
-void ProgressEngine::check_members(Task& task) {
-  compare_calls_of(task, task.work.shared->mismatched_member());
-  if (!shared_wait_.has_lasted(WaitPolicy::max_yield_time)) return;
-  for (const auto& [peer, receiving] : awaited(task)) {
-    if (!detector_.has_departed(peer)) continue;
-    // The data that it wrote last is checked once more before that.
-    if (!task.progress->seen_departed.insert(peer).second) fail_departed(peer, task);
-  }
-  note_awaited(task);
 }
 
 }  // namespace tutti::engine

@@ -250,9 +250,9 @@ control::FailureReport TimeoutDiagnosis::find_lag() const {
     reasons.push_back(fmt::format("{}, which {}", peers_.describe(peer), lag.description));
   }
   if (failed_ranks.empty()) {
-    for (const auto& [peer, receiving] : awaited_) {
-      if (!failed_ranks.insert(peer).second) continue;
-      reasons.push_back(fmt::format("{}, which {}", peers_.describe(peer), doing(peer)));
+    for (const auto& one : awaited_) {
+      if (!failed_ranks.insert(one.peer).second) continue;
+      reasons.push_back(fmt::format("{}, which {}", peers_.describe(one.peer), doing(one.peer)));
     }
   }
   if (reasons.empty())

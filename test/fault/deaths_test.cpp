@@ -72,10 +72,18 @@ void keep_worst(LossReport& worst, const LossReport& loss) {
   worst.worst_destruction = std::max(worst.worst_destruction, loss.worst_destruction);
 }
 
+/// The first half of the ranks is on one host, the others on another.
+void use_two_hosts(const Rank& rank) {
+  ::setenv("TUTTI_HOST_ID", rank.rank() < rank.size() / 2 ? "first" : "second", 1);
+}
+
 /// Kills `victims` in an all_reduce loop, at a random time after the first rounds.
 LossReport kill_in_loop(int size, std::size_t count, const std::vector<int>& victims, int signal,
-                        std::mt19937& random) {
-  Job job(size, [count](Rank& rank) -> std::string { reduce_forever(rank, count); });
+                        std::mt19937& random, int hosts = 1) {
+  Job job(size, [count, hosts](Rank& rank) -> std::string {
+    if (hosts == 2) use_two_hosts(rank);
+    reduce_forever(rank, count);
+  });
   job.await_marks_of_all(3);
   std::this_thread::sleep_for(std::chrono::microseconds(random() % 8000));
   const auto since = job.signal(victims.front(), signal);
@@ -100,6 +108,43 @@ TEST_CASE("a rank killed in an all_reduce is named by every survivor within a se
     }
     print(count == 4 ? "kill, 16 B" : "kill, 4 MiB", worst);
   }
+}
+
+TEST_CASE("a rank killed in a call between hosts that share memory is named by every survivor") {
+  std::mt19937 random(28);  // NOLINT
+  LossReport worst;
+  for (const std::size_t count : {std::size_t{4}, std::size_t{1} << 18}) {
+    for (const int size : {4, 6}) {
+      for (int round = 0; round < 3; ++round) {
+        const int victim = static_cast<int>(random() % static_cast<unsigned>(size));
+        CAPTURE(size, count, round, victim);
+        const auto loss = kill_in_loop(size, count, {victim}, SIGKILL, random, 2);
+        CHECK(loss.failed_ranks == std::vector{victim});
+        keep_worst(worst, loss);
+      }
+    }
+  }
+  print("kill between two hosts", worst);
+}
+
+TEST_CASE("a rank that dies after it has published its data is named, also by a late reader") {
+  constexpr int victim = 1;
+  Job job(4, [](Rank& rank) -> std::string {
+    use_two_hosts(rank);
+    auto& communicator = rank.communicator();
+    std::vector<float> data(100);
+    reduce_and_check(rank, communicator, data, {.algorithm = "leaders"});
+    rank.mark();
+    if (rank.rank() == 0) rank.wait_for_release();
+    while (true) reduce_and_check(rank, communicator, data, {.algorithm = "leaders"});
+  });
+  job.await_marks_of_all(1);
+  // The victim publishes, and waits for the leader, rank 0.
+  std::this_thread::sleep_for(300ms);
+  const auto since = job.signal(victim, SIGKILL);
+  std::this_thread::sleep_for(100ms);
+  job.release();
+  CHECK(check_survivors(job.finish(), {victim}, since).failed_ranks == std::vector{victim});
 }
 
 TEST_CASE("the death of rank 0, which coordinates the agreement, is reported like any other") {

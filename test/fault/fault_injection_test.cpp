@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include <cstdlib>
+#include <thread>
 
 #include "loops.hpp"
 #include "support/catch.hpp"
@@ -86,6 +87,31 @@ TEST_CASE("drop-link: the call fails on all ranks, and no living rank is called 
     CHECK(report.failure->code != ErrorCode::peer_lost);
     CHECK(!report.failure->failed_ranks.empty());
   }
+}
+
+TEST_CASE("drop-link: ranks of a host that wait for each other in shared memory need no link") {
+  const std::string host_of[] = {"a", "a", "b", "b"};
+  Job job(4, [&](Rank& rank) -> std::string {
+    ::setenv("TUTTI_FAULT", "drop-link:rank=0,peer=1,call=2", 1);
+    ::setenv("TUTTI_HOST_ID", host_of[rank.rank()].c_str(), 1);
+    auto& communicator = rank.communicator({.timeout = 20s});
+    std::vector<float> data(3);
+    // Connects the link.
+    if (rank.rank() == 1) communicator.send(data, 0);
+    if (rank.rank() == 0) communicator.recv(data, 1);
+    // Longer than a broken link is tolerated where data has to come through it.
+    if (rank.rank() == 1) std::this_thread::sleep_for(3s);
+    reduce_and_check(rank, communicator, data, {.algorithm = "leaders"});
+    rank.mark();
+    rank.wait_for_release();
+    return "";
+  });
+  try {
+    job.await_marks_of_all(1);
+  } catch (const std::exception&) {
+  }
+  job.release();
+  CHECK(errors_of(job.finish()) == "");
 }
 
 TEST_CASE("short-writes: the data is right all the same") {

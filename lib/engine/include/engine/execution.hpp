@@ -39,6 +39,7 @@ struct Memory {
 struct Awaited {
   int peer = -1;
   bool receiving = false;
+  bool in_shared_memory = false;  ///< a slot or counter of the peer, not data of a link
 };
 
 /// Runs one schedule. Keeps a window of consecutive steps in flight; a step starts as soon as no

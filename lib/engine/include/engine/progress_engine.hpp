@@ -90,7 +90,6 @@ class ProgressEngine {
   void check_tasks(bool moved);
   void check_peers(Task& task);
   void note_awaited(Task& task);
-  void check_members(Task& task);
   void compare_calls_of(Task& task, int rank);
   [[noreturn]] void fail_departed(int peer, const Task& task);
   void check_peer(Task& task, const Awaited& awaited, bool departed_before);
