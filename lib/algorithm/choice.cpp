@@ -289,8 +289,12 @@ std::int64_t choose_chunk(Operation operation, std::string_view algorithm,
 
 Schedule make(Operation operation, std::string_view algorithm, const ScheduleArguments& arguments) {
   const auto known = rows_of(operation, false);
-  for (const Row& row : known)
-    if (row.name == algorithm) return row.make(arguments);
+  for (const Row& row : known) {
+    if (row.name != algorithm) continue;
+    auto schedule = row.make(arguments);
+    schedule.rounds = published_rounds(schedule);
+    return schedule;
+  }
   std::string text =
       std::string(name(operation)) + " has no algorithm \"" + std::string(algorithm) + "\"; it has";
   for (std::size_t i = 0; i < known.size(); ++i)

@@ -168,9 +168,9 @@ void HostBackend::prepare(engine::Task& task, const CheckedCollective& call,
   memory.scratch = task.scratch.data();
   const auto signature = signature_of(call, algorithm_id(schedule->algorithm));
   const auto past = history_->begin_collective(signature);
-  if (channel_) {
-    const auto rounds = static_cast<std::uint64_t>(algorithm::published_rounds(*schedule));
-    if (rounds > 0) task.work.rounds.emplace(*channel_, member_of_rank_, past.fingerprint, rounds);
+  if (channel_ && schedule->rounds > 0) {
+    task.work.rounds.emplace(*channel_, member_of_rank_, past.fingerprint,
+                             static_cast<std::uint64_t>(schedule->rounds));
   }
   begin(task, past, settings);
 }

@@ -96,7 +96,9 @@ bool Execution::reap() {
   for (std::size_t i = 0; i < count_; ++i) {
     auto& slot = at(i);
     if (slot.state != State::started) continue;
-    if (is_send(slot.step) ? slot.send.done() : slot.recv.done()) slot.state = State::done;
+    if (!(is_send(slot.step) ? slot.send.done() : slot.recv.done())) continue;
+    slot.state = State::done;
+    may_be_ready_ = true;
   }
   bool changed = false;
   while (count_ > 0 && at(0).state == State::done) {
@@ -121,18 +123,25 @@ bool Execution::refill() {
     ++count_;
     changed = true;
   }
+  may_be_ready_ |= changed;
   return changed;
 }
 
 bool Execution::start_ready() {
   bool changed = false;
   for (std::size_t i = 0; i < count_; ++i) {
-    if (at(i).state == State::waiting && may_start(i)) changed |= start(at(i));
+    auto& slot = at(i);
+    // A step waits for earlier ones only, so one pass finds all that have become ready.
+    if (slot.state == State::waiting && (may_be_ready_ || changed) && is_ready(i)) {
+      slot.state = State::ready;
+    }
+    if (slot.state == State::ready) changed |= start(slot);
   }
+  may_be_ready_ = false;
   return changed;
 }
 
-bool Execution::may_start(std::size_t i) const {
+bool Execution::is_ready(std::size_t i) const {
   const auto& step = at(i).step;
   const auto mine = accesses_of(step);
   const auto overlap = [this](const Access& a, const Access& b) {
@@ -307,7 +316,7 @@ void Execution::add_awaited(std::vector<Awaited>& all) const {
     const auto& step = slot.step;
     if (slot.state == State::started) {
       all.push_back({world_of(step.peer), is_recv(step)});
-    } else if (slot.state == State::waiting && may_start(i)) {
+    } else if (slot.state == State::ready) {
       if (algorithm::reads_published(step.kind)) all.push_back({world_of(step.peer), true, true});
       for (int rank = 0; step.kind == StepKind::publish && rank < std::ssize(world_); ++rank) {
         if (rounds_->delays_opening(rank)) all.push_back({world_of(rank), true, true});

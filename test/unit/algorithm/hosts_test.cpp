@@ -64,6 +64,27 @@ std::int64_t elements_between_hosts(const std::vector<Schedule>& schedules,
 
 }  // namespace
 
+TEST_CASE("a schedule has the number of rounds that its steps open") {
+  auto problem = problem_on({0, 0, 1, 1}, 0);
+  problem.max_published = 13;
+  for (const bool shares : {false, true}) {
+    problem.shares_memory = shares;
+    std::int64_t all = 0;
+    for (const Operation operation : operations) {
+      for (const std::string_view algorithm : algorithms_of(operation)) {
+        CAPTURE(shares, operation, algorithm);
+        const auto schedule = make(operation, algorithm, problem);
+        std::int64_t opened = 0;
+        Cursor cursor(schedule);
+        for (Step step; cursor.next(step);) opened += step.kind == StepKind::publish ? 1 : 0;
+        CHECK(schedule.rounds == opened);
+        all += opened;
+      }
+    }
+    CHECK((all > 0) == shares);
+  }
+}
+
 TEST_CASE("every algorithm is correct on every placement on hosts") {
   for (const auto& host : host_layouts()) {
     for (int root = 0; root < static_cast<int>(host.size()); ++root) {

@@ -1,5 +1,8 @@
 // Which steps of a schedule are in flight together, over links that move nothing by themselves.
+#include <algorithm>
+
 #include "algorithm/algorithms.hpp"
+#include "channels.hpp"
 #include "engine/execution.hpp"
 #include "engine/reduce.hpp"
 #include "support/catch.hpp"
@@ -49,7 +52,8 @@ struct OneRank {
   StillLinks links;
   Execution execution;
 
-  explicit OneRank(std::vector<StepPattern> steps, bool in_place = false)
+  explicit OneRank(std::vector<StepPattern> steps, bool in_place = false,
+                   PublishedRounds* rounds = nullptr)
       : schedule{.algorithm = "by hand", .loops = {{.steps = std::move(steps)}}},
         input(100, std::byte{1}),
         output(100, std::byte{2}),
@@ -57,7 +61,7 @@ struct OneRank {
                   Memory{.input = in_place ? output.data() : input.data(),
                          .output = output.data(),
                          .reduce = reduce_function(Type::u8, Operator::sum)},
-                  Execution::Names{call, world}, links) {
+                  Execution::Names{call, world}, links, rounds) {
     execution.advance();
   }
 };
@@ -158,6 +162,76 @@ TEST_CASE("a schedule reports the peers that it waits for") {
   CHECK(awaited[0].receiving);
   CHECK(awaited[1].peer == 3);
   CHECK(!awaited[1].receiving);
+}
+
+TEST_CASE("steps behind a read of published data start when it is done, other steps before") {
+  Channels channels(3);
+  CallOfAll call(channels, 3, 1);
+  const std::array peers{Channels::rank_of(1), Channels::rank_of(2)};
+  OneRank rank({step(StepKind::publish, -1, {0, 0}), step(StepKind::read, peers[0], {0, 10}),
+                step(StepKind::read, peers[1], {10, 20}), step(StepKind::send, 2, {0, 10}),
+                step(StepKind::send, 4, {10, 20}), step(StepKind::send, 6, {30, 40}),
+                step(StepKind::release, -1, {0, 0})},
+               false, &call.of(0));
+  const auto awaited = [&] {
+    std::vector<Awaited> all;
+    rank.execution.add_awaited(all);
+    return all;
+  };
+  const auto publish = [&](int member) {
+    auto* const to = call.of(member).try_open(0, 0, 20);
+    REQUIRE(to != nullptr);
+    std::fill_n(to, 20, static_cast<std::byte>(member));
+    call.of(member).publish(0);
+  };
+  REQUIRE(rank.links.sends.size() == 1);
+  CHECK(rank.links.sends[0]->peer == 6);
+  REQUIRE(awaited().size() == 3);
+  for (const std::size_t i : {0U, 1U}) {
+    CHECK(awaited()[i].peer == peers[i]);
+    CHECK(awaited()[i].in_shared_memory);
+  }
+  CHECK(!awaited()[2].in_shared_memory);
+  CHECK(!rank.execution.advance());
+
+  // The second of them first.
+  publish(2);
+  CHECK(!rank.execution.advance());
+  CHECK(rank.output[10] == std::byte{2});
+  CHECK(rank.output[19] == std::byte{2});
+  REQUIRE(rank.links.sends.size() == 2);
+  CHECK(rank.links.sends[1]->peer == 4);
+  CHECK(awaited()[0].peer == peers[0]);
+  CHECK(!awaited()[1].in_shared_memory);
+
+  publish(1);
+  CHECK(!rank.execution.advance());
+  CHECK(rank.output[0] == std::byte{1});
+  REQUIRE(rank.links.sends.size() == 3);
+  CHECK(rank.links.sends[2]->peer == 2);
+  for (auto* const send : rank.links.sends) finish(*send);
+  CHECK(rank.execution.advance());
+  CHECK(awaited().empty());
+}
+
+TEST_CASE("a publish that waits for room names the rank that has not released, and then goes on") {
+  Channels channels(3);
+  constexpr std::size_t rounds = transport::slots_in_flight + 1;
+  CallOfAll call(channels, 3, rounds);
+  std::vector<StepPattern> steps(rounds, step(StepKind::publish, -1, {0, 10}));
+  steps.push_back(step(StepKind::send, 2, {20, 30}));
+  OneRank rank(steps, false, &call.of(0));
+  CHECK(rank.links.sends.size() == 1);
+  call.of(2).release(0);
+  CHECK(!rank.execution.advance());
+  std::vector<Awaited> awaited;
+  rank.execution.add_awaited(awaited);
+  REQUIRE(awaited.size() == 2);
+  CHECK(awaited[0].peer == Channels::rank_of(1));
+  CHECK(awaited[0].in_shared_memory);
+  call.of(1).release(0);
+  finish(*rank.links.sends[0]);
+  CHECK(rank.execution.advance());
 }
 
 TEST_CASE("an empty schedule is done at once") {

@@ -130,6 +130,8 @@ struct Schedule {
   std::int64_t scratch_elements = 0;  ///< size of Buffer::scratch
   /// Number of times that all loops are executed, each time on the next segment of the data.
   std::int64_t passes = 1;
+  /// published_rounds() of it; set by make().
+  std::int64_t rounds = 0;
   /// Maximum of consecutive steps in flight; 0: the executor's maximum. The same on all ranks of a
   /// call.
   int window = 0;

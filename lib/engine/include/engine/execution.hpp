@@ -71,7 +71,9 @@ class Execution {
   void add_awaited(std::vector<Awaited>& all) const;
 
  private:
-  enum class State : std::uint8_t { waiting, started, done };
+  /// `waiting` for earlier steps of the window; `ready` and not started only if it needs data or
+  /// memory that other ranks of the host have yet to publish or release.
+  enum class State : std::uint8_t { waiting, ready, started, done };
   struct Slot {
     algorithm::Step step;
     State state = State::waiting;
@@ -89,7 +91,7 @@ class Execution {
   bool refill();
   bool reap();
   bool start_ready();
-  [[nodiscard]] bool may_start(std::size_t i) const;
+  [[nodiscard]] bool is_ready(std::size_t i) const;
   /// False if a step that exchanges data in shared memory has to wait.
   bool start(Slot& slot);
   void run_local(Slot& slot);
@@ -116,6 +118,7 @@ class Execution {
   std::size_t first_ = 0;
   std::size_t count_ = 0;
   bool cursor_at_end_ = false;
+  bool may_be_ready_ = false;  ///< steps are new or done: waiting ones may have become ready
 };
 
 }  // namespace tutti::engine
