@@ -14,7 +14,12 @@ namespace tutti {
 class Pending;
 
 /// A non-blocking call. It proceeds while the program computes, and uses its buffers until it is
-/// complete. Move-only; used by the thread that uses the communicator.
+/// complete. Move-only.
+///
+/// One thread at a time uses a Work. For a call on host memory that may be another thread than the
+/// one that makes the communicator's calls meanwhile; with Options::mpi_progress and for calls on
+/// device memory it is the same thread. The communicator is not destroyed while a thread is in one
+/// of the functions below.
 ///
 /// A Work is active until one of the functions below has reported its end, with or without an
 /// Error; from then on it counts as complete.
