@@ -16,6 +16,15 @@ EXAMPLES = ROOT / "docs" / "examples" / "pytorch"
 _LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "TUTTI_", "OMPI_", "PMI", "SLURM_")
 
 
+def require_backend() -> None:
+    """Skips the module without torch, or with one that the backend does not serve."""
+    pytest.importorskip("torch", reason="torch is not installed")
+    try:
+        import tutti.torch  # noqa: F401
+    except RuntimeError as error:
+        pytest.skip(str(error), allow_module_level=True)
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -24,7 +33,7 @@ def free_port() -> int:
 
 def environment(**settings) -> dict:
     """This process's, without what a launcher may have left there."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(_LAUNCHERS)}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(_LAUNCHERS) or name == "TUTTI_TORCH_CACHE"}
     return {**kept, "OMP_NUM_THREADS": "1", **{name: str(value) for name, value in settings.items()}}
 
 

@@ -11,6 +11,23 @@ import torch
 import torch.distributed as dist
 
 RANK, SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+TORCH = tuple(int(part) for part in torch.__version__.split(".")[:2])
+
+# What torch itself refuses to other backends than its own, and since when it does not: (version, reason).
+LIMITS = {
+    "sequence_numbers": ((2, 14), "ProcessGroup has sequence numbers of torch's own backends only"),
+    "monitored_barrier": ((2, 14), "monitored_barrier() is for gloo only"),
+    "later_timeout": ((2, 14), "_set_pg_timeout() changes gloo and nccl only"),
+    "aborted": ((2, 7), "ProcessGroup has no abort()"),
+}
+
+
+def is_too_old_for(name: str) -> bool:
+    """Prints the reason if so."""
+    since, reason = LIMITS.get(name, ((0, 0), ""))
+    if TORCH < since:
+        print(f"skipped {name}: torch {torch.__version__} is older than {'.'.join(map(str, since))}: {reason}", flush=True)
+    return TORCH < since
 
 
 def raises(kind, *words):
@@ -41,8 +58,15 @@ def random_calls() -> None:
         pair = [dist.new_group(members, backend=name, use_local_synchronization=False) for name in ("tutti", "gloo")]
         if len(members) > 1:
             groups.append((sorted(members), pair))
+    # In some versions gloo's reduce_scatter_tensor sums, whatever the operator.
+    probe = torch.zeros(1)
+    dist.reduce_scatter_tensor(probe, torch.ones(SIZE), dist.ReduceOp.MAX)
+    if probe.item() != 1:
+        RandomCall.sums_only += ("reduce_scatter_tensor",)
+        print(f"only SUM in reduce_scatter_tensor: gloo of torch {torch.__version__} ignores the operator")
     shared = random.Random(int(os.environ.get("SEED", "1")))
     count = int(os.environ.get("CALLS", "400"))
+    compared = 0
     for number in range(count):
         members, (ours, theirs) = shared.choice(groups)
         call = RandomCall(shared, members)
@@ -51,7 +75,8 @@ def random_calls() -> None:
         results = [call.run(group, number) for group in (ours, theirs)]
         for mine, other in zip(*results):
             assert call.same(mine, other), f"call {number}, {call}: {mine} and gloo's {other}"
-    print(f"{count} calls")
+        compared += len(results[0])
+    print(f"rank {RANK}: {count} calls, {compared} tensors equal gloo's")
     dist.barrier()
     dist.destroy_process_group()
 
@@ -61,6 +86,7 @@ class RandomCall:
         "broadcast", "all_reduce", "reduce", "all_gather", "all_gather_into_tensor", "gather", "scatter", "reduce_scatter_tensor",
         "all_to_all_single", "all_to_all", "send_recv", "all_reduce_coalesced",
     )  # fmt: skip
+    sums_only = ()
     TYPES = (torch.float32, torch.float64, torch.int32, torch.int64, torch.int8, torch.uint8, torch.float16, torch.bfloat16)
 
     def __init__(self, shared: random.Random, members: list):
@@ -70,6 +96,8 @@ class RandomCall:
         self.count = shared.choice((0, 1, 2, 3, 7, 64, 1000, 4099, 70001))
         self.root = shared.randrange(len(members))
         self.op = shared.choice((dist.ReduceOp.SUM, dist.ReduceOp.MIN, dist.ReduceOp.MAX, dist.ReduceOp.PRODUCT))
+        if self.operation in self.sums_only:
+            self.op = dist.ReduceOp.SUM
         self.is_async = shared.random() < 0.4
         self.splits = [[shared.randrange(4) for _ in members] for _ in members]
         # gloo's own limits: it has no such calls for a count of 0 or these types.
@@ -195,7 +223,7 @@ def promises() -> None:
         futures, dropped_work, types, operators, errors, layouts, uneven, coalescing, sequence_numbers, monitored_barrier, objects,
         split, distributed_data_parallel, fully_sharded, tensor_parallel, batched_messages, order_of_messages,
     ):  # fmt: skip
-        if check.__name__ not in os.environ.get("CHECKS", check.__name__):
+        if check.__name__ not in os.environ.get("CHECKS", check.__name__) or is_too_old_for(check.__name__):
             continue
         check()
         print(check.__name__, flush=True)
@@ -585,16 +613,29 @@ def killed_in_group() -> None:
 def late_rank() -> None:
     """A call ends at the group's timeout and names who is late."""
     dist.init_process_group("tutti", timeout=timedelta(seconds=60))
+    late_in(dist.new_group(timeout=timedelta(seconds=2), backend="tutti"))
+
+
+def later_timeout() -> None:
+    """The timeout may change after the set-up."""
+    if is_too_old_for("later_timeout"):
+        return
+    dist.init_process_group("tutti", timeout=timedelta(seconds=60))
     dist.barrier()
+    if RANK == 0:
+        dist.distributed_c10d._set_pg_timeout(timedelta(seconds=2))
+    late_in(dist.group.WORLD)
+
+
+def late_in(group) -> None:
     if RANK == 1:
-        time.sleep(3)
+        time.sleep(4)
         with raises(dist.DistBackendError, "timeout"):
-            dist.all_reduce(torch.ones(1))
+            dist.all_reduce(torch.ones(1), group=group)
         os._exit(0)
-    dist.distributed_c10d._set_pg_timeout(timedelta(seconds=1))
     with raises(dist.DistBackendError, "rank 1", "timeout"):
-        dist.all_reduce(torch.ones(1))
-    time.sleep(3)
+        dist.all_reduce(torch.ones(1), group=group)
+    time.sleep(4)
     os._exit(0)
 
 
@@ -613,6 +654,8 @@ def mismatched_calls() -> None:
 
 
 def aborted() -> None:
+    if is_too_old_for("aborted"):
+        return
     dist.init_process_group("tutti", timeout=timedelta(seconds=30))
     dist.barrier()
     if RANK == 0:
@@ -629,9 +672,12 @@ def aborted() -> None:
 def missing_rank() -> None:
     """Set-up ends at its timeout, and names the rank that does not come."""
     if RANK == SIZE - 1:
-        time.sleep(6)
         os._exit(0)
+    import tutti.torch  # noqa: F401  not in the 2 s
+
     store = dist.TCPStore("127.0.0.1", int(os.environ["MASTER_PORT"]), SIZE, RANK == 0, wait_for_workers=False)
+    store.set(f"started/{RANK}", "1")
+    store.wait([f"started/{rank}" for rank in range(SIZE - 1)])
     with raises(dist.DistBackendError, f"rank {SIZE - 1}"):
         dist.init_process_group("tutti", store=store, rank=RANK, world_size=SIZE, timeout=timedelta(seconds=2))
     time.sleep(1)

@@ -9,7 +9,9 @@ import subprocess
 import sys
 
 import pytest
-from conftest import EXAMPLES, HERE, ROOT, environment, free_port
+from conftest import EXAMPLES, HERE, ROOT, environment, free_port, require_backend
+
+require_backend()
 
 SIZES = {"collectives.py": 3, "ddp.py": 2}
 

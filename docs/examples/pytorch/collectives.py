@@ -1,6 +1,6 @@
 """The tutorial's first scripts: rank 0 sends a tensor to all others, then broadcast, all_reduce and friends.
 
-    torchrun --nproc-per-node 4 collectives.py                    # or: mpirun -np 4 python collectives.py
+    torchrun --nproc-per-node 4 collectives.py                    # or: mpirun -np 4 python collectives.py --init-method tutti://
     torchrun --nproc-per-node 4 collectives.py --backend gloo     # the same output
 """
 
@@ -95,8 +95,6 @@ def main() -> None:
     parser.add_argument("--backend", default="tutti")
     parser.add_argument("--init-method", default=None, help="tutti:// also works under mpirun and srun")
     options = parser.parse_args()
-    if options.init_method and options.init_method.startswith("tutti"):
-        import tutti.torch  # noqa: F401  registers tutti://
     dist.init_process_group(options.backend, init_method=options.init_method)
     rank, size = dist.get_rank(), dist.get_world_size()
     send_to_all(rank, size)

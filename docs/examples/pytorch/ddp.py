@@ -35,8 +35,6 @@ def main() -> None:
     parser.add_argument("--init-method", default=None)
     parser.add_argument("--epochs", type=int, default=5)
     options = parser.parse_args()
-    if options.init_method and options.init_method.startswith("tutti"):
-        import tutti.torch  # noqa: F401  registers tutti://
     dist.init_process_group(options.backend, init_method=options.init_method)
 
     torch.manual_seed(0)

@@ -2,42 +2,31 @@
 
     torch.distributed.init_process_group("tutti")
 
-torch 2.14 and later load this module when the name is used. The extension is compiled at the first use, once for each version of
-torch; `python -m tutti.torch` does so ahead of time.
+torch loads this module when the name is used. The extension is compiled at the first use, once for each version of torch;
+`python -m tutti.torch` does so ahead of time.
 """
 
 import atexit
-import weakref
+from functools import cache
 
 import torch
-import torch.distributed as dist
 
-from tutti.torch._build import load_extension
-from tutti.torch._rendezvous import register_rendezvous
+import tutti_autoload
+from tutti.torch._versions import require_served_version
 
-__all__ = ["failed_ranks", "register"]
+require_served_version()
 
-OLDEST_TORCH = (2, 14)
+import torch.distributed as dist  # noqa: E402
 
-# Whose ranks must hear a goodbye before this process ends.
-_open_groups = weakref.WeakSet()
+from tutti.torch._build import load_extension  # noqa: E402
+from tutti.torch._rendezvous import rendezvous  # noqa: E402
+
+__all__ = ["create", "failed_ranks", "register", "rendezvous"]
 
 
 def register() -> None:
-    """Registers the backend "tutti" and the init method "tutti://". Does nothing the second time.
-
-    Raises RuntimeError for a version of torch that is too old.
-    """
-    version = tuple(int(part) for part in torch.__version__.split(".")[:2])
-    if version < OLDEST_TORCH:
-        raise RuntimeError(
-            f"the backend tutti needs torch {'.'.join(map(str, OLDEST_TORCH))} or later, and this is torch {torch.__version__}: "
-            "install a newer torch, or use backend \"gloo\""
-        )
-    register_rendezvous()
-    if hasattr(dist.Backend, "TUTTI") and "TUTTI" in dist.Backend._plugins:
-        return
-    dist.Backend.register_backend("tutti", _create, extended_api=True, devices=["cpu"])
+    """Registers the backend "tutti" and the init method "tutti://". Does nothing the second time."""
+    tutti_autoload.register()
 
 
 def failed_ranks(group: "dist.ProcessGroup | None" = None) -> list[int]:
@@ -54,7 +43,8 @@ def failed_ranks(group: "dist.ProcessGroup | None" = None) -> list[int]:
     return backend.failed_ranks
 
 
-def _create(options, _backend_options):
+def create(options, _backend_options):
+    """For torch: the backend of a process group, from a `torch.distributed.distributed_c10d._DistributedBackendOptions`."""
     group = load_extension().ProcessGroupTutti(
         options.store,
         options.group_rank,
@@ -63,15 +53,17 @@ def _create(options, _backend_options):
         options.group_id,
         list(options.global_ranks_in_group),
     )
-    _open_groups.add(group)
+    _open_groups().add(group)
     return group
 
 
-@atexit.register
-def _close_groups() -> None:
-    for group in list(_open_groups):
-        group.shutdown()
+@cache
+def _open_groups():
+    """Whose ranks must hear a goodbye before this process ends."""
+    groups = load_extension().OpenGroups()
+    atexit.register(groups.shutdown)
+    return groups
 
 
-# For programs that import tutti.torch themselves, as those with init_method="tutti://" do.
+# For processes in which TORCH_DEVICE_BACKEND_AUTOLOAD=0 is set.
 register()

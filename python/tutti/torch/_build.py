@@ -31,7 +31,7 @@ def _folder() -> Path:
     digest = hashlib.sha256()
     for text in (torch.__version__, sys.version, str(torch.compiled_with_cxx11_abi())):
         digest.update(text.encode())
-    for path in [*sorted(_SOURCES.iterdir()), *sorted((_PACKAGE / "include").rglob("*.hpp")), _library()]:
+    for path in [Path(__file__), *sorted(_SOURCES.iterdir()), *sorted((_PACKAGE / "include").rglob("*.hpp")), _library()]:
         if path.is_file():
             digest.update(path.name.encode())
             digest.update(path.read_bytes())
@@ -41,13 +41,19 @@ def _folder() -> Path:
     return Path(root) / f"torch-{torch.__version__}-{digest.hexdigest()[:16]}"
 
 
+def _pybind11_abi() -> list:
+    """What torch was built with. Otherwise pybind11 takes torch's classes for those of another library."""
+    known = {name: getattr(torch._C, f"_PYBIND11_{name}", None) for name in ("COMPILER_TYPE", "STDLIB", "BUILD_ABI")}
+    return [f'-DPYBIND11_{name}="{value}"' for name, value in known.items() if value is not None]
+
+
 def _command(unit: Path, target: Path) -> list:
     compiler = shlex.split(os.environ.get("CXX") or "c++")
     headers, libraries = Path(torch.__file__).parent / "include", Path(torch.__file__).parent / "lib"
     includes = [headers, headers / "torch" / "csrc" / "api" / "include", sysconfig.get_paths()["include"]]
     return [
         *compiler, "-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-w",
-        f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}", f"-DTUTTI_TORCH_MODULE={_MODULE}",
+        f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}", f"-DTUTTI_TORCH_MODULE={_MODULE}", *_pybind11_abi(),
         f"-I{_PACKAGE / 'include'}", f"-I{_SOURCES}", *(f"-isystem{folder}" for folder in includes),
         str(unit), "-o", str(target), f"-L{libraries}", "-ltorch", "-ltorch_cpu", "-ltorch_python", "-lc10",
         str(_library()), f"-Wl,-rpath,{_PACKAGE}",

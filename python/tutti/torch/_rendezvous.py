@@ -10,7 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import torch.distributed as dist
-from torch.distributed.rendezvous import register_rendezvous_handler, rendezvous
+from torch.distributed.rendezvous import rendezvous as rendezvous_of_torch
 
 from tutti._error import Error
 from tutti._launcher import Place, find_place
@@ -19,16 +19,12 @@ from tutti._launcher import Place, find_place
 _attempts = iter(range(1 << 62))
 
 
-def register_rendezvous() -> None:
-    with contextlib.suppress(RuntimeError):  # it is registered
-        register_rendezvous_handler("tutti", _handler)
-
-
-def _handler(_url: str, timeout: timedelta = timedelta(minutes=30), **_settings):
+def rendezvous(_url: str, timeout: timedelta = timedelta(minutes=30), **_settings):
+    """For torch: the handler of tutti://, which yields a store, this process's rank and the number of ranks."""
     place = find_place() or Place("no launcher", 0, 1, 0, 1)
     if os.environ.get("MASTER_ADDR") and os.environ.get("MASTER_PORT"):
         # As env:// does, which also knows torchrun's own store.
-        yield from rendezvous("env://", place.rank, place.size, timeout=timeout)
+        yield from rendezvous_of_torch("env://", place.rank, place.size, timeout=timeout)
     else:
         yield _store(place, timeout), place.rank, place.size
     raise RuntimeError("init_method tutti:// can't rejoin a job: start the job again")

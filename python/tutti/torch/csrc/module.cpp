@@ -1,12 +1,46 @@
 #include <pybind11/chrono.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <mutex>
 #include <utility>
+#include <vector>
 
 #include "process_group.hpp"
 
+namespace tutti::torch_backend {
+namespace {
+
+/// The process groups that exist. torch keeps them, and in some versions not their Python objects.
+class OpenGroups {
+ public:
+  void add(const c10::intrusive_ptr<ProcessGroupTutti>& group) {
+    const std::scoped_lock lock(mutex_);
+    std::erase_if(groups_, [](const auto& known) { return known.expired(); });
+    groups_.emplace_back(group);
+  }
+  void shutdown() {
+    std::vector<Group> groups;
+    {
+      const std::scoped_lock lock(mutex_);
+      groups.swap(groups_);
+    }
+    for (const auto& known : groups) {
+      if (const auto group = known.lock()) group->shutdown();
+    }
+  }
+
+ private:
+  using Group = c10::weak_intrusive_ptr<ProcessGroupTutti>;
+  std::mutex mutex_;
+  std::vector<Group> groups_;
+};
+
+}  // namespace
+}  // namespace tutti::torch_backend
+
 PYBIND11_MODULE(TUTTI_TORCH_MODULE, module) {
   namespace py = pybind11;
+  using tutti::torch_backend::OpenGroups;
   using tutti::torch_backend::ProcessGroupTutti;
   py::class_<ProcessGroupTutti, c10d::Backend, c10::intrusive_ptr<ProcessGroupTutti>>(
       module, "ProcessGroupTutti")
@@ -20,4 +54,8 @@ PYBIND11_MODULE(TUTTI_TORCH_MODULE, module) {
            py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout"), py::arg("name"),
            py::arg("global_ranks") = std::vector<int>(), py::call_guard<py::gil_scoped_release>())
       .def_property_readonly("failed_ranks", &ProcessGroupTutti::failed_ranks);
+  py::class_<OpenGroups>(module, "OpenGroups")
+      .def(py::init<>())
+      .def("add", &OpenGroups::add, py::arg("group"))
+      .def("shutdown", &OpenGroups::shutdown, py::call_guard<py::gil_scoped_release>());
 }

@@ -18,7 +18,7 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::broadcast(Tensors& tensors,
                 .title = "tutti:broadcast",
                 .inputs = tensors,
                 .timeout = options.timeout,
-                .is_async = options.asyncOp,
+                .is_async = is_async(options),
                 .requests = {{Collective{.operation = Operation::broadcast,
                                          .type = moved.type,
                                          .root = static_cast<int>(options.rootRank),
@@ -93,7 +93,7 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::allgather(std::vector<Tensors>
             .title = "tutti:all_gather",
             .inputs = inputs,
             .timeout = options.timeout,
-            .is_async = options.asyncOp};
+            .is_async = is_async(options)};
   add_all_gather(plan, "allgather", outputs.front(), input);
   return issue(std::move(plan));
 }
@@ -106,7 +106,7 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::allgather_coalesced(
             .title = "tutti:all_gather",
             .inputs = inputs,
             .timeout = options.timeout,
-            .is_async = options.asyncOp};
+            .is_async = is_async(options)};
   for (std::size_t index = 0; index < inputs.size(); ++index) {
     Tensors of_ranks;
     for (const auto& list : outputs) {
@@ -126,7 +126,7 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::all_gather_single(
             .title = "tutti:_all_gather_base",
             .inputs = {input},
             .timeout = options.timeout,
-            .is_async = options.asyncOp,
+            .is_async = is_async(options),
             .outputs = {output}};
   add_all_gather(plan, "all_gather_single", output, input);
   return issue(std::move(plan));
@@ -136,11 +136,11 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::all_gather_single_coalesced(
     Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
   TORCH_CHECK(outputs.size() == inputs.size(), prefix("all_gather_single_coalesced"),
               "requires as many output as input tensors");
-  Plan plan{.type = OpType::ALLGATHER_INTO_TENSOR_COALESCED,
+  Plan plan{.type = kAllGatherCoalesced,
             .title = "tutti:_all_gather_base",
             .inputs = inputs,
             .timeout = options.timeout,
-            .is_async = options.asyncOp,
+            .is_async = is_async(options),
             .outputs = outputs};
   for (std::size_t index = 0; index < inputs.size(); ++index) {
     add_all_gather(plan, "all_gather_single_coalesced", outputs[index], inputs[index]);
@@ -158,7 +158,7 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::gather(std::vector<Tensors>& o
             .title = "tutti:gather",
             .inputs = inputs,
             .timeout = options.timeout,
-            .is_async = options.asyncOp};
+            .is_async = is_async(options)};
   const auto contiguous = plan.keep(input.detach().contiguous());
   const Moved from(contiguous);
   Collective request{.operation = Operation::gather,
@@ -204,7 +204,7 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::gather_single(
             .title = "tutti:gather",
             .inputs = {input},
             .timeout = options.timeout,
-            .is_async = options.asyncOp,
+            .is_async = is_async(options),
             .kept = {input}};
   const Moved from(input);
   Collective request{.operation = Operation::gather,
@@ -235,7 +235,7 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::scatter(Tensors& outputs,
   Plan plan{.type = OpType::SCATTER,
             .title = "tutti:scatter",
             .timeout = options.timeout,
-            .is_async = options.asyncOp,
+            .is_async = is_async(options),
             .outputs = outputs};
   auto received = output.detach();
   if (!received.is_contiguous()) {
@@ -318,7 +318,7 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::alltoall(Tensors& outputs, Ten
             .title = "tutti:all_to_all",
             .inputs = inputs,
             .timeout = options.timeout,
-            .is_async = options.asyncOp,
+            .is_async = is_async(options),
             .outputs = outputs};
   at::NoGradGuard no_grad;
   auto to = joined(outputs);
@@ -350,7 +350,7 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::all_to_all_single(
             .title = "tutti:all_to_all",
             .inputs = {input},
             .timeout = options.timeout,
-            .is_async = options.asyncOp,
+            .is_async = is_async(options),
             .outputs = {output}};
   if (output_splits.empty() && input_splits.empty()) {
     TORCH_CHECK(output.numel() == input.numel(), prefix(call),

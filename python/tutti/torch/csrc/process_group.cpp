@@ -40,8 +40,8 @@ at::Tensor ProcessGroupTutti::Plan::keep(at::Tensor tensor) {
 
 ProcessGroupTutti::ProcessGroupTutti(const c10::intrusive_ptr<c10d::Store>& store, int rank,
                                      int size, Settings settings)
-    : Backend(rank, size),
-      store_(store->clone()),
+    : BackendInterface(rank, size),
+      store_(own_connection(store)),
       settings_(std::move(settings)),
       options_(c10::make_intrusive<Options>("tutti", settings_.timeout)),
       channel_(connect(store, rank, size, settings_)),
@@ -89,8 +89,8 @@ void ProcessGroupTutti::setTimeout(std::chrono::milliseconds timeout) {
   options_->timeout = timeout;
 }
 
-c10d::ErrorType ProcessGroupTutti::getError() {
-  return channel_->has_failed() ? c10d::ErrorType::COMM_ERROR : c10d::ErrorType::SUCCESS;
+ProcessGroupTutti::ErrorType ProcessGroupTutti::getError() {
+  return channel_->has_failed() ? ErrorType::COMM_ERROR : ErrorType::SUCCESS;
 }
 
 ProcessGroupTutti::WorkPointer ProcessGroupTutti::issue(Plan plan) {
@@ -140,7 +140,7 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::barrier(const c10d::BarrierOpt
   return issue({.type = OpType::BARRIER,
                 .title = "tutti:barrier",
                 .timeout = options.timeout,
-                .is_async = options.asyncOp,
+                .is_async = is_async(options),
                 .requests = {{Collective{.operation = Operation::barrier}}}});
 }
 

@@ -5,10 +5,9 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <torch/csrc/distributed/c10d/Backend.hpp>
-#include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
+#include "compatibility.hpp"
 #include "tensors.hpp"
 #include "work.hpp"
 
@@ -19,11 +18,8 @@ namespace tutti::torch_backend {
 /// Calls of one group are started by one thread at a time. A call that is not asynchronous blocks
 /// in tutti itself; for others, the thread that waits advances the call. Errors of arguments are
 /// ValueError and RuntimeError; all else is DistBackendError with tutti's sentence.
-class ProcessGroupTutti final : public c10d::Backend {
+class ProcessGroupTutti final : public BackendInterface {
  public:
-  using WorkPointer = c10::intrusive_ptr<c10d::Work>;
-  using Tensors = std::vector<at::Tensor>;
-
   struct Settings {
     Milliseconds timeout;  ///< of set-up and of each call without its own
     std::string name;
@@ -38,10 +34,10 @@ class ProcessGroupTutti final : public c10d::Backend {
 
   const std::string getBackendName() const override { return "tutti"; }
   c10::intrusive_ptr<Options> getBackendOptions() override { return options_; }
-  bool supportsSplitting() const override { return true; }
+  bool supportsSplitting() const override { return TUTTI_TORCH_IS_AT_LEAST(2, 9); }
   void setTimeout(std::chrono::milliseconds timeout) override;
   std::uint64_t getSequenceNumberForGroup() override { return sequence_; }
-  c10d::ErrorType getError() override;
+  ErrorType getError() override;
   /// Global ranks that the latest error names.
   std::vector<int> failed_ranks() { return channel_->failed_ranks(); }
 
@@ -84,9 +80,9 @@ class ProcessGroupTutti final : public c10d::Backend {
 
   void startCoalescing() override;
   WorkPointer endCoalescing() override;
-  c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<c10d::Store>& store,
-                                    const std::vector<int>& ranks,
-                                    const c10::intrusive_ptr<Options>& options) override;
+  c10::intrusive_ptr<c10d::Backend> split(const c10::intrusive_ptr<c10d::Store>& store,
+                                          const std::vector<int>& ranks,
+                                          const c10::intrusive_ptr<Options>& options) override;
   void abort() override;
   void shutdown() override;
 

@@ -9,8 +9,7 @@ using c10d::OpType;
 void ProcessGroupTutti::add_all_reduce(Plan& plan, const char* call, const at::Tensor& given,
                                        const c10d::ReduceOp& op) const {
   require_contiguous(call, given, true);
-  const auto tensor =
-      given.is_complex() && c10d::isComplexViewAsRealAllowed(op) ? at::view_as_real(given) : given;
+  const auto tensor = given.is_complex() && acts_on_parts(op) ? at::view_as_real(given) : given;
   const auto reduction = reduction_of(call, op, tensor.scalar_type());
   auto reduced = plan.keep(tensor);
   if (reduction.through != at::ScalarType::Undefined) {
@@ -37,7 +36,7 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::allreduce(Tensors& tensors,
             .title = "tutti:all_reduce",
             .inputs = tensors,
             .timeout = options.timeout,
-            .is_async = options.asyncOp};
+            .is_async = is_async(options)};
   add_all_reduce(plan, "allreduce", only("allreduce", tensors), options.reduceOp);
   return issue(std::move(plan));
 }
@@ -49,7 +48,7 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::allreduce_coalesced(
             .title = "tutti:all_reduce",
             .inputs = tensors,
             .timeout = options.timeout,
-            .is_async = options.asyncOp};
+            .is_async = is_async(options)};
   for (const auto& tensor : tensors) {
     add_all_reduce(plan, "allreduce_coalesced", tensor, options.reduceOp);
   }
@@ -61,15 +60,14 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::reduce(Tensors& tensors,
   const auto& given = only("reduce", tensors);
   require_root("reduce", options.rootRank);
   require_contiguous("reduce", given, true);
-  const auto tensor = given.is_complex() && c10d::isComplexViewAsRealAllowed(options.reduceOp)
-                          ? at::view_as_real(given)
-                          : given;
+  const auto tensor =
+      given.is_complex() && acts_on_parts(options.reduceOp) ? at::view_as_real(given) : given;
   const auto reduction = reduction_of("reduce", options.reduceOp, tensor.scalar_type());
   Plan plan{.type = OpType::REDUCE,
             .title = "tutti:reduce",
             .inputs = tensors,
             .timeout = options.timeout,
-            .is_async = options.asyncOp,
+            .is_async = is_async(options),
             .outputs = tensors,
             .kept = {tensor}};
   const bool is_root = options.rootRank == getRank();
@@ -103,7 +101,7 @@ void ProcessGroupTutti::add_reduce_scatter(Plan& plan, const char* call, const a
                                            const std::vector<std::size_t>& counts,
                                            const c10d::ReduceOp& op) const {
   at::NoGradGuard no_grad;
-  const bool is_complex = input.is_complex() && c10d::isComplexViewAsRealAllowed(op);
+  const bool is_complex = input.is_complex() && acts_on_parts(op);
   auto from = is_complex ? at::view_as_real(input) : input;
   auto to = is_complex ? at::view_as_real(output) : output;
   const auto reduction = reduction_of(call, op, from.scalar_type());
@@ -153,7 +151,7 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::reduce_scatter(
             .title = "tutti:reduce_scatter",
             .inputs = list,
             .timeout = options.timeout,
-            .is_async = options.asyncOp,
+            .is_async = is_async(options),
             .outputs = outputs};
   at::NoGradGuard no_grad;
   auto flat = joined(list);
@@ -174,12 +172,11 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::reduce_scatter_single_coalesce
   constexpr auto call = "reduce_scatter_single";
   TORCH_CHECK(outputs.size() == inputs.size(), prefix(call),
               "requires as many output as input tensors");
-  Plan plan{.type = outputs.size() == 1 ? OpType::_REDUCE_SCATTER_BASE
-                                        : OpType::REDUCE_SCATTER_TENSOR_COALESCED,
+  Plan plan{.type = outputs.size() == 1 ? OpType::_REDUCE_SCATTER_BASE : kReduceScatterCoalesced,
             .title = "tutti:_reduce_scatter_base",
             .inputs = inputs,
             .timeout = options.timeout,
-            .is_async = options.asyncOp,
+            .is_async = is_async(options),
             .outputs = outputs};
   for (std::size_t index = 0; index < inputs.size(); ++index) {
     const auto& input = inputs[index];

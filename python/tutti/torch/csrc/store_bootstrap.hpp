@@ -7,10 +7,10 @@
 #include <cstring>
 #include <string>
 #include <thread>
-#include <torch/csrc/distributed/c10d/Store.hpp>
 #include <utility>
 #include <vector>
 
+#include "compatibility.hpp"
 #include "tutti/bootstrap.hpp"
 #include "tutti/error.hpp"
 
@@ -22,7 +22,7 @@ class StoreBootstrap final : public Bootstrap {
   /// `store` has no keys of another process group. It is cloned, because a thread that waits in it
   /// holds its connection.
   StoreBootstrap(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size)
-      : store_(store->clone()), rank_(rank), size_(size) {}
+      : store_(own_connection(store)), rank_(rank), size_(size) {}
 
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int size() const override { return size_; }

@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <optional>
 #include <string>
-#include <torch/csrc/distributed/c10d/Types.hpp>
 #include <vector>
 
+#include "compatibility.hpp"
 #include "tutti/types.hpp"
 
 /// What torch's tensors, types and operators are in tutti's terms.
@@ -107,6 +107,12 @@ struct Reduction {
   std::optional<at::Scalar> factor;
 };
 
+/// Whether `op` on complex numbers is `op` on their real and their imaginary parts.
+inline bool acts_on_parts(const c10d::ReduceOp& op) {
+  using c10d::ReduceOp;
+  return op.op_ == ReduceOp::SUM || op.op_ == ReduceOp::AVG || op.op_ == ReduceOp::PREMUL_SUM;
+}
+
 /// Throws ValueError for combinations that are not defined or that tutti lacks.
 inline Reduction reduction_of(const char* call, const c10d::ReduceOp& op, at::ScalarType type) {
   using c10d::ReduceOp;
@@ -143,8 +149,7 @@ inline Reduction reduction_of(const char* call, const c10d::ReduceOp& op, at::Sc
       break;
     case ReduceOp::PREMUL_SUM: {
       if (!at::isFloatingType(type)) refuse("PREMUL_SUM needs a tensor of floats");
-      const auto* const supplement =
-          dynamic_cast<const c10d::PreMulSumSupplement*>(op.supplement_.get());
+      const auto* const supplement = dynamic_cast<const PreMulSumSupplement*>(op.supplement_.get());
       if (supplement == nullptr) {
         refuse("PREMUL_SUM has no factor: make it by torch.distributed._make_nccl_premul_sum()");
       }

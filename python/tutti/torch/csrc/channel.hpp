@@ -1,0 +1,149 @@
+#pragma once
+
+#include <c10/util/Exception.h>
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "tutti/communicator.hpp"
+
+namespace tutti::torch_backend {
+
+using Milliseconds = std::chrono::milliseconds;
+
+/// A collective or a message, with options of its own.
+struct Request {
+  std::variant<Collective, Message> call;
+  CallOptions options;
+};
+
+/// The communicator of a process group, used by any thread. Starts of calls exclude each other; a
+/// thread that waits for a call excludes nobody.
+class Channel {
+ public:
+  Channel(Communicator communicator, std::string name, std::vector<int> global_ranks)
+      : communicator_(std::move(communicator)),
+        name_(std::move(name)),
+        global_ranks_(std::move(global_ranks)) {}
+
+  /// Blocks.
+  void run(const Request& request) {
+    guarded([&](Communicator& communicator) {
+      std::visit([&](const auto& call) { communicator.run(call, request.options); }, request.call);
+    });
+  }
+  Work start(const Request& request) {
+    return guarded([&](Communicator& communicator) {
+      return std::visit([&](const auto& call) { return communicator.start(call, request.options); },
+                        request.call);
+    });
+  }
+  /// True if all of `works` are complete; waits up to `limit` for the first that is not. Throws.
+  bool wait(std::vector<Work>& works, std::chrono::nanoseconds limit) {
+    if (is_closing_) std::this_thread::sleep_for(Milliseconds(1));  // close() goes first
+    const std::shared_lock guard(lifetime_);
+    for (auto& work : works) {
+      try {
+        if (!work.wait_for(limit)) return false;
+      } catch (const Error& error) {
+        rethrow(error);
+      }
+    }
+    return true;
+  }
+  /// Every other rank's call throws.
+  void abort(const std::string& reason) {
+    const std::shared_lock guard(lifetime_);
+    if (communicator_) communicator_->abort(reason);
+  }
+  /// Says goodbye to the other ranks. Calls in flight end, within a second.
+  void close() {
+    is_closing_ = true;
+    const std::scoped_lock starting(starting_);
+    const std::unique_lock guard(lifetime_);
+    communicator_.reset();
+    is_closing_ = false;
+  }
+
+  /// Of the latest error, in the numbering of the default process group.
+  std::vector<int> failed_ranks() {
+    const std::scoped_lock lock(error_mutex_);
+    return failed_ranks_;
+  }
+  bool has_failed() {
+    const std::scoped_lock lock(error_mutex_);
+    return has_failed_;
+  }
+
+  /// As torch's exception.
+  [[noreturn]] void rethrow(const Error& error) {
+    if (error.code() == ErrorCode::usage) C10_THROW_ERROR(ValueError, describe(error));
+    {
+      const std::scoped_lock lock(error_mutex_);
+      has_failed_ = true;
+      failed_ranks_.clear();
+      for (const int rank : error.failed_ranks()) failed_ranks_.push_back(global_rank(rank));
+    }
+    C10_THROW_ERROR(DistBackendError, describe(error));
+  }
+
+ private:
+  template <class Function>
+  auto guarded(Function function) -> decltype(function(std::declval<Communicator&>())) {
+    const std::scoped_lock lock(starting_);
+    if (!communicator_) {
+      C10_THROW_ERROR(DistBackendError, "process group " + name_ +
+                                            " of tutti is closed: make no call after "
+                                            "destroy_process_group(), shutdown() or abort()");
+    }
+    try {
+      return function(*communicator_);
+    } catch (const Error& error) {
+      rethrow(error);
+    }
+  }
+
+  [[nodiscard]] int global_rank(int rank) const {
+    const auto index = static_cast<std::size_t>(rank);
+    return index < global_ranks_.size() ? global_ranks_[index] : rank;
+  }
+
+  /// tutti's sentence, and where it was thrown. It numbers the ranks of the group, which need not
+  /// be those that the user knows.
+  [[nodiscard]] std::string describe(const Error& error) const {
+    std::string text = error.sentence() + " [tutti " + tutti::name(error.code());
+    if (!error.operation().empty()) {
+      text += " in " + error.operation() + ", call " + std::to_string(error.sequence());
+    }
+    if (error.rank() >= 0) {
+      text += ", thrown on rank " + std::to_string(error.rank()) + " at " + error.host();
+    }
+    text += ", process group " + name_;
+    for (const int rank : error.failed_ranks()) {
+      if (global_rank(rank) == rank) continue;
+      text += ", its rank " + std::to_string(rank) + " is global rank " +
+              std::to_string(global_rank(rank));
+    }
+    return text + "]";
+  }
+
+  std::mutex starting_;
+  std::shared_mutex lifetime_;
+  std::atomic<bool> is_closing_ = false;
+  std::optional<Communicator> communicator_;
+  std::string name_;
+  std::vector<int> global_ranks_;
+  std::mutex error_mutex_;
+  bool has_failed_ = false;
+  std::vector<int> failed_ranks_;
+};
+
+}  // namespace tutti::torch_backend
