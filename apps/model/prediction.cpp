@@ -16,9 +16,6 @@ namespace {
 /// all hosts are assumed to be.
 constexpr std::int64_t sampled_hosts = 4;
 
-/// As in the channel of a whole job (transport/shared_segment.hpp).
-constexpr std::int64_t round_bytes = std::int64_t{256} << 10;
-
 using algorithm::Schedule;
 using algorithm::ScheduleArguments;
 
@@ -63,7 +60,7 @@ class Predictor {
                               .chunk = request_.chunk,
                               .in_place = request_.in_place};
     problem.host = machine_.host;
-    problem.max_published = std::max<std::int64_t>(1, round_bytes / request_.element_bytes);
+    problem.max_published = max_published(request_.element_bytes);
     problem.shares_memory = true;
     return algorithm::make(request_.operation, algorithm_, problem);
   }
@@ -74,7 +71,8 @@ class Predictor {
                                         .algorithm = algorithm_,
                                         .layout = algorithm::rank_layout(size(), machine_.host),
                                         .bytes = static_cast<double>(request_.count) * bytes,
-                                        .chunk = static_cast<double>(request_.chunk) * bytes};
+                                        .chunk = static_cast<double>(request_.chunk) * bytes,
+                                        .max_published = static_cast<double>(round_bytes)};
     result_.algorithm = algorithm_;
     result_.method = Method::estimated;
     result_.seconds = algorithm::cost_of(asked, machine_.costs);

@@ -12,6 +12,15 @@
 
 namespace tutti::model {
 
+/// Maximum bytes that a rank publishes in a round, as in the channel of a whole job
+/// (transport/shared_segment.hpp).
+inline constexpr std::int64_t round_bytes = std::int64_t{256} << 10;
+
+/// ScheduleArguments::max_published for a whole job.
+[[nodiscard]] constexpr std::int64_t max_published(std::int64_t element_bytes) {
+  return element_bytes > round_bytes ? 1 : round_bytes / element_bytes;
+}
+
 /// The call to predict.
 struct PredictionRequest {
   Operation operation = Operation::broadcast;

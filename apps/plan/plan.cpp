@@ -103,6 +103,7 @@ Plan make(const PlanOptions& given) {
                                    .in_place = !options.out_of_place};
   algorithm::ScheduleArguments problem{.size = options.ranks, .count = request.count};
   problem.host = machine.host;
+  problem.max_published = model::max_published(request.element_bytes);
   const algorithm::Traits traits{.element_bytes = request.element_bytes,
                                  .in_rank_order = in_rank_order,
                                  .costs = machine.costs};

@@ -15,6 +15,11 @@
 // In place, a block is received where one must be sent from. Neither partner may wait for its own
 // send before it receives, so chunks are sent from scratch. Each pass moves a few chunks of every
 // block, on all ranks alike, in place or not.
+//
+// Between hosts, the ranks of a host pair off in the same way and exchange their blocks through
+// shared memory if they have it, and by messages only with ranks of other hosts. Blocks of
+// different lengths always are messages: a host's ranks do not know how many rounds the others
+// need.
 #include <algorithm>
 #include <stdexcept>
 
@@ -22,6 +27,7 @@
 #include "algorithm/blocks.hpp"
 #include "algorithm/patterns.hpp"
 #include "algorithm/rounds.hpp"
+#include "host_groups.hpp"
 
 namespace tutti::algorithm {
 
@@ -30,18 +36,42 @@ namespace {
 constexpr std::int64_t chunks_a_pass = 8;
 constexpr int long_block_window = 8;
 
+/// Number of rounds in which each of `size` ranks meets each other one.
+int meetings_of(int size) {
+  return size % 2 == 0 ? size - 1 : size;
+}
+
+/// With an odd number of ranks, one rank has no partner in each round, and is its own. With an even
+/// number the last rank becomes that partner.
+int partner_of(int own, int size, int round) {
+  const bool is_even = size % 2 == 0;
+  const int circle = is_even ? size - 1 : size;
+  const auto across = [&](int rank) { return (round + circle - rank) % circle; };
+  if (!is_even) return across(own);
+  if (own < circle) {
+    const int peer = across(own);
+    return peer == own ? circle : peer;
+  }
+  for (int rank = 0; rank < circle; ++rank) {
+    if (across(rank) == rank) return rank;
+  }
+  return own;
+}
+
 class Pairwise {
  public:
   explicit Pairwise(const ScheduleArguments& arguments)
       : arguments_(arguments),
+        groups_(arguments),
+        shares_(groups_.shares() && arguments.counts.empty()),
         given_(arguments),
         taken_(arguments.size, arguments.count,
                arguments.counts.empty() ? arguments.counts : arguments.recv_counts) {}
 
   // Blocks of different lengths: one step each.
   Schedule run_whole() {
-    for (int round = 0; round < rounds(); ++round) {
-      const int peer = partner(round);
+    for (int round = 0; round < meetings_of(arguments_.size); ++round) {
+      const int peer = partner_of(arguments_.rank, arguments_.size, round);
       if (peer == arguments_.rank) continue;
       append_round(schedule_, {1,
                                1,
@@ -54,17 +84,23 @@ class Pairwise {
 
   Schedule run() {
     if (arguments_.count == 0) return std::move(schedule_);
-    const std::int64_t chunk = even_chunk(arguments_, arguments_.count);
+    const auto limit = std::min(arguments_.chunk, arguments_.max_published);
+    const auto chunk = divide_up(arguments_.count, divide_up(arguments_.count, limit));
     const std::int64_t chunks = std::min(chunks_a_pass, divide_up(arguments_.count, chunk));
     schedule_.passes = divide_up(arguments_.count, chunks * chunk);
     // Long blocks use a small window, so that a rank mostly talks to one partner and each link
     // carries one stream: streams that share a link do not end together.
     if (chunks > 1) schedule_.window = long_block_window;
     if (arguments_.in_place) schedule_.scratch_elements = chunks * chunk;
-    for (int round = 0; round < rounds(); ++round) {
-      const int peer = partner(round);
-      if (peer != arguments_.rank)
-        append_round(schedule_, {1, chunks, exchange(peer, chunk, chunks * chunk)});
+    for (int round = 0; round < meetings_of(arguments_.size); ++round) {
+      const int peer = partner_of(arguments_.rank, arguments_.size, round);
+      std::vector<StepPattern> steps;
+      if (peer != arguments_.rank && !(shares_ && groups_.shares_with(peer)))
+        steps = exchange(peer, chunk, chunks * chunk);
+      // In the same rounds on all ranks, so that nobody waits for a later round of another.
+      if (shares_ && round < meetings_of(groups_.here()))
+        append_inside(steps, round, chunk, chunks * chunk);
+      append_round(schedule_, {1, chunks, std::move(steps)});
     }
     if (!arguments_.in_place) {
       const Piece own = piece_of(arguments_.rank, chunk, chunks * chunk);
@@ -75,26 +111,6 @@ class Pairwise {
   }
 
  private:
-  /// With an odd number of ranks, one rank has no partner in each round. With an even number the
-  /// last rank becomes that partner.
-  [[nodiscard]] int partner(int round) const {
-    const bool is_even = arguments_.size % 2 == 0;
-    const int circle = is_even ? arguments_.size - 1 : arguments_.size;
-    const auto across = [&](int rank) { return (round + circle - rank) % circle; };
-    if (!is_even) return across(arguments_.rank);
-    if (arguments_.rank < circle) {
-      const int peer = across(arguments_.rank);
-      return peer == arguments_.rank ? circle : peer;
-    }
-    for (int rank = 0; rank < circle; ++rank) {
-      if (across(rank) == rank) return rank;
-    }
-    return arguments_.rank;
-  }
-  [[nodiscard]] int rounds() const {
-    return arguments_.size % 2 == 0 ? arguments_.size - 1 : arguments_.size;
-  }
-
   void copy_own() {
     const int own = arguments_.rank;
     append_round(
@@ -120,7 +136,24 @@ class Pairwise {
         send_to(peer, Buffer::scratch, aside), take};
   }
 
+  /// A round of this host. A rank without a partner publishes nothing.
+  void append_inside(std::vector<StepPattern>& steps, int round, std::int64_t chunk,
+                     std::int64_t segment) const {
+    const int peer = groups_.rank_here(partner_of(groups_.index(), groups_.here(), round));
+    if (peer == arguments_.rank) {
+      steps.push_back(publish_nothing());
+    } else {
+      const Piece piece = piece_of(peer, chunk, segment);
+      steps.push_back(publish_of(own_buffer(arguments_), piece));
+      steps.push_back(read_of(peer, Buffer::output, piece));
+      steps.back().remote_shift = {given_.at(arguments_.rank).begin - given_.at(peer).begin};
+    }
+    steps.push_back(release_round());
+  }
+
   const ScheduleArguments& arguments_;
+  HostGroups groups_;
+  bool shares_;  // memory with this host's ranks, in a call between hosts
   Blocks given_;
   Blocks taken_;
   Schedule schedule_{.algorithm = "pairwise", .loops = {}, .scratch_elements = 0};

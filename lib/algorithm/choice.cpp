@@ -7,6 +7,7 @@
 #include <string>
 
 #include "algorithm/algorithms.hpp"
+#include "algorithm/blocks.hpp"
 #include "algorithm/cost.hpp"
 #include "base/default_floats.hpp"
 #include "base/shape.hpp"
@@ -42,12 +43,14 @@ constexpr Row rows[]{
     {"slices", all_reduce_slices, Operation::all_reduce, true},
     {"binomial", reduce_binomial, Operation::reduce, false},
     {"chain", reduce_chain, Operation::reduce, false},
+    {"hierarchical", reduce_hierarchical, Operation::reduce, false},
     {"gathered", reduce_gathered, Operation::reduce, true},
     {"slices", reduce_slices, Operation::reduce, true},
     {"bruck", all_gather_bruck, Operation::all_gather, true},
     {"ring", all_gather_ring, Operation::all_gather, true},
     {"hierarchical", all_gather_hierarchical, Operation::all_gather, true},
     {"recursive_halving", reduce_scatter_recursive_halving, Operation::reduce_scatter, false},
+    {"hierarchical", reduce_scatter_hierarchical, Operation::reduce_scatter, false},
     {"ring", reduce_scatter_ring, Operation::reduce_scatter, false},
     {"pairwise", reduce_scatter_pairwise, Operation::reduce_scatter, true},
     {"binomial", gather_binomial, Operation::gather, true},
@@ -56,11 +59,13 @@ constexpr Row rows[]{
     {"direct", scatter_direct, Operation::scatter, true},
     {"bruck", all_to_all_bruck, Operation::all_to_all, true},
     {"pairwise", all_to_all_pairwise, Operation::all_to_all, true},
+    {"hierarchical", all_to_all_hierarchical, Operation::all_to_all, true},
     {"ring", all_gather_ring, Operation::all_gather_v, true},
     {"ring", reduce_scatter_ring, Operation::reduce_scatter_v, false},
+    {"hierarchical", reduce_scatter_hierarchical, Operation::reduce_scatter_v, false},
     {"pairwise", reduce_scatter_pairwise, Operation::reduce_scatter_v, true},
-    {"direct", gather_direct, Operation::gather_v, true},
-    {"direct", scatter_direct, Operation::scatter_v, true},
+    {"direct", gather_v_direct, Operation::gather_v, true},
+    {"direct", scatter_v_direct, Operation::scatter_v, true},
     {"pairwise", all_to_all_pairwise, Operation::all_to_all_v, true},
 };
 constexpr std::size_t row_count = std::size(rows);
@@ -157,10 +162,14 @@ Cheapest cheapest_chunk(CostQuestion question, const CostModel& costs) {
 
 CostQuestion question_of(Operation operation, const ScheduleArguments& arguments,
                          const RankLayout& layout, const Traits& traits) {
+  // Blocks of different lengths count as so many of the mean length.
+  const auto elements = arguments.counts.empty()
+                            ? static_cast<double>(arguments.count)
+                            : static_cast<double>(Blocks(arguments).total()) / arguments.size;
   return {.operation = operation,
           .algorithm = {},
           .layout = layout,
-          .bytes = static_cast<double>(arguments.count * traits.element_bytes),
+          .bytes = elements * static_cast<double>(traits.element_bytes),
           .max_published = static_cast<double>(arguments.max_published) *
                            static_cast<double>(traits.element_bytes)};
 }
@@ -215,6 +224,7 @@ bool has_a_choice(Operation operation) {
     case Operation::reduce:
     case Operation::all_gather:
     case Operation::reduce_scatter:
+    case Operation::reduce_scatter_v:
     case Operation::gather:
     case Operation::scatter:
     case Operation::all_to_all:

@@ -52,7 +52,7 @@ class Formula {
         return is("direct") ? direct(n_) : rooted_tree();
       case Operation::all_to_all:
       case Operation::all_to_all_v:
-        return is("bruck") ? packed_exchange() : exchange(n_, 0);
+        return all_to_all();
       case Operation::barrier:
       case Operation::split:
       case Operation::finalize:
@@ -102,9 +102,12 @@ class Formula {
         (h_ - 1) * hop(chunk, true, 1, reduced) + (p_ - h_) * hop(chunk, false, 1, reduced);
     return fill + static_cast<double>(pieces(n_, chunk) - 1) * stage(chunk, reduced);
   }
-  /// One rank sends `bytes` directly to every other, or receives them.
+  /// One rank sends `bytes` directly to every other, or receives them; inside its host of a call
+  /// between hosts through shared memory.
   [[nodiscard]] double direct(double bytes) const {
-    const double core = (p_ - 1) * (model_.message_cost + copy(bytes));
+    const double inside = crosses() ? round(bytes, bytes) : 0;
+    const double core =
+        (crosses() ? p_ - m_ : p_ - 1) * (model_.message_cost + copy(bytes)) + inside;
     const double link = crosses() ? (p_ - m_) * bytes / model_.link_rate : 0;
     return std::max(core, link) + hop(0, crosses(), 1, 0) + copy(std::min(bytes, 65536.0));
   }
@@ -159,6 +162,15 @@ class Formula {
   }
   [[nodiscard]] double reduce() const {
     if (is("binomial")) return tree(n_);
+    if (is("hierarchical")) {
+      const double chunk = std::min({n_, question_.chunk, question_.max_published});
+      const double inside = (m_ - 1) * chunk / model_.reduce_rate;
+      const double core =
+          2 * model_.message_cost + 2 * copy(chunk) + inside + chunk / model_.reduce_rate;
+      return log2_up(h_) * hop(chunk, true, 1, chunk) + round(chunk, 0) + inside +
+             static_cast<double>(pieces(n_, chunk) - 1) *
+                 std::max(log2_up(h_) * chunk / model_.link_rate, core);
+    }
     if (is("chain")) return chain(1);
     if (is("gathered")) return rooted_tree() + p_ * n_ / model_.reduce_rate;
     return in_slices(1);
@@ -209,7 +221,38 @@ class Formula {
     return std::max(core, link) + (h_ - 1) * hop(std::min(chunk, 65536.0), true, m_, 0) +
            h_ * round(chunk, 0);
   }
+  [[nodiscard]] double all_to_all() const {
+    if (is("bruck")) return packed_exchange();
+    if (is("hierarchical") && n_ * p_ <= question_.max_published) {
+      // Each rank sends a bundle of its host's blocks to one rank of each other host.
+      const double bundle = n_ * m_;
+      const double core = (h_ - 1) * (2 * model_.message_cost + 2 * copy(bundle));
+      const double link = bundle * (p_ - m_) / model_.link_rate;
+      return round(n_ * p_, n_ * p_) + hop(bundle, true, m_, 0) +
+             std::max(core, link) * (h_ - 2) / (h_ - 1);
+    }
+    if (!crosses()) return exchange(n_, 0);
+    const double core =
+        (p_ - m_) * (2 * model_.message_cost + 2 * copy(n_)) + (m_ - 1) * round(n_, n_);
+    const double link = n_ * m_ * (p_ - m_) / model_.link_rate;
+    return std::max(core, link) + hop(0, true, 1, 0) + copy(std::min(n_, 65536.0));
+  }
+  /// Sums of hosts, made through shared memory, are sent to the ranks of other hosts.
+  [[nodiscard]] double sums_of_hosts() const {
+    const bool fits = n_ * p_ <= question_.max_published;
+    const double chunk =
+        std::max(1.0, fits ? n_ : std::min({n_, question_.chunk, question_.max_published}));
+    const double rounds = fits ? 1 : p_ * static_cast<double>(pieces(n_, chunk));
+    const double inside = copy(n_ * p_) + h_ * (m_ - 1) * n_ / model_.reduce_rate;
+    const double core =
+        inside + (h_ - 1) * (2 * model_.message_cost + 2 * copy(n_) + n_ / model_.reduce_rate);
+    const double link = (h_ - 1) * m_ * n_ / model_.link_rate;
+    const double messages = (h_ - 1) * n_ / chunk;
+    return inside * chunk / n_ + hop(chunk, true, m_, chunk) + rounds * round(0, 0) +
+           std::max(core, link) * (messages - 1) / messages;
+  }
   [[nodiscard]] double reduce_scatter() const {
+    if (is("hierarchical")) return sums_of_hosts();
     if (is("ring")) return ring(n_ * p_, p_ - 1, true);
     if (is("pairwise")) return exchange(n_, 1);
     return circulant(n_, true, 1) + copy(n_ * p_ / 2);
@@ -263,6 +306,9 @@ std::int64_t rounds_of(const CostQuestion& question) {
   const bool reduces_all = question.operation == Operation::all_reduce;
   if (p == 1) return 0;
   if (is("leaders")) return log2_up(question.layout.hosts) + (reduces_all ? 2 : 1);
+  if (is("hierarchical") && (question.operation == Operation::reduce_scatter ||
+                             question.operation == Operation::all_to_all))
+    return 2;
   if (is("hierarchical") && !reduces_all) return question.layout.hosts;
   if (is("chain") || is("scatter_ring")) return p - 2 + pieces(question.bytes, question.chunk);
   if (is("hierarchical"))

@@ -22,22 +22,28 @@ HostGroups::HostGroups(const ScheduleArguments& arguments) {
     std::erase_if(ranks_, [](const auto& ranks) { return ranks.empty(); });
   }
   host_of_.resize(size);
+  index_of_.resize(size);
   for (int host = 0; host < hosts(); ++host) {
-    for (const int rank : of(host)) host_of_[static_cast<std::size_t>(rank)] = host;
+    for (int index = 0; index < ranks_on(host); ++index) {
+      const auto rank = static_cast<std::size_t>(rank_at(host, index));
+      host_of_[rank] = host;
+      index_of_[rank] = index;
+    }
   }
   const auto smaller = [](const auto& a, const auto& b) { return a.size() < b.size(); };
   const auto [smallest, largest] = std::minmax_element(ranks_.begin(), ranks_.end(), smaller);
   min_ranks_ = static_cast<int>(smallest->size());
   max_ranks_ = static_cast<int>(largest->size());
-  while (host_ < hosts()) {
-    const auto& ranks = of(host_);
-    const auto own = std::find(ranks.begin(), ranks.end(), arguments.rank);
-    if (own != ranks.end()) {
-      index_ = static_cast<int>(own - ranks.begin());
-      return;
-    }
-    ++host_;
-  }
+  const auto own = static_cast<std::size_t>(arguments.rank);
+  host_ = host_of_[own];
+  index_ = index_of_[own];
+  shares_ = arguments.shares_memory && hosts() > 1 && here() > 1;
+}
+
+std::vector<int> HostGroups::neighbours() const {
+  std::vector<int> result;
+  for (int turn = 1; turn < here(); ++turn) result.push_back(rank_here((index_ + turn) % here()));
+  return result;
 }
 
 }  // namespace tutti::algorithm

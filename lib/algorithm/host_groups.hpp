@@ -26,6 +26,21 @@ class HostGroups {
   [[nodiscard]] int rank_at(int host, int index) const {
     return of(host)[static_cast<std::size_t>(index)];
   }
+  [[nodiscard]] int ranks_on(int host) const { return static_cast<int>(of(host).size()); }
+  /// The rank on `host` that exchanges data with `rank` of another host: the one with its index
+  /// there, modulo the number of ranks on `host`. `rank` itself on its own host.
+  [[nodiscard]] int counterpart_on(int host, int rank) const {
+    return rank_at(host, index_of_[static_cast<std::size_t>(rank)] % ranks_on(host));
+  }
+  /// The host `distance` after this rank's, cyclically; negative: before it.
+  [[nodiscard]] int host_at(int distance) const {
+    return ((host_ + distance) % hosts() + hosts()) % hosts();
+  }
+  /// In a call between hosts, the ranks of this host exchange data in rounds.
+  [[nodiscard]] bool shares() const noexcept { return shares_; }
+  [[nodiscard]] bool shares_with(int rank) const { return shares_ && host_of(rank) == host_; }
+  /// The ranks of this host but this one.
+  [[nodiscard]] std::vector<int> neighbours() const;
   /// The rank at the same position on the next or previous host, cyclically. Requires that all
   /// hosts have that position.
   [[nodiscard]] int next() const { return rank_on(host_ + 1); }
@@ -41,10 +56,12 @@ class HostGroups {
 
   std::vector<std::vector<int>> ranks_;
   std::vector<int> host_of_;
+  std::vector<int> index_of_;  // among the ranks of its host
   int min_ranks_ = 0;
   int max_ranks_ = 0;
   int host_ = 0;
   int index_ = 0;
+  bool shares_ = false;
 };
 
 }  // namespace tutti::algorithm

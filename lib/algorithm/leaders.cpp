@@ -15,35 +15,38 @@ std::int64_t local_chunk(const ScheduleArguments& arguments) {
 }  // namespace
 
 Leaders::Leaders(const ScheduleArguments& arguments, int root)
-    : groups_(arguments), rank_(arguments.rank) {
+    : groups_(arguments), rank_(arguments.rank), neighbours_(groups_.neighbours()) {
   for (int host = 0; host < groups_.hosts(); ++host) leaders_.push_back(groups_.rank_at(host, 0));
   if (root >= 0) leaders_[static_cast<std::size_t>(groups_.host_of(root))] = root;
-  for (int index = 0; index < groups_.here(); ++index) {
-    if (groups_.rank_here(index) != rank_) neighbours_.push_back(groups_.rank_here(index));
+}
+
+void Leaders::append_reduce_steps(std::vector<StepPattern>& steps,
+                                  const ScheduleArguments& arguments, const Piece& piece,
+                                  Buffer mine, Buffer sum) const {
+  if (neighbours_.empty()) return;
+  const bool shares = arguments.shares_memory;
+  if (!leads()) {
+    if (!shares) return steps.push_back(send_to(here(), mine, piece));
+    steps.push_back(publish_of(mine, piece));
+    return steps.push_back(release_round());
   }
+  if (shares) steps.push_back(publish_nothing());
+  for (const int peer : neighbours_) {
+    const auto from = peer == neighbours_.front() ? mine : sum;
+    steps.push_back(shares ? read_reduce_of(peer, sum, from, piece)
+                           : recv_reduce_from(peer, sum, from, piece));
+  }
+  if (shares) steps.push_back(release_round());
 }
 
 void Leaders::append_reduce(Schedule& schedule, const ScheduleArguments& arguments,
                             Buffer mine) const {
-  const bool shares = arguments.shares_memory;
   const auto chunk = local_chunk(arguments);
   const auto piece = chunk_of({0, arguments.count}, chunk);
   std::vector<StepPattern> steps;
-  if (neighbours_.empty()) {
-    if (mine != Buffer::output) steps.push_back(local(StepKind::copy, Buffer::output, mine, piece));
-  } else if (leads()) {
-    if (shares) steps.push_back(publish_nothing());
-    for (const int peer : neighbours_) {
-      const auto from = peer == neighbours_.front() ? mine : Buffer::output;
-      steps.push_back(shares ? read_reduce_of(peer, Buffer::output, from, piece)
-                             : recv_reduce_from(peer, Buffer::output, from, piece));
-    }
-    if (shares) steps.push_back(release_round());
-  } else if (shares) {
-    steps = {publish_of(mine, piece), release_round()};
-  } else {
-    steps = {send_to(here(), mine, piece)};
-  }
+  append_reduce_steps(steps, arguments, piece, mine, Buffer::output);
+  if (neighbours_.empty() && mine != Buffer::output)
+    steps.push_back(local(StepKind::copy, Buffer::output, mine, piece));
   if (!steps.empty()) {
     schedule.loops.push_back({1, divide_up(arguments.count, chunk), std::move(steps)});
   }

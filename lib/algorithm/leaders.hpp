@@ -21,8 +21,12 @@ class Leaders {
   /// The other ranks of this host.
   [[nodiscard]] const std::vector<int>& neighbours() const noexcept { return neighbours_; }
 
-  /// Appends steps after which the leader has the sum of its host's contributions in output. `mine`
-  /// is the buffer of a rank's contribution.
+  /// Appends steps after which the leader has the sum of its host's contributions to `piece` in
+  /// `sum`; none if it is alone there. `mine` is the buffer of a rank's contribution. For use in a
+  /// loop whose index moves the piece.
+  void append_reduce_steps(std::vector<StepPattern>& steps, const ScheduleArguments& arguments,
+                           const Piece& piece, Buffer mine, Buffer sum) const;
+  /// The same as a loop over all elements, with the sum in output.
   void append_reduce(Schedule& schedule, const ScheduleArguments& arguments, Buffer mine) const;
   /// Appends steps after which all ranks of the host have the leader's elements of `piece` in
   /// output. For use in a loop whose index moves the piece.

@@ -1,4 +1,5 @@
 // Placements of ranks on hosts: results stay correct, and rings enter each host once.
+#include <map>
 #include <set>
 #include <utility>
 
@@ -107,8 +108,47 @@ TEST_CASE("blocks of different lengths are correct on every placement on hosts")
     ScheduleArguments problem = problem_on(host, 0);
     for (std::int64_t rank = 0; rank < problem.size; ++rank)
       problem.counts.push_back(rank * 7 % 5 * 3);
-    for (const Operation operation : {Operation::all_gather_v, Operation::reduce_scatter_v})
-      try_all(operation, problem);
+    // All blocks in one round, several, and parts of one.
+    for (const std::int64_t max_published : {1000, 20, 5}) {
+      problem.max_published = max_published;
+      for (const auto& sharing : {std::set<int>(), {0, 1, 2}, {1}}) {
+        for (const Operation operation : {Operation::all_gather_v, Operation::reduce_scatter_v})
+          try_all(operation, problem, sharing);
+      }
+    }
+  }
+}
+
+TEST_CASE("a hierarchical reduce-scatter sends each host the sums of its blocks") {
+  for (const auto& host : host_layouts()) {
+    const auto hosts = static_cast<std::int64_t>(std::set<int>(host.begin(), host.end()).size());
+    const ScheduleArguments problem = problem_on(host, 0);
+    const auto schedules = schedules_of(
+        {.operation = Operation::reduce_scatter, .algorithm = "hierarchical", .problem = problem});
+    CHECK(elements_between_hosts(schedules, host) == (hosts - 1) * problem.size * problem.count);
+  }
+}
+
+TEST_CASE("a hierarchical all-to-all sends one message to each rank of another host") {
+  for (const auto& host : host_layouts()) {
+    const auto problem = problem_on(host, 0);
+    const auto schedules = schedules_of({.operation = Operation::all_to_all,
+                                         .algorithm = "hierarchical",
+                                         .problem = problem,
+                                         .sharing = {0, 1, 2}});
+    std::map<std::pair<int, int>, int> messages;  // by receiver and the sender's host
+    for (std::size_t rank = 0; rank < schedules.size(); ++rank) {
+      Cursor cursor(schedules[rank]);
+      for (Step step; cursor.next(step);)
+        if (step.kind == StepKind::send) ++messages[{step.peer, host[rank]}];
+    }
+    const std::set<int> hosts(host.begin(), host.end());
+    for (int rank = 0; rank < problem.size; ++rank) {
+      for (const int from : hosts) {
+        const bool is_far = from != host[static_cast<std::size_t>(rank)];
+        CHECK(messages[{rank, from}] == (is_far ? 1 : 0));
+      }
+    }
   }
 }
 
@@ -155,7 +195,11 @@ TEST_CASE("hierarchical schedules are correct for every size and placement on ho
   constexpr std::pair<Operation, std::string_view> hierarchical[] = {
       {Operation::all_reduce, "hierarchical"}, {Operation::all_reduce, "leaders"},
       {Operation::broadcast, "hierarchical"},  {Operation::broadcast, "leaders"},
-      {Operation::all_gather, "hierarchical"}, {Operation::barrier, "leaders"}};
+      {Operation::all_gather, "hierarchical"}, {Operation::reduce_scatter, "hierarchical"},
+      {Operation::all_to_all, "hierarchical"}, {Operation::reduce, "hierarchical"},
+      {Operation::gather, "direct"},           {Operation::scatter, "direct"},
+      {Operation::fan_out, "direct"},          {Operation::all_to_all, "pairwise"},
+      {Operation::barrier, "leaders"}};
   std::uint64_t run = 0;
   for (int size = 1; size <= 64; size += size < 24 ? 1 : 5) {
     for (const int hosts : {1, 2, 3, 5, 16}) {

@@ -94,6 +94,11 @@ inline constexpr int min_window = 2;
 /// between its ends.
 [[nodiscard]] Schedule reduce_chain(const ScheduleArguments& arguments);
 
+/// "hierarchical": one leader per host reduces its host's contributions; their sums move up a binomial
+/// tree of hosts, chunk by chunk. Scratch: count, on leaders other than the root that have children
+/// or neighbours.
+[[nodiscard]] Schedule reduce_hierarchical(const ScheduleArguments& arguments);
+
 /// "gathered": contributions move up a tree to the root, which combines them in rank order.
 /// Scratch: size·count at the root, (ranks of the subtree - 1)·count elsewhere.
 [[nodiscard]] Schedule reduce_gathered(const ScheduleArguments& arguments);
@@ -119,6 +124,11 @@ inline constexpr int min_window = 2;
 /// three ranks, none for two. Also reduce_scatter_v.
 [[nodiscard]] Schedule reduce_scatter_ring(const ScheduleArguments& arguments);
 
+/// "hierarchical": each host reduces its contributions to a block, and sends the sum to the block's
+/// rank. Scratch: 2 chunks for each rank of another host to which this rank sends, or all their
+/// blocks if these fit in one round. Also reduce_scatter_v.
+[[nodiscard]] Schedule reduce_scatter_hierarchical(const ScheduleArguments& arguments);
+
 /// "pairwise": each rank receives its block of all contributions and combines it in rank order.
 /// Scratch: size·chunk. Also reduce_scatter_v.
 [[nodiscard]] Schedule reduce_scatter_pairwise(const ScheduleArguments& arguments);
@@ -126,18 +136,24 @@ inline constexpr int min_window = 2;
 /// "binomial": blocks move up a tree. Scratch: (ranks of the subtree - 1)·count; none at the root.
 [[nodiscard]] Schedule gather_binomial(const ScheduleArguments& arguments);
 
-/// "direct": every rank sends its block to the root. Also gather_v.
+/// "direct": every rank sends its block to the root.
 [[nodiscard]] Schedule gather_direct(const ScheduleArguments& arguments);
+[[nodiscard]] Schedule gather_v_direct(const ScheduleArguments& arguments);
 
 /// "binomial": blocks move down a tree. Scratch: (ranks of the subtree - 1)·count; none at the
 /// root.
 [[nodiscard]] Schedule scatter_binomial(const ScheduleArguments& arguments);
 
-/// "direct": the root sends every rank its block. Also scatter_v.
+/// "direct": the root sends every rank its block.
 [[nodiscard]] Schedule scatter_direct(const ScheduleArguments& arguments);
+[[nodiscard]] Schedule scatter_v_direct(const ScheduleArguments& arguments);
 
 /// "bruck": blocks travel distances 1, 2, 4, …, packed with others. Scratch: about 2·size·count.
 [[nodiscard]] Schedule all_to_all_bruck(const ScheduleArguments& arguments);
+
+/// "hierarchical": the blocks of a host's ranks for a rank of another host are one message. Scratch:
+/// these blocks, and as many received. Blocks too long for one round: as "pairwise".
+[[nodiscard]] Schedule all_to_all_hierarchical(const ScheduleArguments& arguments);
 
 /// "pairwise": each pair of ranks exchanges its blocks. Scratch: none; in place up to 8 chunks.
 /// Also all_to_all_v, which has no in-place form.
