@@ -7,8 +7,8 @@
 //        0 ◄─ ring ─► 2    1 ◄─ ring ─► 3            chosen        hosts with equally many ranks,
 //        0 ◄─ inside ─► 1  2 ◄─ inside ─► 3                        several
 //
-// Hosts with different numbers of ranks use the ring of all ranks. Without shared memory each rank
-// sends its blocks to its neighbours.
+// Also for blocks of different lengths. Hosts with different numbers of ranks use the ring of all
+// ranks. Without shared memory each rank sends its blocks to its neighbours.
 //
 // Paper: as all_gather_ring.cpp.
 #include <algorithm>
@@ -23,17 +23,17 @@ namespace tutti::algorithm {
 Schedule all_gather_hierarchical(const ScheduleArguments& arguments) {
   if (arguments.size == 1) return alone("hierarchical", arguments);
   Schedule schedule{.algorithm = "hierarchical", .loops = {}};
-  if (arguments.count == 0) return schedule;
+  const Blocks blocks(arguments);
+  if (blocks.total() == 0) return schedule;
   const HostGroups groups(arguments);
   if (groups.min_ranks() != groups.max_ranks()) {
     schedule = all_gather_ring(arguments);
     schedule.algorithm = "hierarchical";
     return schedule;
   }
-  const Blocks blocks(arguments);
   const int hosts = groups.hosts();
   const auto chunk = std::min(arguments.chunk, arguments.max_published);
-  const auto chunks = divide_up(arguments.count, chunk);
+  const auto chunks = divide_up(blocks.longest(), chunk);
   const auto block_of = [&](int host, int index) {
     return blocks.at(groups.rank_at((host % hosts + hosts) % hosts, index));
   };

@@ -61,6 +61,7 @@ constexpr Row rows[]{
     {"pairwise", all_to_all_pairwise, Operation::all_to_all, true},
     {"hierarchical", all_to_all_hierarchical, Operation::all_to_all, true},
     {"ring", all_gather_ring, Operation::all_gather_v, true},
+    {"hierarchical", all_gather_hierarchical, Operation::all_gather_v, true},
     {"ring", reduce_scatter_ring, Operation::reduce_scatter_v, false},
     {"hierarchical", reduce_scatter_hierarchical, Operation::reduce_scatter_v, false},
     {"pairwise", reduce_scatter_pairwise, Operation::reduce_scatter_v, true},
@@ -191,7 +192,8 @@ bool needs_neighbours(std::string_view algorithm) {
 // Rings of ranks with the same index need hosts with equally many ranks.
 bool suits(Operation operation, const RankLayout& layout) {
   const bool is_even = layout.hosts * layout.max_on_a_host == layout.ranks;
-  return layout.max_on_a_host > 1 && (operation != Operation::all_gather || is_even);
+  const bool gathers = operation == Operation::all_gather || operation == Operation::all_gather_v;
+  return layout.max_on_a_host > 1 && (!gathers || is_even);
 }
 
 // The fastest by formula, except algorithms that exist for comparison only.
@@ -223,6 +225,7 @@ bool has_a_choice(Operation operation) {
     case Operation::all_reduce:
     case Operation::reduce:
     case Operation::all_gather:
+    case Operation::all_gather_v:
     case Operation::reduce_scatter:
     case Operation::reduce_scatter_v:
     case Operation::gather:

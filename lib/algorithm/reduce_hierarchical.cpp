@@ -1,5 +1,5 @@
-// Reduce, hierarchical: each host's leader reduces the contributions of its host, adds the sums of its
-// children in a binomial tree of hosts, and sends the result to its parent, chunk by chunk. The
+// Reduce, hierarchical: each host's leader reduces the contributions of its host, adds the sums of
+// its children in a binomial tree of hosts, and sends the result to its parent, chunk by chunk. The
 // root leads its host.
 //
 //     0 ◄─ 1   2 ◄─ 3        rounds        log2 h between h hosts, one inside

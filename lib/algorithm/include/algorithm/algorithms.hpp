@@ -114,6 +114,7 @@ inline constexpr int min_window = 2;
 [[nodiscard]] Schedule all_gather_ring(const ScheduleArguments& arguments);
 
 /// "hierarchical": rings of the ranks with the same index on their hosts, and shared memory inside.
+/// Also all_gather_v.
 [[nodiscard]] Schedule all_gather_hierarchical(const ScheduleArguments& arguments);
 
 /// "recursive_halving": in each round every rank sends half of its sums. Scratch: half of all
