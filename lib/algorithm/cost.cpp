@@ -223,7 +223,7 @@ class Formula {
   }
   [[nodiscard]] double all_to_all() const {
     if (is("bruck")) return packed_exchange();
-    if (is("hierarchical") && n_ * p_ <= question_.max_published) {
+    if (is("hierarchical") && crosses() && n_ * p_ <= question_.max_published) {
       // Each rank sends a bundle of its host's blocks to one rank of each other host.
       const double bundle = n_ * m_;
       const double core = (h_ - 1) * (2 * model_.message_cost + 2 * copy(bundle));
@@ -232,6 +232,7 @@ class Formula {
              std::max(core, link) * (h_ - 2) / (h_ - 1);
     }
     if (!crosses()) return exchange(n_, 0);
+    // Between hosts by messages, inside them through shared memory.
     const double core =
         (p_ - m_) * (2 * model_.message_cost + 2 * copy(n_)) + (m_ - 1) * round(n_, n_);
     const double link = n_ * m_ * (p_ - m_) / model_.link_rate;
@@ -247,6 +248,7 @@ class Formula {
     const double core =
         inside + (h_ - 1) * (2 * model_.message_cost + 2 * copy(n_) + n_ / model_.reduce_rate);
     const double link = (h_ - 1) * m_ * n_ / model_.link_rate;
+    if (!crosses()) return exchange(n_, 1);  // by messages
     const double messages = (h_ - 1) * n_ / chunk;
     return inside * chunk / n_ + hop(chunk, true, m_, chunk) + rounds * round(0, 0) +
            std::max(core, link) * (messages - 1) / messages;
