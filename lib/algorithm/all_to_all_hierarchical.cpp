@@ -78,10 +78,8 @@ class AllToAllOfHosts {
   /// Ranks of another host to which this rank sends its host's blocks.
   [[nodiscard]] std::vector<int> led_on(int host) const {
     std::vector<int> led;
-    for (int index = 0; index < groups_.ranks_on(host); ++index) {
-      const int rank = groups_.rank_at(host, index);
+    for (const int rank : groups_.ranks_of(host))
       if (counterpart(rank) == arguments_.rank) led.push_back(rank);
-    }
     return led;
   }
   Region reserve(std::int64_t elements) {
@@ -158,20 +156,20 @@ class AllToAllOfHosts {
 
   void receive(int host) {
     const int peer = groups_.counterpart_on(host, arguments_.rank);
-    const int ranks = groups_.ranks_on(host);
-    const int first = groups_.rank_at(host, 0);
-    if (groups_.rank_at(host, ranks - 1) - first == ranks - 1) {
+    const auto& ranks = groups_.ranks_of(host);
+    const bool are_adjacent = ranks.back() - ranks.front() + 1 == std::ssize(ranks);
+    if (are_adjacent) {
       return steps_.push_back(
-          recv_from(peer, Buffer::output, whole(blocks_.range(first, first + ranks))));
+          recv_from(peer, Buffer::output, whole(blocks_.range(ranks.front(), ranks.back() + 1))));
     }
-    received_ = reserve(ranks * count_);
+    received_ = reserve(std::ssize(ranks) * count_);
     received_from_ = host;
     steps_.push_back(recv_from(peer, Buffer::scratch, whole(received_)));
   }
   /// Copies the blocks of ranks that are not adjacent to their places.
   void take_apart() {
     if (received_.empty()) return;
-    for (int index = 0; index < groups_.ranks_on(received_from_); ++index) {
+    for (int index = 0; index < std::ssize(groups_.ranks_of(received_from_)); ++index) {
       steps_.push_back(copy_of(Buffer::output, blocks_.at(groups_.rank_at(received_from_, index)),
                                Buffer::scratch, part_of(received_, index).begin));
     }

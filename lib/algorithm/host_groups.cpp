@@ -24,7 +24,7 @@ HostGroups::HostGroups(const ScheduleArguments& arguments) {
   host_of_.resize(size);
   index_of_.resize(size);
   for (int host = 0; host < hosts(); ++host) {
-    for (int index = 0; index < ranks_on(host); ++index) {
+    for (int index = 0; index < std::ssize(ranks_of(host)); ++index) {
       const auto rank = static_cast<std::size_t>(rank_at(host, index));
       host_of_[rank] = host;
       index_of_[rank] = index;

@@ -17,20 +17,24 @@ class HostGroups {
   [[nodiscard]] int max_ranks() const noexcept { return max_ranks_; }
   /// This rank's host, the number of ranks there, and its position among them.
   [[nodiscard]] int host() const noexcept { return host_; }
-  [[nodiscard]] int here() const noexcept { return static_cast<int>(of(host_).size()); }
+  [[nodiscard]] int here() const noexcept { return static_cast<int>(ranks_of(host_).size()); }
   [[nodiscard]] int index() const noexcept { return index_; }
   [[nodiscard]] int rank_here(int index) const {
-    return of(host_)[static_cast<std::size_t>(index)];
+    return ranks_of(host_)[static_cast<std::size_t>(index)];
   }
   [[nodiscard]] int host_of(int rank) const { return host_of_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] int rank_at(int host, int index) const {
-    return of(host)[static_cast<std::size_t>(index)];
+    return ranks_of(host)[static_cast<std::size_t>(index)];
   }
-  [[nodiscard]] int ranks_on(int host) const { return static_cast<int>(of(host).size()); }
+  /// Ranks of a host, ascending.
+  [[nodiscard]] const std::vector<int>& ranks_of(int host) const {
+    return ranks_[static_cast<std::size_t>(host)];
+  }
   /// The rank on `host` that exchanges data with `rank` of another host: the one with its index
   /// there, modulo the number of ranks on `host`. `rank` itself on its own host.
   [[nodiscard]] int counterpart_on(int host, int rank) const {
-    return rank_at(host, index_of_[static_cast<std::size_t>(rank)] % ranks_on(host));
+    const auto index = index_of_[static_cast<std::size_t>(rank)];
+    return rank_at(host, index % static_cast<int>(ranks_of(host).size()));
   }
   /// The host `distance` after this rank's, cyclically; negative: before it.
   [[nodiscard]] int host_at(int distance) const {
@@ -47,11 +51,8 @@ class HostGroups {
   [[nodiscard]] int previous() const { return rank_on(host_ + hosts() - 1); }
 
  private:
-  [[nodiscard]] const std::vector<int>& of(int host) const {
-    return ranks_[static_cast<std::size_t>(host)];
-  }
   [[nodiscard]] int rank_on(int host) const {
-    return of(host % hosts())[static_cast<std::size_t>(index_)];
+    return ranks_of(host % hosts())[static_cast<std::size_t>(index_)];
   }
 
   std::vector<std::vector<int>> ranks_;

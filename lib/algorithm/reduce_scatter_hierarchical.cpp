@@ -48,7 +48,7 @@ class ReduceScatterOfHosts {
     schedule_.passes = divide_up(longest, chunks_ * chunk_);
     for (int turn = 0; turn < groups_.hosts(); ++turn) {
       std::vector<int> led;
-      for (const int rank : ranks_on(groups_.host_at(turn)))
+      for (const int rank : groups_.ranks_of(groups_.host_at(turn)))
         if (counterpart(rank) == arguments.rank) led.push_back(rank);
       led_.push_back(std::move(led));
     }
@@ -68,7 +68,7 @@ class ReduceScatterOfHosts {
     // The own block first, since what other hosts send is added to it.
     for (int turn = 0; turn < groups_.hosts(); ++turn) {
       std::vector<StepPattern> steps;
-      for (const auto& run : runs_on(groups_.host_at(turn))) reduce_inside(steps, run, turn);
+      for (const auto& run : runs_of(groups_.host_at(turn))) reduce_inside(steps, run, turn);
       if (turn > 0) exchange(steps, turn);
       append(std::move(steps));
     }
@@ -78,12 +78,6 @@ class ReduceScatterOfHosts {
  private:
   using Ranks = std::vector<int>;
 
-  [[nodiscard]] Ranks ranks_on(int host) const {
-    Ranks ranks;
-    for (int index = 0; index < groups_.ranks_on(host); ++index)
-      ranks.push_back(groups_.rank_at(host, index));
-    return ranks;
-  }
   /// The rank of this host that has the host's sum of the block of `rank`.
   [[nodiscard]] int counterpart(int rank) const {
     return groups_.counterpart_on(groups_.host(), rank);
@@ -94,9 +88,9 @@ class ReduceScatterOfHosts {
   }
 
   /// The host's ranks whose blocks are published in one round, one after the other in memory.
-  [[nodiscard]] std::vector<Ranks> runs_on(int host) const {
+  [[nodiscard]] std::vector<Ranks> runs_of(int host) const {
     std::vector<Ranks> runs;
-    for (const int rank : ranks_on(host)) {
+    for (const int rank : groups_.ranks_of(host)) {
       const bool fits =
           !runs.empty() && runs.back().back() + 1 == rank && is_whole() &&
           blocks_.range(runs.back().front(), rank + 1).length() <= arguments_.max_published;
@@ -190,7 +184,7 @@ class ReduceScatterOfHosts {
     if (!groups_.shares()) {
       for (int host = 0; host < groups_.hosts(); ++host) {
         const int turn = (host + groups_.hosts() - groups_.host()) % groups_.hosts();
-        reduce_inside(steps, ranks_on(host), turn);
+        reduce_inside(steps, groups_.ranks_of(host), turn);
       }
       return append(std::move(steps));
     }

@@ -81,12 +81,10 @@ Schedule scatter_direct(const ScheduleArguments& given) {
   }
   if (!groups.shares() || arguments.count == 0) return schedule;
   const Blocks blocks(arguments);
-  const Region all = blocks.range(groups.rank_here(0), groups.rank_here(groups.here() - 1) + 1);
+  const auto& here = groups.ranks_of(groups.host());
+  const Region all = blocks.range(here.front(), here.back() + 1);
   if (all.length() <= arguments.max_published) {
-    std::vector<int> receivers;
-    for (int index = 0; index < groups.here(); ++index)
-      receivers.push_back(groups.rank_here(index));
-    append_inside(schedule, arguments, all, receivers, all.length());
+    append_inside(schedule, arguments, all, here, all.length());
     return schedule;
   }
   const auto chunk = std::min(arguments.chunk, arguments.max_published);
