@@ -271,7 +271,7 @@ void add_bench_options(CLI::App& command, BenchOptions& options) {
 void add_doctor_options(CLI::App& command, DoctorOptions& options) {
   add_job_options(command, options);
   command.add_flag("--measure", options.measure,
-                   "measure latency and bandwidth between hosts, as a matrix");
+                   "measure latency and bandwidth between hosts and inside them, as a matrix");
   add_file(command, "--json", options.json, "write the findings");
 }
 

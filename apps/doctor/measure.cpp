@@ -87,6 +87,16 @@ Matrix measure(Communicator& communicator, const JobFacts& job) {
     row[hosts + peer] = bandwidth;
   }
   communicator.barrier();
+  // Inside hosts: the two lowest ranks.
+  const auto& here = job.ranks_of[own];
+  if (here.size() > 1 && (rank == here[0] || rank == here[1])) {
+    const auto peer = here[rank == here[0] ? 1 : 0];
+    const auto [latency, bandwidth] =
+        measure_pair(communicator, static_cast<int>(peer), rank == here[0]);
+    row[own] = latency;
+    row[hosts + own] = bandwidth;
+  }
+  communicator.barrier();
 
   std::vector<double> all(communicator.rank() == 0 ? row.size() * job.facts.size() : 0);
   communicator.gather(std::span<const double>(row), std::span<double>(all), 0);

@@ -116,9 +116,18 @@ class OnThisHost(unittest.TestCase):
         report = json.loads(done.stdout)
         for matrix in (report["latency_us"], report["bandwidth_gbit"]):
             self.assertEqual([len(row) for row in matrix], [3, 3, 3])
-            for one, row in enumerate(matrix):
-                for other, value in enumerate(row):
-                    (self.assertLess if one == other else self.assertGreater)(value, 0)
+            for row in matrix:
+                for value in row:
+                    self.assertGreater(value, 0)
+
+    def test_measured_on_one_host(self):
+        for ranks in (1, 2):
+            done = self.mpirun(TUTTI, "doctor", "--measure", "--json", "-", ranks=ranks)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            report = json.loads(done.stdout)
+            for matrix in (report["latency_us"], report["bandwidth_gbit"]):
+                self.assertEqual([len(row) for row in matrix], [1])
+                (self.assertEqual if ranks == 1 else self.assertGreater)(matrix[0][0], -1 if ranks == 1 else 0)
 
 
 if __name__ == "__main__":
