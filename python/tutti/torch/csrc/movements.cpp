@@ -14,18 +14,14 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::broadcast(Tensors& tensors,
   require_root("broadcast", options.rootRank);
   require_contiguous("broadcast", tensor, true);
   const Moved moved(tensor);
-  return issue({.type = OpType::BROADCAST,
-                .title = "tutti:broadcast",
-                .inputs = tensors,
-                .timeout = options.timeout,
-                .is_async = is_async(options),
-                .requests = {{Collective{.operation = Operation::broadcast,
-                                         .type = moved.type,
-                                         .root = static_cast<int>(options.rootRank),
-                                         .recv = moved.data,
-                                         .recv_count = moved.count}}},
-                .outputs = tensors,
-                .kept = tensors});
+  auto plan = plan_of(OpType::BROADCAST, "tutti:broadcast", tensors, options, tensors);
+  plan.kept = tensors;
+  plan.requests = {{Collective{.operation = Operation::broadcast,
+                               .type = moved.type,
+                               .root = static_cast<int>(options.rootRank),
+                               .recv = moved.data,
+                               .recv_count = moved.count}}};
+  return issue(std::move(plan));
 }
 
 void ProcessGroupTutti::add_all_gather(Plan& plan, const char* call, const at::Tensor& output,
@@ -38,13 +34,7 @@ void ProcessGroupTutti::add_all_gather(Plan& plan, const char* call, const at::T
               output.numel(), " elements, expected ", input.numel() * getSize());
   const Moved from(plan.keep(input));
   const Moved to(plan.keep(output));
-  Collective request{.operation = Operation::all_gather,
-                     .type = to.type,
-                     .send = from.data,
-                     .send_count = from.count,
-                     .recv = to.data,
-                     .recv_count = to.count};
-  plan.requests.push_back({request});
+  plan.requests.push_back({collective_of(Operation::all_gather, from, to)});
 }
 
 void ProcessGroupTutti::add_all_gather(Plan& plan, const char* call, Tensors& outputs,
@@ -75,13 +65,9 @@ void ProcessGroupTutti::add_all_gather(Plan& plan, const char* call, Tensors& ou
   const Moved to(plan.keep(flat));
   auto blocks = counts;
   for (auto& count : blocks) count *= from.unit;
-  plan.requests.push_back({Collective{.operation = Operation::all_gather_v,
-                                      .type = to.type,
-                                      .send = from.data,
-                                      .send_count = from.count,
-                                      .recv = to.data,
-                                      .recv_count = to.count,
-                                      .counts = plan.keep(std::move(blocks))}});
+  auto request = collective_of(Operation::all_gather_v, from, to);
+  request.counts = plan.keep(std::move(blocks));
+  plan.requests.push_back({request});
 }
 
 ProcessGroupTutti::WorkPointer ProcessGroupTutti::allgather(std::vector<Tensors>& outputs,
@@ -89,11 +75,7 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::allgather(std::vector<Tensors>
                                                             const c10d::AllgatherOptions& options) {
   const auto& input = only("allgather", inputs);
   TORCH_CHECK(outputs.size() == 1, prefix("allgather"), "requires a single output tensor list");
-  Plan plan{.type = OpType::ALLGATHER,
-            .title = "tutti:all_gather",
-            .inputs = inputs,
-            .timeout = options.timeout,
-            .is_async = is_async(options)};
+  auto plan = plan_of(OpType::ALLGATHER, "tutti:all_gather", inputs, options);
   add_all_gather(plan, "allgather", outputs.front(), input);
   return issue(std::move(plan));
 }
@@ -102,11 +84,7 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::allgather_coalesced(
     std::vector<Tensors>& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
   require_list("allgather_coalesced", "output",
                outputs.empty() ? Tensors() : Tensors(outputs.size()));
-  Plan plan{.type = OpType::ALLGATHER_COALESCED,
-            .title = "tutti:all_gather",
-            .inputs = inputs,
-            .timeout = options.timeout,
-            .is_async = is_async(options)};
+  auto plan = plan_of(OpType::ALLGATHER_COALESCED, "tutti:all_gather", inputs, options);
   for (std::size_t index = 0; index < inputs.size(); ++index) {
     Tensors of_ranks;
     for (const auto& list : outputs) {
@@ -122,12 +100,8 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::allgather_coalesced(
 
 ProcessGroupTutti::WorkPointer ProcessGroupTutti::all_gather_single(
     at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) {
-  Plan plan{.type = OpType::_ALLGATHER_BASE,
-            .title = "tutti:_all_gather_base",
-            .inputs = {input},
-            .timeout = options.timeout,
-            .is_async = is_async(options),
-            .outputs = {output}};
+  auto plan =
+      plan_of(OpType::_ALLGATHER_BASE, "tutti:_all_gather_base", {input}, options, {output});
   add_all_gather(plan, "all_gather_single", output, input);
   return issue(std::move(plan));
 }
@@ -136,12 +110,7 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::all_gather_single_coalesced(
     Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
   TORCH_CHECK(outputs.size() == inputs.size(), prefix("all_gather_single_coalesced"),
               "requires as many output as input tensors");
-  Plan plan{.type = kAllGatherCoalesced,
-            .title = "tutti:_all_gather_base",
-            .inputs = inputs,
-            .timeout = options.timeout,
-            .is_async = is_async(options),
-            .outputs = outputs};
+  auto plan = plan_of(kAllGatherCoalesced, "tutti:_all_gather_base", inputs, options, outputs);
   for (std::size_t index = 0; index < inputs.size(); ++index) {
     add_all_gather(plan, "all_gather_single_coalesced", outputs[index], inputs[index]);
   }
@@ -154,11 +123,7 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::gather(std::vector<Tensors>& o
   require_root("gather", options.rootRank);
   const auto& input = only("gather", inputs);
   require_dense("gather", input);
-  Plan plan{.type = OpType::GATHER,
-            .title = "tutti:gather",
-            .inputs = inputs,
-            .timeout = options.timeout,
-            .is_async = is_async(options)};
+  auto plan = plan_of(OpType::GATHER, "tutti:gather", inputs, options);
   const auto contiguous = plan.keep(input.detach().contiguous());
   const Moved from(contiguous);
   Collective request{.operation = Operation::gather,
@@ -200,12 +165,8 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::gather_single(
     at::Tensor& output, at::Tensor& input, const c10d::GatherOptions& options) {
   require_root("gather_single", options.rootRank);
   require_contiguous("gather_single", input);
-  Plan plan{.type = OpType::GATHER,
-            .title = "tutti:gather",
-            .inputs = {input},
-            .timeout = options.timeout,
-            .is_async = is_async(options),
-            .kept = {input}};
+  auto plan = plan_of(OpType::GATHER, "tutti:gather", {input}, options);
+  plan.kept = {input};
   const Moved from(input);
   Collective request{.operation = Operation::gather,
                      .type = from.type,
@@ -232,11 +193,7 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::scatter(Tensors& outputs,
   require_root("scatter", options.rootRank);
   const auto& output = only("scatter", outputs);
   require_dense("scatter", output);
-  Plan plan{.type = OpType::SCATTER,
-            .title = "tutti:scatter",
-            .timeout = options.timeout,
-            .is_async = is_async(options),
-            .outputs = outputs};
+  auto plan = plan_of(OpType::SCATTER, "tutti:scatter", {}, options, outputs);
   auto received = output.detach();
   if (!received.is_contiguous()) {
     received = at::empty(output.sizes(), output.options().requires_grad(false).memory_format(
@@ -284,12 +241,7 @@ void ProcessGroupTutti::add_all_to_all(Plan& plan, const char* call, const at::T
   require_type(call, output, input);
   const Moved from(plan.keep(input));
   const Moved to(plan.keep(output));
-  Collective request{.operation = Operation::all_to_all,
-                     .type = from.type,
-                     .send = from.data,
-                     .send_count = from.count,
-                     .recv = to.data,
-                     .recv_count = to.count};
+  auto request = collective_of(Operation::all_to_all, from, to);
   if (!send_counts.empty() || !receive_counts.empty()) {
     request.operation = Operation::all_to_all_v;
     for (auto* const counts : {&send_counts, &receive_counts}) {
@@ -314,12 +266,7 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::alltoall(Tensors& outputs, Ten
     require_dense(call, tensor);
     require_type(call, tensor, inputs.front());
   }
-  Plan plan{.type = OpType::ALLTOALL,
-            .title = "tutti:all_to_all",
-            .inputs = inputs,
-            .timeout = options.timeout,
-            .is_async = is_async(options),
-            .outputs = outputs};
+  auto plan = plan_of(OpType::ALLTOALL, "tutti:all_to_all", inputs, options, outputs);
   at::NoGradGuard no_grad;
   auto to = joined(outputs);
   if (!to.defined()) {
@@ -346,12 +293,7 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::all_to_all_single(
   require_contiguous(call, input);
   c10d::checkSplitSizes(output_splits, output, getSize());
   c10d::checkSplitSizes(input_splits, input, getSize());
-  Plan plan{.type = OpType::ALLTOALL_BASE,
-            .title = "tutti:all_to_all",
-            .inputs = {input},
-            .timeout = options.timeout,
-            .is_async = is_async(options),
-            .outputs = {output}};
+  auto plan = plan_of(OpType::ALLTOALL_BASE, "tutti:all_to_all", {input}, options, {output});
   if (output_splits.empty() && input_splits.empty()) {
     TORCH_CHECK(output.numel() == input.numel(), prefix(call),
                 "Tensors are not equal in size: ", output.numel(), " and ", input.numel(),

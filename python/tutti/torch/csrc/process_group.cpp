@@ -137,11 +137,9 @@ void ProcessGroupTutti::require_list(const char* call, const char* what,
 }
 
 ProcessGroupTutti::WorkPointer ProcessGroupTutti::barrier(const c10d::BarrierOptions& options) {
-  return issue({.type = OpType::BARRIER,
-                .title = "tutti:barrier",
-                .timeout = options.timeout,
-                .is_async = is_async(options),
-                .requests = {{Collective{.operation = Operation::barrier}}}});
+  auto plan = plan_of(OpType::BARRIER, "tutti:barrier", {}, options);
+  plan.requests = {{Collective{.operation = Operation::barrier}}};
+  return issue(std::move(plan));
 }
 
 /// Over the store, so that the process group still works after a rank was late.

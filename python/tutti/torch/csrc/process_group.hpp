@@ -105,6 +105,17 @@ class ProcessGroupTutti final : public BackendInterface {
     std::span<const std::size_t> keep(std::vector<std::size_t> values);
     at::Tensor keep(at::Tensor tensor);
   };
+  /// Of a call with `options`. Its requests are to be added.
+  template <class Options>
+  static Plan plan_of(c10d::OpType type, const char* title, Tensors inputs, const Options& options,
+                      Tensors outputs = {}) {
+    return {.type = type,
+            .title = title,
+            .inputs = std::move(inputs),
+            .timeout = options.timeout,
+            .is_async = tutti::torch_backend::is_async(options),
+            .outputs = std::move(outputs)};
+  }
   WorkPointer issue(Plan plan);
 
   void add_all_reduce(Plan& plan, const char* call, const at::Tensor& tensor,

@@ -32,11 +32,7 @@ void ProcessGroupTutti::add_all_reduce(Plan& plan, const char* call, const at::T
 
 ProcessGroupTutti::WorkPointer ProcessGroupTutti::allreduce(Tensors& tensors,
                                                             const c10d::AllreduceOptions& options) {
-  Plan plan{.type = OpType::ALLREDUCE,
-            .title = "tutti:all_reduce",
-            .inputs = tensors,
-            .timeout = options.timeout,
-            .is_async = is_async(options)};
+  auto plan = plan_of(OpType::ALLREDUCE, "tutti:all_reduce", tensors, options);
   add_all_reduce(plan, "allreduce", only("allreduce", tensors), options.reduceOp);
   return issue(std::move(plan));
 }
@@ -44,11 +40,7 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::allreduce(Tensors& tensors,
 ProcessGroupTutti::WorkPointer ProcessGroupTutti::allreduce_coalesced(
     Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
   TORCH_CHECK(!tensors.empty(), prefix("allreduce_coalesced"), "requires non-empty tensor list");
-  Plan plan{.type = OpType::ALLREDUCE_COALESCED,
-            .title = "tutti:all_reduce",
-            .inputs = tensors,
-            .timeout = options.timeout,
-            .is_async = is_async(options)};
+  auto plan = plan_of(OpType::ALLREDUCE_COALESCED, "tutti:all_reduce", tensors, options);
   for (const auto& tensor : tensors) {
     add_all_reduce(plan, "allreduce_coalesced", tensor, options.reduceOp);
   }
@@ -63,13 +55,8 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::reduce(Tensors& tensors,
   const auto tensor =
       given.is_complex() && acts_on_parts(options.reduceOp) ? at::view_as_real(given) : given;
   const auto reduction = reduction_of("reduce", options.reduceOp, tensor.scalar_type());
-  Plan plan{.type = OpType::REDUCE,
-            .title = "tutti:reduce",
-            .inputs = tensors,
-            .timeout = options.timeout,
-            .is_async = is_async(options),
-            .outputs = tensors,
-            .kept = {tensor}};
+  auto plan = plan_of(OpType::REDUCE, "tutti:reduce", tensors, options, tensors);
+  plan.kept = {tensor};
   const bool is_root = options.rootRank == getRank();
   // Only the root's tensor may change.
   auto sent = tensor;
@@ -114,13 +101,8 @@ void ProcessGroupTutti::add_reduce_scatter(Plan& plan, const char* call, const a
   }
   const Moved sent(plan.keep(from));
   const Moved received(plan.keep(to));
-  Collective request{.operation = Operation::reduce_scatter,
-                     .type = sent.type,
-                     .op = reduction.op,
-                     .send = sent.data,
-                     .send_count = sent.count,
-                     .recv = received.data,
-                     .recv_count = received.count};
+  auto request = collective_of(Operation::reduce_scatter, sent, received);
+  request.op = reduction.op;
   if (!all_equal(counts)) {
     request.operation = Operation::reduce_scatter_v;
     auto blocks = counts;
@@ -147,12 +129,7 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::reduce_scatter(
   TORCH_CHECK(counts[mine] == static_cast<std::size_t>(output.numel()), prefix(call),
               "invalid tensor size at index ", mine, " of the input list (expected ",
               output.numel(), " elements as in the output, got ", counts[mine], ")");
-  Plan plan{.type = OpType::REDUCE_SCATTER,
-            .title = "tutti:reduce_scatter",
-            .inputs = list,
-            .timeout = options.timeout,
-            .is_async = is_async(options),
-            .outputs = outputs};
+  auto plan = plan_of(OpType::REDUCE_SCATTER, "tutti:reduce_scatter", list, options, outputs);
   at::NoGradGuard no_grad;
   auto flat = joined(list);
   if (!flat.defined()) flat = flattened(list);
@@ -172,12 +149,8 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::reduce_scatter_single_coalesce
   constexpr auto call = "reduce_scatter_single";
   TORCH_CHECK(outputs.size() == inputs.size(), prefix(call),
               "requires as many output as input tensors");
-  Plan plan{.type = outputs.size() == 1 ? OpType::_REDUCE_SCATTER_BASE : kReduceScatterCoalesced,
-            .title = "tutti:_reduce_scatter_base",
-            .inputs = inputs,
-            .timeout = options.timeout,
-            .is_async = is_async(options),
-            .outputs = outputs};
+  auto plan = plan_of(outputs.size() == 1 ? OpType::_REDUCE_SCATTER_BASE : kReduceScatterCoalesced,
+                      "tutti:_reduce_scatter_base", inputs, options, outputs);
   for (std::size_t index = 0; index < inputs.size(); ++index) {
     const auto& input = inputs[index];
     const auto& output = outputs[index];

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compatibility.hpp"
+#include "tutti/collective.hpp"
 #include "tutti/types.hpp"
 
 /// What torch's tensors, types and operators are in tutti's terms.
@@ -60,6 +61,16 @@ struct Moved {
     data = count == 0 ? nullptr : tensor.data_ptr();
   }
 };
+
+/// From one buffer to another of the same type.
+inline Collective collective_of(Operation operation, const Moved& from, const Moved& to) {
+  return {.operation = operation,
+          .type = from.type,
+          .send = from.data,
+          .send_count = from.count,
+          .recv = to.data,
+          .recv_count = to.count};
+}
 
 /// "ProcessGroupTutti::allreduce", for errors.
 inline std::string prefix(const char* call) {
