@@ -23,21 +23,11 @@ constexpr std::size_t max_inline_bytes = transport::inline_bytes - sizeof(Publis
 PublishedRounds::PublishedRounds(transport::CollectiveChannel& channel,
                                  std::span<const int> member_of_rank, std::uint64_t fingerprint,
                                  std::uint64_t rounds)
-    : channel_(&channel),
-      member_of_rank_(member_of_rank),
-      fingerprint_(fingerprint),
-      first_(channel.next_round),
-      rounds_(rounds) {
-  channel.next_round += rounds;
-}
-
-transport::Slot& PublishedRounds::slot(int member, std::uint64_t round) const {
-  return channel_->member(member).region->slots[(first_ + round) % transport::slots_in_flight];
-}
+    : channel_(&channel), rounds_(channel, rounds, fingerprint), member_of_rank_(member_of_rank) {}
 
 std::byte* PublishedRounds::try_open(std::uint64_t round, std::size_t begin, std::size_t bytes) {
-  const auto number = first_ + round;
-  auto& own = slot(channel_->rank(), round);
+  const auto number = rounds_.number(round);
+  auto& own = rounds_.own_slot(round);
   Published content{.begin = begin, .bytes = bytes, .ring_offset = 0};
   std::byte* to = own.content + sizeof content;
   if (bytes > max_inline_bytes) {
@@ -57,26 +47,18 @@ std::byte* PublishedRounds::try_open(std::uint64_t round, std::size_t begin, std
 }
 
 void PublishedRounds::publish(std::uint64_t round) {
-  auto& own = slot(channel_->rank(), round);
-  own.fingerprint = fingerprint_;
-  own.stamp.store(first_ + round + 1, std::memory_order_release);
+  rounds_.publish(round);
   channel_->notify();
 }
 
 const std::byte* PublishedRounds::find(int rank, std::uint64_t round, std::size_t begin,
                                        std::size_t bytes) {
   const int member = member_of(rank);
-  const auto number = first_ + round;
-  auto& theirs = slot(member, round);
-  const auto stamp = theirs.stamp.load(std::memory_order_acquire);
-  if (stamp < number + 1) return nullptr;
-  if (stamp > number + 1 || theirs.fingerprint != fingerprint_) {
-    mismatched_ = rank;
+  if (!rounds_.has_published(member, round)) {
+    if (rounds_.mismatched_member() == member) mismatched_ = rank;
     return nullptr;
   }
-  // A rank that has entered this call has finished reading all earlier ones.
-  auto& owner = channel_->member(member);
-  owner.read = std::max(owner.read, first_);
+  const auto& theirs = rounds_.slot(member, round);
   Published content{};
   std::memcpy(&content, theirs.content, sizeof content);
   if (begin < content.begin || begin + bytes > content.begin + content.bytes) {
@@ -88,16 +70,8 @@ const std::byte* PublishedRounds::find(int rank, std::uint64_t round, std::size_
 }
 
 void PublishedRounds::release(std::uint64_t round) {
-  channel_->self().region->read.value.store(first_ + round + 1, std::memory_order_release);
+  rounds_.release(round + 1);
   channel_->notify();
-}
-
-void PublishedRounds::finish() {
-  // A call that ends at its deadline may be finished twice, the second time after a later one.
-  const auto end = first_ + rounds_;
-  if (channel_->finished_rounds.load(std::memory_order_relaxed) < end) {
-    channel_->finished_rounds.store(end, std::memory_order_release);
-  }
 }
 
 bool PublishedRounds::delays_opening(int rank) {

@@ -44,8 +44,7 @@ SharedCall::SharedCall(transport::CollectiveChannel& channel, const SharedArgume
       arguments_(arguments),
       copies_(&copies),
       plan_(plan),
-      first_(channel.next_round) {
-  channel.next_round += plan.rounds;
+      rounds_(channel, plan.rounds, arguments.fingerprint) {
   if (plan.put == Put::nothing) put_rounds_ = plan.rounds;
   if (plan.combine == Combine::nothing) combined_rounds_ = plan.rounds;
   if (plan.get == Get::nothing) got_rounds_ = plan.rounds;
@@ -181,9 +180,7 @@ void SharedCall::finish() {
     copies_->took({arguments_.call.operation, is_root(), plan_.unit_bytes}, streaming_,
                   std::chrono::steady_clock::now() - begun_at_);
   }
-  // Without rounds, later calls may have finished before this one.
-  if (plan_.rounds != 0)
-    channel_->finished_rounds.store(first_ + plan_.rounds, std::memory_order_release);
+  rounds_.finish();
 }
 
 bool SharedCall::is_over() {
@@ -193,7 +190,7 @@ bool SharedCall::is_over() {
   if (!exports()) return true;
   // The other ranks read the caller's own memory.
   for (int m = 0; m < channel_->size(); ++m) {
-    if (reads_exported(m) && !has_finished_reading(m)) return false;
+    if (reads_exported(m) && !rounds_.has_released_all(m)) return false;
   }
   return true;
 }
@@ -202,10 +199,6 @@ bool SharedCall::reads_exported(int member) const {
   const bool by_root_only = arguments_.call.operation == Operation::reduce ||
                             arguments_.call.operation == Operation::gather;
   return member != channel_->rank() && (!by_root_only || member == arguments_.call.root);
-}
-
-bool SharedCall::has_finished_reading(int member) const {
-  return channel_->has_read(member, first_ + plan_.rounds);
 }
 
 SharedCall::Progress SharedCall::advance() {
@@ -236,7 +229,7 @@ SharedCall::Progress SharedCall::move_rounds() {
 
 /// The number of rounds that all ranks must have read before the next put.
 std::uint64_t SharedCall::reads_before_put() const {
-  const auto number = first_ + put_rounds_;
+  const auto number = rounds_.number(put_rounds_);
   if (plan_.where == Where::slot) return transport::CollectiveChannel::reads_before_slot(number);
   if (plan_.where == Where::page) return transport::CollectiveChannel::reads_before_page(number);
   const auto bytes = bytes_of(put_rounds_);
@@ -249,16 +242,16 @@ bool SharedCall::awaits(int member) {
   const auto& part = *channel_->member(member).region;
   bool waits = put_rounds_ < plan_.rounds &&
                part.read.value.load(std::memory_order_acquire) < reads_before_put();
-  if (combined_rounds_ < put_rounds_) waits |= !has_put(member, combined_rounds_);
+  if (combined_rounds_ < put_rounds_) waits |= !rounds_.has_published(member, combined_rounds_);
   if (got_rounds_ < std::min(put_rounds_, combined_rounds_)) {
     const bool from_root = plan_.get == Get::root_whole || plan_.get == Get::root_block;
     if (plan_.get == Get::slices) {
-      waits |= part.reduced.value.load(std::memory_order_acquire) < first_ + got_rounds_ + 1;
+      waits |= part.reduced.value.load(std::memory_order_acquire) < rounds_.number(got_rounds_ + 1);
     } else if (!from_root || member == arguments_.call.root) {
-      waits |= !has_put(member, got_rounds_);
+      waits |= !rounds_.has_published(member, got_rounds_);
     }
   } else if (combined_rounds_ == plan_.rounds && got_rounds_ == plan_.rounds && exports()) {
-    waits |= reads_exported(member) && !has_finished_reading(member);
+    waits |= reads_exported(member) && !rounds_.has_released_all(member);
   }
   return waits;
 }

@@ -8,8 +8,6 @@
 namespace tutti::engine {
 namespace {
 
-using transport::slots_in_flight;
-
 /// Content of a slot whose data is elsewhere: offsets in the rank's ring, and for exported memory
 /// offsets in the rank's heap plus 1 (0: not exported).
 struct DataLocation {
@@ -37,21 +35,17 @@ SharedCall::Slice SharedCall::slice_of(int member, std::size_t length) const {
   return {begin, std::min(each, length - begin)};
 }
 
-transport::Slot& SharedCall::slot(int member, std::uint64_t round) const {
-  return channel_->member(member).region->slots[(first_ + round) % slots_in_flight];
-}
-
 /// A member's buffer for a round whose data uses a slot or a page.
 std::byte* SharedCall::short_buffer(int member, std::uint64_t round) const {
-  if (plan_.where == Where::slot) return slot(member, round).content;
+  if (plan_.where == Where::slot) return rounds_.slot(member, round).content;
   return channel_->member(member).pages +
-         (first_ + round) % transport::pages_in_flight * page_bytes;
+         rounds_.number(round) % transport::pages_in_flight * page_bytes;
 }
 
 SharedCall::Contribution SharedCall::contribution(int member, std::uint64_t round) const {
   if (plan_.where != Where::ring) return {short_buffer(member, round), plan_.stride};
   DataLocation at{};
-  std::memcpy(&at, slot(member, round).content, sizeof at);
+  std::memcpy(&at, rounds_.slot(member, round).content, sizeof at);
   if (at.exported_input == 0) {
     const bool has_blocks = plan_.input_bytes != plan_.unit_bytes;
     const auto size = static_cast<std::size_t>(channel_->size());
@@ -66,12 +60,13 @@ SharedCall::Contribution SharedCall::contribution(int member, std::uint64_t roun
 }
 
 std::byte* SharedCall::own_result(std::uint64_t round) const {
-  return channel_->self().ring + channel_->span_of(first_ + round).offset + bytes_of(round).data;
+  return channel_->self().ring + channel_->span_of(rounds_.number(round)).offset +
+         bytes_of(round).data;
 }
 
 const std::byte* SharedCall::result(int member, std::uint64_t round, const Slice& slice) const {
   DataLocation at{};
-  std::memcpy(&at, slot(member, round).content, sizeof at);
+  std::memcpy(&at, rounds_.slot(member, round).content, sizeof at);
   if (at.exported_output == 0) return channel_->in_ring(member, at.result, slice.length);
   has_read_exported_ = true;
   auto& heap = channel_->segment().heap();
@@ -80,24 +75,9 @@ const std::byte* SharedCall::result(int member, std::uint64_t round, const Slice
   return bytes + begin_of(round) + slice.begin;
 }
 
-bool SharedCall::has_put(int member, std::uint64_t round) {
-  auto& owner = channel_->member(member);
-  const auto number = first_ + round;
-  const auto& theirs = slot(member, round);
-  const auto stamp = theirs.stamp.load(std::memory_order_acquire);
-  if (stamp < number + 1) return false;
-  if (stamp > number + 1 || theirs.fingerprint != arguments_.fingerprint) {
-    mismatched_ = member;
-    return false;
-  }
-  // A rank that has entered this call has finished reading all earlier ones.
-  owner.read = std::max(owner.read, first_);
-  return true;
-}
-
 bool SharedCall::all_have_put(std::uint64_t round) {
   for (; put_seen_ < channel_->size(); ++put_seen_) {
-    if (put_seen_ != channel_->rank() && !has_put(put_seen_, round)) return false;
+    if (put_seen_ != channel_->rank() && !rounds_.has_published(put_seen_, round)) return false;
   }
   put_seen_ = 0;
   return true;
@@ -166,8 +146,8 @@ void SharedCall::put_content(std::uint64_t round, std::byte* to) const {
 }
 
 bool SharedCall::try_put() {
-  const auto number = first_ + put_rounds_;
-  auto& own = slot(channel_->rank(), put_rounds_);
+  const auto number = rounds_.number(put_rounds_);
+  auto& own = rounds_.own_slot(put_rounds_);
   std::byte* to = nullptr;
   if (plan_.where == Where::ring) {
     const auto bytes = bytes_of(put_rounds_);
@@ -184,9 +164,8 @@ bool SharedCall::try_put() {
     to = short_buffer(channel_->rank(), put_rounds_);
   }
   if (!exported_input_) put_content(put_rounds_, to);
-  own.fingerprint = arguments_.fingerprint;
   finish_streaming_copies();
-  own.stamp.store(number + 1, std::memory_order_release);
+  rounds_.publish(put_rounds_);
   notify();
   ++put_rounds_;
   return true;
@@ -260,7 +239,8 @@ bool SharedCall::try_combine() {
       combine_parts(to, exported_output_ ? nullptr : own_result(round),
                     arguments_.input + begin + slice.begin, {round, 0, slice.begin, slice.length});
       finish_streaming_copies();
-      channel_->self().region->reduced.value.store(first_ + round + 1, std::memory_order_release);
+      channel_->self().region->reduced.value.store(rounds_.number(round + 1),
+                                                   std::memory_order_release);
       notify();
       break;
     }
@@ -282,12 +262,12 @@ bool SharedCall::get_from(int member) {
   if (plan_.get == Get::slices) {
     const auto reduced =
         channel_->member(member).region->reduced.value.load(std::memory_order_acquire);
-    if (reduced < first_ + round + 1) return false;
+    if (reduced < rounds_.number(round + 1)) return false;
     const auto slice = slice_of(member, length);
     copy_out(arguments_.output + begin + slice.begin, result(member, round, slice), slice.length);
     return true;
   }
-  if (!has_put(member, round)) return false;
+  if (!rounds_.has_published(member, round)) return false;
   const auto theirs = contribution(member, round);
   const auto* const from = theirs.bytes;
   switch (plan_.get) {
@@ -325,7 +305,7 @@ bool SharedCall::try_get() {
 }
 
 void SharedCall::publish_read(std::uint64_t rounds) {
-  channel_->self().region->read.value.store(first_ + rounds, std::memory_order_release);
+  rounds_.release(rounds);
   notify();
 }
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "transport/shared_segment.hpp"
+#include "transport/call_rounds.hpp"
 
 namespace tutti::engine {
 
@@ -19,9 +19,7 @@ class PublishedRounds {
                   std::uint64_t fingerprint, std::uint64_t rounds);
 
   /// True once all earlier calls of the channel are over on this rank.
-  [[nodiscard]] bool may_run() const {
-    return channel_->finished_rounds.load(std::memory_order_acquire) >= first_;
-  }
+  [[nodiscard]] bool may_run() const { return rounds_.may_run(); }
   /// Memory for the `bytes` that this rank publishes in `round`; null while its peers still read
   /// earlier rounds. `begin` is the offset of the first byte in this rank's buffer. Fill it, then
   /// call publish().
@@ -34,7 +32,7 @@ class PublishedRounds {
   /// This rank has read all that it needs of the rounds up to `round`.
   void release(std::uint64_t round);
   /// All rounds are released.
-  void finish();
+  void finish() { rounds_.finish(); }
 
   /// A rank whose slot names another call, or -1.
   [[nodiscard]] int mismatched_rank() const { return mismatched_; }
@@ -45,13 +43,10 @@ class PublishedRounds {
   [[nodiscard]] int member_of(int rank) const {
     return member_of_rank_[static_cast<std::size_t>(rank)];
   }
-  [[nodiscard]] transport::Slot& slot(int member, std::uint64_t round) const;
 
   transport::CollectiveChannel* channel_;
+  transport::CallRounds rounds_;
   std::span<const int> member_of_rank_;
-  std::uint64_t fingerprint_;
-  std::uint64_t first_;
-  std::uint64_t rounds_;
   std::uint64_t reads_before_ = 0;  ///< rounds to be read before the latest try_open() succeeds
   int mismatched_ = -1;
 };

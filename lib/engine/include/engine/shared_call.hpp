@@ -7,7 +7,7 @@
 #include "base/checked_collective.hpp"
 #include "base/copy_choice.hpp"
 #include "engine/reduce.hpp"
-#include "transport/shared_segment.hpp"
+#include "transport/call_rounds.hpp"
 
 namespace tutti::engine {
 
@@ -75,15 +75,12 @@ class SharedCall {
   SharedCall(transport::CollectiveChannel& channel, const SharedArguments& arguments,
              const Plan& plan, CopyChoice& copies);
 
-  /// A call without rounds (without elements) waits for earlier calls, and later calls do not wait
-  /// for it.
-  [[nodiscard]] bool may_run() const {
-    return channel_->finished_rounds.load(std::memory_order_acquire) >= first_;
-  }
+  /// True once all earlier calls of the channel are over. One without elements has no rounds.
+  [[nodiscard]] bool may_run() const { return rounds_.may_run(); }
   /// Does all work that is possible without waiting, up to a bounded number of rounds.
   [[nodiscard]] Progress advance();
   /// A member whose slot names another call, or -1.
-  [[nodiscard]] int mismatched_member() const { return mismatched_; }
+  [[nodiscard]] int mismatched_member() const { return rounds_.mismatched_member(); }
   /// True if the call waits for this member now.
   [[nodiscard]] bool awaits(int member);
   /// True if the call has read exported memory of other ranks. They reuse that memory once the job
@@ -104,7 +101,6 @@ class SharedCall {
     std::size_t length;
   };
   [[nodiscard]] Slice slice_of(int member, std::size_t length) const;
-  [[nodiscard]] transport::Slot& slot(int member, std::uint64_t round) const;
   struct RoundBytes {
     std::size_t data = 0;
     std::size_t result = 0;
@@ -123,10 +119,8 @@ class SharedCall {
   void choose_export();
   [[nodiscard]] bool reads_exported(int member) const;
   [[nodiscard]] bool exports() const { return exported_input_ || exported_output_; }
-  [[nodiscard]] bool has_finished_reading(int member) const;
   [[nodiscard]] bool is_over();
 
-  [[nodiscard]] bool has_put(int member, std::uint64_t round);
   [[nodiscard]] bool all_have_put(std::uint64_t round);
   [[nodiscard]] bool try_put();
   [[nodiscard]] bool try_combine();
@@ -158,6 +152,7 @@ class SharedCall {
   SharedArguments arguments_;
   CopyChoice* copies_;
   Plan plan_;
+  transport::CallRounds rounds_;
   bool begun_ = false;
   bool done_ = false;
   bool notify_is_due_ = false;
@@ -168,14 +163,12 @@ class SharedCall {
   mutable bool has_read_exported_ = false;
   Streaming streaming_ = Streaming::none;
   std::chrono::steady_clock::time_point begun_at_{};
-  std::uint64_t first_ = 0;
   // Number of this call's rounds that have passed each stage.
   std::uint64_t put_rounds_ = 0;
   std::uint64_t combined_rounds_ = 0;
   std::uint64_t got_rounds_ = 0;
   int member_ = 0;    ///< the next member to get from
   int put_seen_ = 0;  ///< members below this have put the round to be combined
-  int mismatched_ = -1;
 };
 
 }  // namespace tutti::engine
