@@ -33,8 +33,9 @@ struct Rounds {
   std::vector<int> waiting;
 };
 
-// Rounds that a rank may open before its host has released them.
-constexpr std::size_t rounds_in_flight = 2;
+// Rounds that a rank may open before its host has released them. A rank that can't allocate more
+// has memory for one of maximum length.
+constexpr std::size_t rounds_in_flight = 1;
 
 // The send and the recv at the head of the stream from one rank to another.
 struct Stream {

@@ -21,7 +21,7 @@
 /// data that a peer has published in the round of the same number, and `release` closes the round.
 /// All ranks of a host have the same number of rounds. A published region may be overwritten as
 /// soon as the publish is complete. A publish may wait until the peers have released earlier
-/// rounds; no schedule may rely on more than two rounds in flight.
+/// rounds; no schedule may rely on more than one round in flight.
 namespace tutti::algorithm {
 
 enum class StepKind : std::uint8_t {
