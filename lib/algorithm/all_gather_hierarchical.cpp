@@ -32,7 +32,7 @@ Schedule all_gather_hierarchical(const ScheduleArguments& arguments) {
     return schedule;
   }
   const int hosts = groups.hosts();
-  const auto chunk = std::min(arguments.chunk, arguments.max_published);
+  const auto chunk = published_chunk(arguments);
   const auto chunks = divide_up(blocks.longest(), chunk);
   const auto block_of = [&](int host, int index) {
     return blocks.at(groups.rank_at((host % hosts + hosts) % hosts, index));
@@ -50,7 +50,7 @@ Schedule all_gather_hierarchical(const ScheduleArguments& arguments) {
       const auto next = block_of(groups.host() - turn - 1, groups.index());
       steps.push_back(recv_from(groups.previous(), Buffer::output, chunk_of(next, chunk)));
     }
-    const bool shares = arguments.shares_memory && groups.here() > 1;
+    const bool shares = groups.shares();
     if (shares) steps.push_back(publish_of(Buffer::output, mine));
     for (int offset = 1; offset < groups.here(); ++offset) {
       const int index = (groups.index() + offset) % groups.here();

@@ -3,7 +3,7 @@
 //     p = 4, block that a rank sends:         rounds        p − 1
 //     rank 0   0  3  2                        bytes sent    all blocks but the right neighbour's
 //     rank 1   1  0  3                        scratch       none
-//     rank 2   2  1  0                        chosen        large blocks; always for all_gather_v
+//     rank 2   2  1  0                        chosen        large blocks; all_gather_v on one host
 //     rank 3   3  2  1
 //
 // Paper: R. Thakur, R. Rabenseifner and W. Gropp, Optimization of Collective Communication

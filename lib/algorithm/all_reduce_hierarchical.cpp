@@ -39,7 +39,7 @@ class Hierarchy {
         hosts_(groups_.hosts()),
         leaders_(groups_.min_ranks()) {
     const std::int64_t parts = std::int64_t{leaders_} * hosts_;
-    shares_ = arguments.shares_memory && parts <= arguments.max_published;
+    shares_ = groups_.shares() && parts <= arguments.max_published;
     const auto chunk =
         std::clamp<std::int64_t>(arguments.max_published / parts, 1, arguments.chunk);
     schedule_.passes = divide_up(arguments.count, parts * chunk);

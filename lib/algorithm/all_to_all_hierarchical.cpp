@@ -194,10 +194,9 @@ class AllToAllOfHosts {
 
 Schedule all_to_all_hierarchical(const ScheduleArguments& arguments) {
   if (arguments.size == 1) return alone("hierarchical", arguments);
-  if (arguments.count * arguments.size <= arguments.max_published) {
-    if (arguments.count == 0) return {.algorithm = "hierarchical", .loops = {}};
-    return AllToAllOfHosts(arguments).run();
-  }
+  if (arguments.count == 0) return {.algorithm = "hierarchical", .loops = {}};
+  const bool fits = arguments.count * arguments.size <= arguments.max_published;
+  if (fits && HostGroups(arguments).hosts() > 1) return AllToAllOfHosts(arguments).run();
   auto schedule = all_to_all_pairwise(arguments);
   schedule.algorithm = "hierarchical";
   return schedule;

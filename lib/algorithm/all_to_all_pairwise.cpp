@@ -5,7 +5,7 @@
 //     p = 4, partner of a rank:                 rounds        p − 1; p if that is odd
 //     round       0  1  2                       bytes sent    all blocks but its own
 //     rank 0      3  1  2                       scratch       none; in place 8 chunks
-//     rank 1      2  0  3 …                     chosen        all but very small blocks; always for
+//     rank 1      2  0  3 …                     chosen        all but small blocks; always for
 //                                                             all_to_all_v
 //
 // Paper: R. Thakur, R. Rabenseifner and W. Gropp, Optimization of Collective Communication
@@ -63,7 +63,7 @@ class Pairwise {
   explicit Pairwise(const ScheduleArguments& arguments)
       : arguments_(arguments),
         groups_(arguments),
-        shares_(groups_.shares() && arguments.counts.empty()),
+        shares_(groups_.shares()),
         given_(arguments),
         taken_(arguments.size, arguments.count,
                arguments.counts.empty() ? arguments.counts : arguments.recv_counts) {}
@@ -84,7 +84,9 @@ class Pairwise {
 
   Schedule run() {
     if (arguments_.count == 0) return std::move(schedule_);
-    const auto limit = std::min(arguments_.chunk, arguments_.max_published);
+    // The same on all ranks, whether their hosts share memory or not.
+    const bool may_share = groups_.hosts() > 1 && groups_.max_ranks() > 1;
+    const auto limit = may_share ? published_chunk(arguments_) : arguments_.chunk;
     const auto chunk = divide_up(arguments_.count, divide_up(arguments_.count, limit));
     const std::int64_t chunks = std::min(chunks_a_pass, divide_up(arguments_.count, chunk));
     schedule_.passes = divide_up(arguments_.count, chunks * chunk);

@@ -17,7 +17,7 @@ Schedule barrier_leaders(const ScheduleArguments& arguments) {
   Schedule schedule{.algorithm = "leaders", .loops = {}, .scratch_elements = 1};
   if (arguments.size == 1) return schedule;
   const Leaders leaders(arguments);
-  const bool shares = arguments.shares_memory;
+  const bool shares = leaders.groups().shares();
   const auto append = [&](std::vector<StepPattern> steps) {
     schedule.loops.push_back({1, 1, std::move(steps)});
   };

@@ -42,7 +42,7 @@ Schedule broadcast_hierarchical(const ScheduleArguments& arguments) {
   const int root_host = leaders.groups().host_of(arguments.root);
   const int position = (leaders.groups().host() - root_host + hosts) % hosts;
   const auto leader_at = [&](int place) { return leaders.of_host((root_host + place) % hosts); };
-  const auto chunk = std::min(arguments.chunk, arguments.max_published);
+  const auto chunk = published_chunk(arguments);
   const auto piece = chunk_of({0, arguments.count}, chunk);
   Loop loop;
   loop.inner_count = divide_up(arguments.count, chunk);
@@ -54,7 +54,7 @@ Schedule broadcast_hierarchical(const ScheduleArguments& arguments) {
       loop.steps.push_back(send_to(leader_at(position + 1), Buffer::output, piece));
     }
   }
-  leaders.append_broadcast_steps(loop.steps, arguments, piece);
+  leaders.append_broadcast_steps(loop.steps, piece);
   schedule.loops.push_back(std::move(loop));
   return schedule;
 }

@@ -189,8 +189,11 @@ bool needs_neighbours(std::string_view algorithm) {
   return algorithm == "hierarchical" || algorithm == "leaders";
 }
 
-// Rings of ranks with the same index need hosts with equally many ranks.
-bool suits(Operation operation, const RankLayout& layout) {
+// Rings of ranks with the same index need hosts with equally many ranks. The formulas count blocks
+// of equal lengths: one much longer than the others would cross a link once for each host.
+bool suits(Operation operation, const ScheduleArguments& arguments, const RankLayout& layout) {
+  const Blocks blocks(arguments);
+  if (blocks.longest() * arguments.size > 2 * blocks.total()) return false;
   const bool is_even = layout.hosts * layout.max_on_a_host == layout.ranks;
   const bool gathers = operation == Operation::all_gather || operation == Operation::all_gather_v;
   return layout.max_on_a_host > 1 && (!gathers || is_even);
@@ -203,7 +206,8 @@ std::string_view choose_between_hosts(Operation operation, const ScheduleArgumen
   std::string_view best;
   double least = 0;
   for (const Row& row : rows_of(operation, traits.in_rank_order)) {
-    if (row.name == "scatter_ring" || (needs_neighbours(row.name) && !suits(operation, layout)))
+    if (row.name == "scatter_ring" ||
+        (needs_neighbours(row.name) && !suits(operation, arguments, layout)))
       continue;
     // Algorithms in rank order cost more: they are used on request only.
     if (row.in_rank_order && !traits.in_rank_order && shape_of(operation).reduces) continue;

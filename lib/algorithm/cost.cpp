@@ -31,7 +31,7 @@ class Formula {
     if (p_ == 1) return n_ / model_.copy_rate;
     switch (question_.operation) {
       case Operation::fan_out:
-        return direct(n_);
+        return rooted(n_);
       case Operation::broadcast:
         return broadcast();
       case Operation::reduce:
@@ -46,13 +46,15 @@ class Formula {
       case Operation::reduce_scatter_v:
         return reduce_scatter();
       case Operation::gather:
-      case Operation::gather_v:
       case Operation::scatter:
+        return is("direct") ? rooted(n_) : rooted_tree();
+      case Operation::gather_v:
       case Operation::scatter_v:
-        return is("direct") ? direct(n_) : rooted_tree();
+        return direct(n_);
       case Operation::all_to_all:
-      case Operation::all_to_all_v:
         return all_to_all();
+      case Operation::all_to_all_v:
+        return exchange(n_, 0);
       case Operation::barrier:
       case Operation::split:
       case Operation::finalize:
@@ -78,8 +80,9 @@ class Formula {
            std::max(bytes * sharing / model_.link_rate, copy(bytes));
   }
   /// A round through a host's shared memory in which a rank publishes `published` bytes and reads
-  /// `read` bytes.
+  /// `read` bytes. Calls inside one host have messages instead.
   [[nodiscard]] double round(double published, double read) const {
+    if (!crosses()) return hop(published, false, 1, 0) + copy(read);
     return model_.host_latency + copy(published + read);
   }
   /// Delay that a piece causes for those behind it, at a rank that receives and forwards it.
@@ -102,12 +105,15 @@ class Formula {
         (h_ - 1) * hop(chunk, true, 1, reduced) + (p_ - h_) * hop(chunk, false, 1, reduced);
     return fill + static_cast<double>(pieces(n_, chunk) - 1) * stage(chunk, reduced);
   }
-  /// One rank sends `bytes` directly to every other, or receives them; inside its host of a call
-  /// between hosts through shared memory.
-  [[nodiscard]] double direct(double bytes) const {
-    const double inside = crosses() ? round(bytes, bytes) : 0;
-    const double core =
-        (crosses() ? p_ - m_ : p_ - 1) * (model_.message_cost + copy(bytes)) + inside;
+  /// One rank sends `bytes` directly to every other, or receives them.
+  [[nodiscard]] double direct(double bytes) const { return to_others(bytes, p_ - 1); }
+  /// The same; of a call between hosts, inside the root's host through shared memory.
+  [[nodiscard]] double rooted(double bytes) const {
+    if (!crosses() || m_ == 1) return direct(bytes);
+    return to_others(bytes, p_ - m_) + round(bytes, (m_ - 1) * bytes);
+  }
+  [[nodiscard]] double to_others(double bytes, int messages) const {
+    const double core = messages * (model_.message_cost + copy(bytes));
     const double link = crosses() ? (p_ - m_) * bytes / model_.link_rate : 0;
     return std::max(core, link) + hop(0, crosses(), 1, 0) + copy(std::min(bytes, 65536.0));
   }
@@ -148,7 +154,7 @@ class Formula {
   }
 
   [[nodiscard]] double broadcast() const {
-    if (is("direct")) return direct(n_);
+    if (is("direct")) return rooted(n_);
     if (is("binomial")) return tree(0);
     if (is("scatter_ring")) return chain(0) * (1 + 1.0 / p_);
     if (is("leaders")) return log2_up(h_) * hop(n_, true, 1, 0) + round(n_, n_);
@@ -163,7 +169,7 @@ class Formula {
   [[nodiscard]] double reduce() const {
     if (is("binomial")) return tree(n_);
     if (is("hierarchical")) {
-      const double chunk = std::min({n_, question_.chunk, question_.max_published});
+      const double chunk = std::max(1.0, std::min({n_, question_.chunk, question_.max_published}));
       const double inside = (m_ - 1) * chunk / model_.reduce_rate;
       const double core =
           2 * model_.message_cost + 2 * copy(chunk) + inside + chunk / model_.reduce_rate;
@@ -243,14 +249,17 @@ class Formula {
     const bool fits = n_ * p_ <= question_.max_published;
     const double chunk =
         std::max(1.0, fits ? n_ : std::min({n_, question_.chunk, question_.max_published}));
-    const double rounds = fits ? 1 : p_ * static_cast<double>(pieces(n_, chunk));
+    // Adjacent blocks share a round if they fit.
+    const double rounds =
+        fits ? 1 : std::max(n_ * p_ / question_.max_published, n_ > chunk ? n_ * p_ / chunk : 0);
     const double inside = copy(n_ * p_) + h_ * (m_ - 1) * n_ / model_.reduce_rate;
     const double core =
         inside + (h_ - 1) * (2 * model_.message_cost + 2 * copy(n_) + n_ / model_.reduce_rate);
     const double link = (h_ - 1) * m_ * n_ / model_.link_rate;
-    if (!crosses()) return exchange(n_, 1);  // by messages
-    const double messages = (h_ - 1) * n_ / chunk;
-    return inside * chunk / n_ + hop(chunk, true, m_, chunk) + rounds * round(0, 0) +
+    if (!crosses()) return exchange(n_, 1);                         // by messages
+    const double share = std::min(1.0, chunk / std::max(1.0, n_));  // of a block
+    const double messages = (h_ - 1) / share;
+    return inside * share + hop(chunk, true, m_, chunk) + rounds * round(0, 0) +
            std::max(core, link) * (messages - 1) / messages;
   }
   [[nodiscard]] double reduce_scatter() const {
@@ -309,8 +318,11 @@ std::int64_t rounds_of(const CostQuestion& question) {
   if (p == 1) return 0;
   if (is("leaders")) return log2_up(question.layout.hosts) + (reduces_all ? 2 : 1);
   if (is("hierarchical") && (question.operation == Operation::reduce_scatter ||
+                             question.operation == Operation::reduce_scatter_v ||
                              question.operation == Operation::all_to_all))
     return 2;
+  if (is("hierarchical") && question.operation == Operation::reduce)
+    return log2_up(question.layout.hosts) + pieces(question.bytes, question.chunk);
   if (is("hierarchical") && !reduces_all) return question.layout.hosts;
   if (is("chain") || is("scatter_ring")) return p - 2 + pieces(question.bytes, question.chunk);
   if (is("hierarchical"))

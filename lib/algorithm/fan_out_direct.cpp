@@ -20,7 +20,7 @@ Schedule fan_out_direct(const ScheduleArguments& arguments) {
   if (arguments.size == 1 || arguments.count == 0) return schedule;
   const HostGroups groups(arguments);
   const auto whole_buffer = whole(arguments.count);
-  const auto chunk = std::min(arguments.chunk, arguments.max_published);
+  const auto chunk = published_chunk(arguments);
   const auto chunks = divide_up(arguments.count, chunk);
   const auto piece = chunk_of({0, arguments.count}, chunk);
   if (arguments.rank != arguments.root) {

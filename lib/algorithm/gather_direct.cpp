@@ -54,7 +54,7 @@ Schedule gather_direct(const ScheduleArguments& given) {
     return send_to_root(arguments);
   Schedule schedule{.algorithm = "direct", .loops = {}, .scratch_elements = 0};
   std::vector<StepPattern> steps;
-  const auto chunk = std::min(arguments.chunk, arguments.max_published);
+  const auto chunk = published_chunk(arguments);
   if (arguments.rank != arguments.root) {
     steps = {publish_of(Buffer::input, chunk_of({0, arguments.count}, chunk)), release_round()};
   } else {

@@ -5,26 +5,16 @@
 
 namespace tutti::algorithm {
 
-namespace {
-
-/// Elements of a step inside a host.
-std::int64_t local_chunk(const ScheduleArguments& arguments) {
-  return arguments.shares_memory ? arguments.max_published : arguments.count;
-}
-
-}  // namespace
-
 Leaders::Leaders(const ScheduleArguments& arguments, int root)
     : groups_(arguments), rank_(arguments.rank), neighbours_(groups_.neighbours()) {
   for (int host = 0; host < groups_.hosts(); ++host) leaders_.push_back(groups_.rank_at(host, 0));
   if (root >= 0) leaders_[static_cast<std::size_t>(groups_.host_of(root))] = root;
 }
 
-void Leaders::append_reduce_steps(std::vector<StepPattern>& steps,
-                                  const ScheduleArguments& arguments, const Piece& piece,
-                                  Buffer mine, Buffer sum) const {
+void Leaders::append_reduce_steps(std::vector<StepPattern>& steps, const Piece& piece, Buffer mine,
+                                  Buffer sum) const {
   if (neighbours_.empty()) return;
-  const bool shares = arguments.shares_memory;
+  const bool shares = groups_.shares();
   if (!leads()) {
     if (!shares) return steps.push_back(send_to(here(), mine, piece));
     steps.push_back(publish_of(mine, piece));
@@ -41,10 +31,10 @@ void Leaders::append_reduce_steps(std::vector<StepPattern>& steps,
 
 void Leaders::append_reduce(Schedule& schedule, const ScheduleArguments& arguments,
                             Buffer mine) const {
-  const auto chunk = local_chunk(arguments);
+  const auto chunk = groups_.shares() ? arguments.max_published : arguments.count;
   const auto piece = chunk_of({0, arguments.count}, chunk);
   std::vector<StepPattern> steps;
-  append_reduce_steps(steps, arguments, piece, mine, Buffer::output);
+  append_reduce_steps(steps, piece, mine, Buffer::output);
   if (neighbours_.empty() && mine != Buffer::output)
     steps.push_back(local(StepKind::copy, Buffer::output, mine, piece));
   if (!steps.empty()) {
@@ -52,10 +42,9 @@ void Leaders::append_reduce(Schedule& schedule, const ScheduleArguments& argumen
   }
 }
 
-void Leaders::append_broadcast_steps(std::vector<StepPattern>& steps,
-                                     const ScheduleArguments& arguments, const Piece& piece) const {
+void Leaders::append_broadcast_steps(std::vector<StepPattern>& steps, const Piece& piece) const {
   if (neighbours_.empty()) return;
-  if (!arguments.shares_memory) {
+  if (!groups_.shares()) {
     if (!leads()) return steps.push_back(recv_from(here(), Buffer::output, piece));
     for (const int peer : neighbours_) steps.push_back(send_to(peer, Buffer::output, piece));
     return;
@@ -70,9 +59,9 @@ void Leaders::append_broadcast_steps(std::vector<StepPattern>& steps,
 }
 
 void Leaders::append_broadcast(Schedule& schedule, const ScheduleArguments& arguments) const {
-  const auto chunk = local_chunk(arguments);
+  const auto chunk = groups_.shares() ? arguments.max_published : arguments.count;
   std::vector<StepPattern> steps;
-  append_broadcast_steps(steps, arguments, chunk_of({0, arguments.count}, chunk));
+  append_broadcast_steps(steps, chunk_of({0, arguments.count}, chunk));
   if (!steps.empty()) {
     schedule.loops.push_back({1, divide_up(arguments.count, chunk), std::move(steps)});
   }

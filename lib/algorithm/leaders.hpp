@@ -24,14 +24,13 @@ class Leaders {
   /// Appends steps after which the leader has the sum of its host's contributions to `piece` in
   /// `sum`; none if it is alone there. `mine` is the buffer of a rank's contribution. For use in a
   /// loop whose index moves the piece.
-  void append_reduce_steps(std::vector<StepPattern>& steps, const ScheduleArguments& arguments,
-                           const Piece& piece, Buffer mine, Buffer sum) const;
+  void append_reduce_steps(std::vector<StepPattern>& steps, const Piece& piece, Buffer mine,
+                           Buffer sum) const;
   /// The same as a loop over all elements, with the sum in output.
   void append_reduce(Schedule& schedule, const ScheduleArguments& arguments, Buffer mine) const;
   /// Appends steps after which all ranks of the host have the leader's elements of `piece` in
   /// output. For use in a loop whose index moves the piece.
-  void append_broadcast_steps(std::vector<StepPattern>& steps, const ScheduleArguments& arguments,
-                              const Piece& piece) const;
+  void append_broadcast_steps(std::vector<StepPattern>& steps, const Piece& piece) const;
   /// The same as a loop over all elements.
   void append_broadcast(Schedule& schedule, const ScheduleArguments& arguments) const;
 

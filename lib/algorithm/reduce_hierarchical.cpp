@@ -27,10 +27,10 @@ Schedule reduce_hierarchical(const ScheduleArguments& given) {
   const Leaders leaders(arguments, arguments.root);
   const Buffer sum = arguments.rank == arguments.root ? Buffer::output : Buffer::scratch;
   Buffer mine = own_buffer(arguments);
-  const auto chunk = std::min(arguments.chunk, arguments.max_published);
+  const auto chunk = published_chunk(arguments);
   const auto piece = chunk_of({0, arguments.count}, chunk);
   std::vector<StepPattern> steps;
-  leaders.append_reduce_steps(steps, arguments, piece, mine, sum);
+  leaders.append_reduce_steps(steps, piece, mine, sum);
   if (leaders.leads()) {
     if (!leaders.neighbours().empty()) mine = sum;
     const BinomialTree tree(leaders.between(arguments));

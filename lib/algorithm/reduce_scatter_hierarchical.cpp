@@ -3,10 +3,11 @@
 // different lengths.
 //
 //     2 hosts with 2 ranks                        rounds        1 between hosts; inside, 1 if all
-//                                                               blocks fit in one, else one a block
+//                                                               blocks fit in one, else more
 //        0 ◄─ blocks 0, 2 ─► 1 ◄─ blocks 1, 3     bytes sent    to each rank of other hosts that
 //        0 ── sum of block 2 ─► 2                               has this rank's index: one block
-//        1 ── sum of block 3 ─► 3  and back       scratch       2 chunks of each such block
+//        1 ── sum of block 3 ─► 3  and back       scratch       the blocks that it sends, or 2
+//                                                               chunks of each for one host
 //                                                 chosen        several hosts with several ranks
 //
 // The sum of a block is sent by its rank's counterpart, the rank with the same index on the sending
@@ -40,8 +41,7 @@ class ReduceScatterOfHosts {
         neighbours_(groups_.neighbours()),
         mine_(own_buffer(arguments)),
         publishes_all_(blocks_.total() <= arguments.max_published) {
-    const auto limit =
-        publishes_all_ ? blocks_.longest() : std::min(arguments.chunk, arguments.max_published);
+    const auto limit = publishes_all_ ? blocks_.longest() : published_chunk(arguments);
     const auto longest = std::max<std::int64_t>(1, blocks_.longest());
     chunk_ = divide_up(longest, divide_up(longest, std::max<std::int64_t>(1, limit)));
     chunks_ = std::min<std::int64_t>(2, divide_up(longest, chunk_));
@@ -123,25 +123,27 @@ class ReduceScatterOfHosts {
               {.offset = {begin, 0, chunk_, segment()}, .length = chunk_, .end = {begin + length}}};
     }
     if (neighbours_.empty()) return {mine_, in_blocks(rank)};
-    const auto begin = slot_of(rank) * segment();
-    schedule_.scratch_elements = std::max(schedule_.scratch_elements, begin + segment());
+    const auto begin = begin_in_scratch(rank);
+    const auto end = begin + std::min(length, segment());
+    schedule_.scratch_elements = std::max(schedule_.scratch_elements, end);
     return {Buffer::scratch,
             {.offset = {begin, 0, chunk_},
              .length = chunk_,
              .end = {begin + length, 0, 0, -segment()}}};
   }
   [[nodiscard]] std::int64_t segment() const { return chunks_ * chunk_; }
-  /// Index of a sum in scratch. With all blocks in one round each has memory of its own; else those
-  /// of the next host take the place of those of the host before.
-  [[nodiscard]] std::int64_t slot_of(int rank) const {
-    std::int64_t before = 0;
+  /// Where a sum begins in scratch. With all blocks in one round each has memory of its own; else
+  /// those of the next host take the place of those of the host before.
+  [[nodiscard]] std::int64_t begin_in_scratch(int rank) const {
+    std::int64_t begin = 0;
     for (std::size_t turn = 1; turn < led_.size(); ++turn) {
-      const auto& led = led_[turn];
-      const auto found = std::find(led.begin(), led.end(), rank);
-      if (found != led.end()) return before + (found - led.begin());
-      if (publishes_all_) before += std::ssize(led);
+      if (!publishes_all_) begin = 0;
+      for (const int other : led_[turn]) {
+        if (other == rank) return begin;
+        begin += publishes_all_ ? blocks_.at(other).length() : segment();
+      }
     }
-    return before;
+    return begin;
   }
 
   /// Steps that add the neighbours' contributions to a block that this rank leads.

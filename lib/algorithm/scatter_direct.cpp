@@ -87,7 +87,7 @@ Schedule scatter_direct(const ScheduleArguments& given) {
     append_inside(schedule, arguments, all, here, all.length());
     return schedule;
   }
-  const auto chunk = std::min(arguments.chunk, arguments.max_published);
+  const auto chunk = published_chunk(arguments);
   for (int index = 0; index < groups.here(); ++index) {
     const int peer = groups.rank_here(index);
     if (peer != arguments.root) append_inside(schedule, arguments, blocks.at(peer), {peer}, chunk);

@@ -31,6 +31,9 @@ std::byte* PublishedRounds::try_open(std::uint64_t round, std::size_t begin, std
   Published content{.begin = begin, .bytes = bytes, .ring_offset = 0};
   std::byte* to = own.content + sizeof content;
   if (bytes > max_inline_bytes) {
+    if (bytes > channel_->round_bytes()) {
+      throw system_error("a schedule publishes more than a round holds", EMSGSIZE);
+    }
     channel_->grow();
     const auto span = channel_->next_span(number, bytes);
     reads_before_ = span.reads_before;

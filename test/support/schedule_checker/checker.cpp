@@ -76,6 +76,12 @@ class Run {
         round_step(event);
     }
     require_all_finished(ranks_);
+    for (int rank = 0; rank < size_; ++rank) {
+      if (rounds(rank).released != at(rank).rounds())
+        throw Fault("rank " + std::to_string(rank) + " has released " +
+                    std::to_string(rounds(rank).released) + " of " +
+                    std::to_string(at(rank).rounds()) + " rounds");
+    }
     for (int rank = 1; rank < size_; ++rank) {
       for (int other = 0; other < rank; ++other) {
         if (are_neighbours(rank, other) && at(rank).rounds() != at(other).rounds()) {
@@ -230,12 +236,19 @@ class Run {
     const auto& slot = rank.slot(event.slot);
     const Step& step = slot.step;
     if (step.kind == StepKind::publish) {
+      if (step.region.length() > expectation_.max_published)
+        throw Fault(rank.name(slot) + ": publishes more than " +
+                    std::to_string(expectation_.max_published) + " elements in one round");
       Published opened{.begin = step.region.begin, .symbols = {}};
       for (std::int64_t i = step.region.begin; i < step.region.end; ++i)
         opened.symbols.push_back(rank.read(slot, step.from, i));
       rounds(event.rank).published.push_back(std::move(opened));
     } else if (step.kind == StepKind::release) {
-      rounds(event.rank).released = slot.round + 1;
+      auto& released = rounds(event.rank).released;
+      if (released != slot.round)
+        throw Fault(rank.name(slot) + ": releases round " + std::to_string(slot.round) + " after " +
+                    std::to_string(released) + " others");
+      released = slot.round + 1;
     } else {
       for (std::int64_t i = 0; i < step.region.length(); ++i) {
         auto symbol = published(rank, slot, i);

@@ -29,6 +29,8 @@ struct Expectation {
   std::vector<std::vector<std::int64_t>> sent;
   /// By rank, the host: only the ranks of a host see what a rank publishes. Empty: all on one host.
   std::vector<int> host;
+  /// As ScheduleArguments::max_published.
+  std::int64_t max_published = std::int64_t{1} << 40;
 };
 
 struct CheckOptions {
@@ -44,9 +46,10 @@ struct CheckOptions {
 ///
 /// Detects: contributions that are missing or counted twice, elements in the wrong place, reads of
 /// unwritten memory, writes to input, changes to memory that must stay unchanged, regions outside
-/// of their buffer, deadlocks, and sends or recvs without a counterpart. Each part of a combine
+/// of their buffer, deadlocks, sends or recvs without a counterpart, and rounds that are not released
+/// one by one. Each part of a combine
 /// must be the contribution of its rank alone. A publish waits until its host has released all
-/// rounds but the latest one. Sends complete when they are received. Throws std::invalid_argument
+/// earlier rounds. Sends complete when they are received. Throws std::invalid_argument
 /// for a window out of range.
 [[nodiscard]] std::optional<std::string> check(std::span<const Schedule> all_ranks,
                                                const Expectation& expectation,

@@ -58,7 +58,8 @@ inline Expectation expectation_of(const Case& c) {
           .in_place_of = c.in_place_of,
           .counts = c.problem.counts,
           .sent = c.sent,
-          .host = c.problem.host};
+          .host = c.problem.host,
+          .max_published = c.problem.max_published};
 }
 
 inline std::string text_of(const Case& c) {

@@ -85,6 +85,7 @@ TEST_CASE("between hosts the cost model decides, the same on all ranks") {
                          const CostModel& costs = {}) {
     ScheduleArguments problem{.size = static_cast<int>(host.size()), .count = bytes / 4};
     problem.host = host;
+    problem.max_published = 64 << 10;
     return choose(operation, problem, {.element_bytes = 4, .costs = costs});
   };
   const std::vector<int> four{0, 1, 2, 3};
@@ -101,9 +102,44 @@ TEST_CASE("between hosts the cost model decides, the same on all ranks") {
   CHECK(chosen(Operation::all_gather, four, 4 * mib) == "ring");
   CHECK(chosen(Operation::reduce_scatter, four, 4 * mib) == "ring");
   CHECK(chosen(Operation::all_to_all, four, 4 * mib) == "pairwise");
+  CHECK(chosen(Operation::reduce, pairs, 4) == "hierarchical");
+  CHECK(chosen(Operation::reduce, four, 4) == "binomial");
+  CHECK(chosen(Operation::reduce_scatter, pairs, 4) == "hierarchical");
+  CHECK(chosen(Operation::reduce_scatter, pairs, 16 * mib) == "hierarchical");
+  CHECK(chosen(Operation::all_to_all, pairs, 4) == "hierarchical");
+  CHECK(chosen(Operation::all_to_all, pairs, 4 * mib) == "pairwise");
+  CHECK(chosen(Operation::all_gather, pairs, 4) == "hierarchical");
   // A link with high latency needs fewer, longer messages.
   const CostModel slow{.link_latency = 0.1, .link_rate = 1e10};
   CHECK(chosen(Operation::all_reduce, four, mib, slow) == "recursive_doubling");
+}
+
+TEST_CASE("blocks of different lengths use shared memory between hosts unless one is much longer") {
+  const auto chosen = [](Operation operation, const std::vector<std::int64_t>& counts,
+                         const std::vector<int>& host) {
+    ScheduleArguments problem{.size = 4, .counts = counts, .host = host};
+    problem.max_published = 64 << 10;
+    return choose(operation, problem, {.element_bytes = 4});
+  };
+  const std::vector<int> pairs{0, 0, 1, 1};
+  for (const Operation operation : {Operation::all_gather_v, Operation::reduce_scatter_v}) {
+    CHECK(chosen(operation, {1000, 900, 1000, 1000}, pairs) == "hierarchical");
+    CHECK(chosen(operation, {0, 4 * mib, 0, 0}, pairs) == "ring");
+    CHECK(chosen(operation, {1000, 900, 1000, 1000}, {0, 1, 2, 3}) == "ring");
+    CHECK(chosen(operation, {1000, 900, 1000, 1000}, {}) == "ring");
+  }
+}
+
+TEST_CASE("between hosts, calls in the order of ranks are not reduced inside hosts first") {
+  const std::vector<int> pairs{0, 0, 1, 1};
+  for (const Operation operation :
+       {Operation::all_reduce, Operation::reduce, Operation::reduce_scatter}) {
+    for (const std::int64_t count : {std::int64_t{1}, 4 * mib}) {
+      ScheduleArguments problem{.size = 4, .count = count, .host = pairs};
+      const auto name = choose(operation, problem, {.element_bytes = 2, .in_rank_order = true});
+      CHECK(has(algorithms_of(operation, true), name));
+    }
+  }
 }
 
 TEST_CASE("a slower link uses shorter chunks") {

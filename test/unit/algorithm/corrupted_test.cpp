@@ -1,6 +1,7 @@
 // Corrupted schedules: the checker detects each and names the step.
 #include <algorithm>
 #include <functional>
+#include <set>
 
 #include "cases.hpp"
 #include "support/catch.hpp"
@@ -26,6 +27,20 @@ std::vector<Case> jobs(int size) {
   return all;
 }
 
+// The same on two hosts, whose ranks share memory on one of them or on both.
+std::vector<Case> jobs_on_hosts() {
+  std::vector<Case> all;
+  for (const std::set<int>& sharing : {std::set<int>{0, 1}, {1}}) {
+    for (Case c : jobs(5)) {
+      c.problem.host = {0, 1, 0, 1, 1};
+      c.problem.max_published = 30;
+      c.sharing = sharing;
+      all.push_back(std::move(c));
+    }
+  }
+  return all;
+}
+
 Case job(Operation operation, std::string_view algorithm, int size, bool in_place = true) {
   return {.operation = operation,
           .algorithm = algorithm,
@@ -45,7 +60,12 @@ std::string text_after(const Case& c, std::size_t rank, std::size_t loop, std::s
   return check(schedules, expectation_of(c), c.options).value_or("");
 }
 
+bool opens_or_closes_a_round(const StepPattern& step) {
+  return step.kind == StepKind::publish || step.kind == StepKind::release;
+}
+
 bool makes_no_step(const StepPattern& step) {
+  if (opens_or_closes_a_round(step)) return false;
   return std::min(step.length, step.end.start - step.offset.start) <= 0;
 }
 
@@ -71,7 +91,7 @@ void require_all_found(Case c, const std::string& what, const Corrupt& corrupt,
                         << index << ": " << text);
         // If the only step that wrote an element is gone, there is none to name.
         const bool named = contains(text, ", step ") || contains(text, " from the start: ") ||
-                           contains(text, " was never written");
+                           contains(text, " was never written") || contains(text, " rounds");
         if (!named) FAIL("no step is named");
       }
     }
@@ -90,6 +110,20 @@ void double_it(std::vector<StepPattern>& steps, std::size_t index) {
 // A repeated copy of the same data is harmless.
 bool writes_the_same_again(const StepPattern& step) {
   return step.kind == StepKind::copy || step.kind == StepKind::combine;
+}
+
+bool is_of_no_round(const StepPattern& step) {
+  return !opens_or_closes_a_round(step) && !reads_published(step.kind);
+}
+
+bool reads_nothing_published(const StepPattern& step) {
+  return !reads_published(step.kind);
+}
+
+// A repeated read is harmless, also with a reduction from another buffer.
+bool is_of_no_round_or_reads_again(const StepPattern& step) {
+  return is_of_no_round(step) || step.kind == StepKind::read ||
+         (step.kind == StepKind::read_reduce && step.to != step.from);
 }
 
 // Removes the last element that the pattern has in its first iteration.
@@ -118,6 +152,37 @@ TEST_CASE("a dropped, doubled or displaced step is detected wherever it is", "[s
           step.peer = (step.peer + 1) % size;
       });
     }
+  }
+}
+
+TEST_CASE("a dropped, doubled or displaced step of a round is detected wherever it is", "[sweep]") {
+  for (const Case& c : jobs_on_hosts()) {
+    require_all_found(c, "dropped", drop, is_of_no_round);
+    require_all_found(c, "doubled", double_it, is_of_no_round_or_reads_again);
+    require_all_found(
+        c, "remote region moved",
+        [](auto& steps, std::size_t index) { ++steps[index].remote_shift.start; },
+        reads_nothing_published);
+    require_all_found(c, "region cut short", cut_short, reads_nothing_published);
+    require_all_found(
+        c, "wrong peer",
+        [](auto& steps, std::size_t index) { steps[index].peer = (steps[index].peer + 1) % 5; },
+        reads_nothing_published);
+  }
+}
+
+TEST_CASE("a piece that is longer than a round holds is detected") {
+  for (Case c : jobs_on_hosts()) {
+    const auto schedules = schedules_of(c);
+    auto expectation = expectation_of(c);
+    const bool publishes = std::any_of(schedules.begin(), schedules.end(),
+                                       [](const auto& one) { return published_rounds(one) > 0; });
+    if (!publishes) continue;
+    REQUIRE(!check(schedules, expectation, c.options));
+    expectation.max_published = 1;
+    INFO(text_of(c));
+    CHECK(contains(check(schedules, expectation, c.options).value_or(""),
+                   "publishes more than 1 elements in one round"));
   }
 }
 

@@ -105,49 +105,41 @@ TEST_CASE("every algorithm is correct on every placement on hosts") {
 
 TEST_CASE("blocks of different lengths are correct on every placement on hosts") {
   for (const auto& host : host_layouts()) {
-    ScheduleArguments problem = problem_on(host, 0);
+    ScheduleArguments problem = problem_on(host, static_cast<int>(host.size()) / 2);
     for (std::int64_t rank = 0; rank < problem.size; ++rank)
       problem.counts.push_back(rank * 7 % 5 * 3);
-    // All blocks in one round, several, and parts of one.
-    for (const std::int64_t max_published : {1000, 20, 5}) {
+    // In one round all blocks, several, or parts of one.
+    constexpr std::pair<std::int64_t, std::int64_t> limits[] = {{1000, 4}, {20, 100}, {5, 4}};
+    for (const auto& [max_published, chunk] : limits) {
       problem.max_published = max_published;
+      problem.chunk = chunk;
       for (const auto& sharing : {std::set<int>(), {0, 1, 2}, {1}}) {
-        for (const Operation operation : {Operation::all_gather_v, Operation::reduce_scatter_v})
+        for (const Operation operation : {Operation::all_gather_v, Operation::reduce_scatter_v,
+                                          Operation::gather_v, Operation::scatter_v})
           try_all(operation, problem, sharing);
       }
     }
   }
 }
 
-TEST_CASE("a hierarchical reduce-scatter sends each host the sums of its blocks") {
+TEST_CASE("an all-to-all of different lengths is correct on every placement on hosts") {
   for (const auto& host : host_layouts()) {
-    const auto hosts = static_cast<std::int64_t>(std::set<int>(host.begin(), host.end()).size());
-    const ScheduleArguments problem = problem_on(host, 0);
-    const auto schedules = schedules_of(
-        {.operation = Operation::reduce_scatter, .algorithm = "hierarchical", .problem = problem});
-    CHECK(elements_between_hosts(schedules, host) == (hosts - 1) * problem.size * problem.count);
-  }
-}
-
-TEST_CASE("a hierarchical all-to-all sends one message to each rank of another host") {
-  for (const auto& host : host_layouts()) {
-    const auto problem = problem_on(host, 0);
-    const auto schedules = schedules_of({.operation = Operation::all_to_all,
-                                         .algorithm = "hierarchical",
-                                         .problem = problem,
-                                         .sharing = {0, 1, 2}});
-    std::map<std::pair<int, int>, int> messages;  // by receiver and the sender's host
-    for (std::size_t rank = 0; rank < schedules.size(); ++rank) {
-      Cursor cursor(schedules[rank]);
-      for (Step step; cursor.next(step);)
-        if (step.kind == StepKind::send) ++messages[{step.peer, host[rank]}];
-    }
-    const std::set<int> hosts(host.begin(), host.end());
-    for (int rank = 0; rank < problem.size; ++rank) {
-      for (const int from : hosts) {
-        const bool is_far = from != host[static_cast<std::size_t>(rank)];
-        CHECK(messages[{rank, from}] == (is_far ? 1 : 0));
+    for (std::uint64_t run = 0; run < 20; ++run) {
+      Case c{.operation = Operation::all_to_all_v,
+             .algorithm = "pairwise",
+             .problem = problem_on(host, 0),
+             .options = options_for(run),
+             .in_place_of = {},
+             .sent = {},
+             .sharing = {0, 1, 2}};
+      c.problem.in_place = false;
+      for (std::size_t from = 0; from < host.size(); ++from) {
+        c.sent.emplace_back();
+        for (std::size_t to = 0; to < host.size(); ++to)
+          c.sent.back().push_back(static_cast<std::int64_t>((from * 3 + to * 5) % 7));
       }
+      const std::string failure = failure_of(c);
+      if (!failure.empty()) FAIL(failure);
     }
   }
 }
@@ -221,7 +213,7 @@ TEST_CASE("hierarchical schedules are correct for every size and placement on ho
             if (run % 3 == 0 || (run % 3 == 1 && on % 2 == 1)) sharing.insert(on);
           problem.max_published = limits[run / 3 % 4];
           for (const auto& [operation, algorithm] : hierarchical) {
-            problem.root = operation == Operation::broadcast ? static_cast<int>(run) % size : 0;
+            problem.root = static_cast<int>(run) % size;
             try_one(operation, algorithm, problem, sharing, run);
           }
           ++run;
@@ -229,6 +221,20 @@ TEST_CASE("hierarchical schedules are correct for every size and placement on ho
       }
     }
   }
+}
+
+TEST_CASE("blocks that fit share a round of shared memory") {
+  ScheduleArguments problem{.size = 8, .count = 10, .chunk = 100, .host = {0, 0, 0, 0, 1, 1, 1, 1}};
+  problem.shares_memory = true;
+  const auto rounds = [&](std::int64_t max_published) {
+    problem.max_published = max_published;
+    return published_rounds(make(Operation::reduce_scatter, "hierarchical", problem));
+  };
+  CHECK(rounds(80) == 1);
+  CHECK(rounds(79) == 2);
+  CHECK(rounds(20) == 4);
+  CHECK(rounds(19) == 8);
+  CHECK(rounds(5) == 16);
 }
 
 TEST_CASE("the order starts with the first rank and keeps hosts together") {

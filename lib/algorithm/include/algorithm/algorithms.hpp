@@ -94,9 +94,9 @@ inline constexpr int min_window = 2;
 /// between its ends.
 [[nodiscard]] Schedule reduce_chain(const ScheduleArguments& arguments);
 
-/// "hierarchical": one leader per host reduces its host's contributions; their sums move up a binomial
-/// tree of hosts, chunk by chunk. Scratch: count, on leaders other than the root that have children
-/// or neighbours.
+/// "hierarchical": one leader per host reduces its host's contributions; their sums move up a
+/// binomial tree of hosts, chunk by chunk. Scratch: count, on leaders other than the root that have
+/// children or neighbours.
 [[nodiscard]] Schedule reduce_hierarchical(const ScheduleArguments& arguments);
 
 /// "gathered": contributions move up a tree to the root, which combines them in rank order.
@@ -126,8 +126,8 @@ inline constexpr int min_window = 2;
 [[nodiscard]] Schedule reduce_scatter_ring(const ScheduleArguments& arguments);
 
 /// "hierarchical": each host reduces its contributions to a block, and sends the sum to the block's
-/// rank. Scratch: 2 chunks for each rank of another host to which this rank sends, or all their
-/// blocks if these fit in one round. Also reduce_scatter_v.
+/// rank. Scratch: the blocks of the ranks of other hosts to which this rank sends if all blocks fit
+/// in one round, else 2 chunks for each such rank of one host. Also reduce_scatter_v.
 [[nodiscard]] Schedule reduce_scatter_hierarchical(const ScheduleArguments& arguments);
 
 /// "pairwise": each rank receives its block of all contributions and combines it in rank order.
@@ -152,8 +152,8 @@ inline constexpr int min_window = 2;
 /// "bruck": blocks travel distances 1, 2, 4, …, packed with others. Scratch: about 2·size·count.
 [[nodiscard]] Schedule all_to_all_bruck(const ScheduleArguments& arguments);
 
-/// "hierarchical": the blocks of a host's ranks for a rank of another host are one message. Scratch:
-/// these blocks, and as many received. Blocks too long for one round: as "pairwise".
+/// "hierarchical": the blocks of a host's ranks for a rank of another host are one message.
+/// Scratch: these blocks, and as many received. Blocks too long for one round: as "pairwise".
 [[nodiscard]] Schedule all_to_all_hierarchical(const ScheduleArguments& arguments);
 
 /// "pairwise": each pair of ranks exchanges its blocks. Scratch: none; in place up to 8 chunks.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -33,6 +34,11 @@ inline Piece chunk_of(const Region& region, std::int64_t chunk) {
 
 inline Piece chunk_of(const ScheduleArguments& arguments) {
   return chunk_of({0, arguments.count}, arguments.chunk);
+}
+
+/// The chunk of pieces that are published.
+inline std::int64_t published_chunk(const ScheduleArguments& arguments) {
+  return std::min(arguments.chunk, arguments.max_published);
 }
 
 inline std::int64_t chunk_count(const ScheduleArguments& arguments) {

@@ -20,8 +20,8 @@
 /// rank's next round and makes data readable for the host's ranks, `read` and `read_reduce` take
 /// data that a peer has published in the round of the same number, and `release` closes the round.
 /// All ranks of a host have the same number of rounds. A published region may be overwritten as
-/// soon as the publish is complete. A publish may wait until the peers have released earlier
-/// rounds; no schedule may rely on more than one round in flight.
+/// soon as the publish is complete. A publish may wait until the peers have released all
+/// earlier rounds; no schedule may rely on more than one round in flight.
 namespace tutti::algorithm {
 
 enum class StepKind : std::uint8_t {

@@ -22,7 +22,7 @@ class PublishedRounds {
   [[nodiscard]] bool may_run() const { return rounds_.may_run(); }
   /// Memory for the `bytes` that this rank publishes in `round`; null while its peers still read
   /// earlier rounds. `begin` is the offset of the first byte in this rank's buffer. Fill it, then
-  /// call publish().
+  /// call publish(). Throws Error{system} for more bytes than a round holds.
   [[nodiscard]] std::byte* try_open(std::uint64_t round, std::size_t begin, std::size_t bytes);
   void publish(std::uint64_t round);
   /// What `rank` has published in `round`: `bytes` from offset `begin` in its buffer; null until it
