@@ -5,6 +5,7 @@
 #include <iterator>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "algorithm/algorithms.hpp"
 #include "algorithm/blocks.hpp"
@@ -142,6 +143,12 @@ constexpr std::int64_t other_chunk_bytes[] = {std::int64_t{128} << 10, std::int6
                                               std::int64_t{1} << 20};
 // A smaller gain does not justify another algorithm than inside a host.
 constexpr double worth_it = 0.99;
+// More messages between hosts and inside them cost more than the formulas count where ranks share
+// cores with other programs: at equal times by formula, half as much again was measured.
+constexpr double worth_more_messages = 0.95;
+
+// Scratch memory above this size is allocated anew for each call.
+constexpr std::int64_t kept_scratch_bytes = std::int64_t{4} << 20;
 
 struct Cheapest {
   double seconds;
@@ -180,7 +187,8 @@ CostQuestion question_of(Operation operation, const ScheduleArguments& arguments
 constexpr double whole_message_surcharge = 1.03;
 
 bool moves_by_chunks(std::string_view algorithm) {
-  for (const std::string_view name : {"chain", "ring", "hierarchical", "pairwise", "slices"})
+  for (const std::string_view name :
+       {"chain", "ring", "hierarchical", "leaders", "pairwise", "slices"})
     if (algorithm == name) return true;
   return false;
 }
@@ -194,6 +202,8 @@ bool needs_neighbours(std::string_view algorithm) {
 bool suits(Operation operation, const ScheduleArguments& arguments, const RankLayout& layout) {
   const Blocks blocks(arguments);
   if (blocks.longest() * arguments.size > 2 * blocks.total()) return false;
+  // Longer blocks move as by pairwise.
+  if (operation == Operation::all_to_all && blocks.total() > arguments.max_published) return false;
   const bool is_even = layout.hosts * layout.max_on_a_host == layout.ranks;
   const bool gathers = operation == Operation::all_gather || operation == Operation::all_gather_v;
   return layout.max_on_a_host > 1 && (!gathers || is_even);
@@ -203,21 +213,33 @@ bool suits(Operation operation, const ScheduleArguments& arguments, const RankLa
 std::string_view choose_between_hosts(Operation operation, const ScheduleArguments& arguments,
                                       const RankLayout& layout, const Traits& traits) {
   auto question = question_of(operation, arguments, layout, traits);
+  std::vector<const Row*> candidates;
+  for (const Row& row : rows_of(operation, traits.in_rank_order)) {
+    // Algorithms in rank order cost more: they are used on request only.
+    const bool on_request =
+        row.name == "scatter_ring" ||
+        (row.in_rank_order && !traits.in_rank_order && shape_of(operation).reduces);
+    const bool fits = !needs_neighbours(row.name) || suits(operation, arguments, layout);
+    // Leaders need as much scratch: a communicator does not keep more.
+    if (row.name == "leaders" && question.bytes > static_cast<double>(kept_scratch_bytes)) continue;
+    if (!on_request && fits) candidates.push_back(&row);
+  }
+  const auto messages = [](const Row* row) {
+    return row->name == "leaders" ? 0 : row->name == "hierarchical" ? 1 : 2;
+  };
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [&](const Row* a, const Row* b) { return messages(a) < messages(b); });
   std::string_view best;
   double least = 0;
-  for (const Row& row : rows_of(operation, traits.in_rank_order)) {
-    if (row.name == "scatter_ring" ||
-        (needs_neighbours(row.name) && !suits(operation, arguments, layout)))
-      continue;
-    // Algorithms in rank order cost more: they are used on request only.
-    if (row.in_rank_order && !traits.in_rank_order && shape_of(operation).reduces) continue;
-    question.algorithm = row.name;
+  for (const Row* row : candidates) {
+    question.algorithm = row->name;
     double seconds = cheapest_chunk(question, traits.costs).seconds;
     if (question.bytes * layout.ranks > static_cast<double>(fewest_rounds_bytes) &&
-        !moves_by_chunks(row.name))
+        !moves_by_chunks(row->name))
       seconds *= whole_message_surcharge;
-    if (!best.empty() && seconds >= worth_it * least) continue;
-    best = row.name;
+    const double gain = needs_neighbours(best) ? worth_more_messages : worth_it;
+    if (!best.empty() && seconds >= gain * least) continue;
+    best = row->name;
     least = seconds;
   }
   return best;

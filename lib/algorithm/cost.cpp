@@ -187,8 +187,14 @@ class Formula {
     if (is("leaders")) {
       const bool power_of_two = std::has_single_bit(static_cast<unsigned>(h_));
       const int hops = power_of_two ? log2_up(h_) : log2_up(h_) + 1;
-      return hops * hop(n_, true, 1, n_) + round(n_, 0) + (m_ - 1) * n_ / model_.reduce_rate +
-             round(n_, n_);
+      const double chunk = std::max(1.0, std::min(n_, question_.max_published));
+      const double inside = (m_ - 1) * chunk / model_.reduce_rate;
+      const double core =
+          hops * (2 * model_.message_cost + 2 * copy(chunk) + chunk / model_.reduce_rate) + inside +
+          copy(chunk);
+      return hops * hop(chunk, true, 1, chunk) + round(chunk, 0) + inside + round(chunk, chunk) +
+             static_cast<double>(pieces(n_, chunk) - 1) *
+                 std::max(hops * chunk / model_.link_rate, core);
     }
     if (is("rabenseifner")) return circulant(n_ / p_, false, 1) + circulant(n_ / p_, false, 0);
     if (is("gathered")) return circulant(n_, true, 0) + p_ * n_ / model_.reduce_rate;
@@ -209,7 +215,9 @@ class Formula {
     const double crossing = crosses() ? 2.0 * (h_ - 1) / h_ : 0;
     const double core = copy(n_ + led) + inside / model_.reduce_rate + copy(n_ - led) +
                         2 * copy(crossing * led) + crossing / 2 * led / model_.reduce_rate;
-    const double flow = std::max(core, crossing * n_ / model_.link_rate);
+    // A third of the shorter of both is not hidden by the other: as simulated.
+    const double link = crossing * n_ / model_.link_rate;
+    const double flow = std::max(core, link) + std::min(core, link) / 3;
     const double parts = leaders * h_;
     const double part = std::min(question_.chunk, question_.max_published / parts);
     const auto passes = static_cast<double>(pieces(n_, parts * part));
@@ -217,15 +225,17 @@ class Formula {
     const double one_pass = 2 * (h_ - 1) * hop(chunk, true, static_cast<int>(leaders), chunk) +
                             round(chunk * parts, 0) + round(chunk * h_, chunk * parts);
     const double at_once = std::max(1.0, 64.0 / (4.0 * (h_ - 1) + 2 * m_ + 2));
-    return std::max(flow, (passes - 1) * one_pass / at_once) + one_pass;
+    return std::max(flow * (passes - 1) / passes, (passes - 1) * one_pass / at_once) + one_pass;
   }
   /// Blocks travel round rings of ranks with the same index, and are read inside the hosts.
   [[nodiscard]] double rings_of_hosts() const {
-    const double chunk = std::min(n_, question_.chunk);
+    const double chunk = std::max(1.0, std::min({n_, question_.chunk, question_.max_published}));
     const double core = (h_ - 1) * (2 * model_.message_cost + 2 * copy(n_)) + h_ * m_ * copy(n_);
+    if (!crosses()) return core + hop(0, false, 1, 0);
     const double link = (h_ - 1) * m_ * n_ / model_.link_rate;
-    return std::max(core, link) + (h_ - 1) * hop(std::min(chunk, 65536.0), true, m_, 0) +
-           h_ * round(chunk, 0);
+    const auto moves = static_cast<double>((h_ - 1) * pieces(n_, chunk));
+    return hop(chunk, true, m_, 0) + (h_ - 2) * hop(0, true, 1, 0) + h_ * round(chunk, 0) +
+           std::max(core, link) * (moves - 1) / moves;
   }
   [[nodiscard]] double all_to_all() const {
     if (is("bruck")) return packed_exchange();

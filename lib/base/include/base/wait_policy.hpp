@@ -39,6 +39,9 @@ class WaitPolicy {
   /// A message without a task: a thread polls for about 15 µs (turns × polls). If other processes
   /// compute, a turn takes long and sleeping is better.
   static constexpr int inline_turns = 16;
+  /// Turns of an engine, about 8 µs, before it yields between turns: other programs may need the
+  /// core that seems to be this rank's own, and among them may be the awaited rank of another host.
+  static constexpr int link_turns = 8;
   /// Turns of an engine without links to other hosts between two polls of the sockets, by which its
   /// peers only wake it: a system call takes longer than a message through a ring.
   static constexpr unsigned turns_per_socket_poll = 16;
@@ -65,7 +68,12 @@ class WaitPolicy {
   /// The progress engine in calls over links. Over sockets, a peer on the same core only needs its
   /// turn.
   [[nodiscard]] Stages links(bool has_rings) const {
-    if (!shares_cores_) return {.limit = std::chrono::microseconds(50)};
+    if (!shares_cores_) {
+      return {.spins = link_turns,
+              .spins_without_pause = link_turns,
+              .limit = std::chrono::microseconds(50),
+              .yields = true};
+    }
     return {.limit = has_rings ? max_yield_time : std::chrono::microseconds(20), .yields = true};
   }
   /// Polls of the rings in a turn of the engine, which also reads the clock and, with links to
