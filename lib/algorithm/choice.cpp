@@ -145,7 +145,7 @@ constexpr std::int64_t other_chunk_bytes[] = {std::int64_t{128} << 10, std::int6
 constexpr double worth_it = 0.99;
 // More messages between hosts and inside them cost more than the formulas count where ranks share
 // cores with other programs: at equal times by formula, half as much again was measured.
-constexpr double worth_more_messages = 0.95;
+constexpr double worth_more_messages = 0.92;
 
 // Scratch memory above this size is allocated anew for each call.
 constexpr std::int64_t kept_scratch_bytes = std::int64_t{4} << 20;
@@ -237,7 +237,10 @@ std::string_view choose_between_hosts(Operation operation, const ScheduleArgumen
     if (question.bytes * layout.ranks > static_cast<double>(fewest_rounds_bytes) &&
         !moves_by_chunks(row->name))
       seconds *= whole_message_surcharge;
-    const double gain = needs_neighbours(best) ? worth_more_messages : worth_it;
+    // hierarchical of all_reduce sends as many messages as a ring of hosts.
+    const bool has_few_messages =
+        needs_neighbours(best) && !(best == "hierarchical" && operation == Operation::all_reduce);
+    const double gain = has_few_messages ? worth_more_messages : worth_it;
     if (!best.empty() && seconds >= gain * least) continue;
     best = row->name;
     least = seconds;
