@@ -41,11 +41,34 @@ void try_one(Operation operation, std::string_view algorithm, const ScheduleArgu
   if (!failure.empty()) FAIL(failure);
 }
 
+constexpr int all_runs = 20;
+
+/// With `runs` of the options for windows, orders and in-place calls, from `first` on.
 void try_all(Operation operation, const ScheduleArguments& problem,
-             const std::set<int>& sharing = {}) {
+             const std::set<int>& sharing = {}, int runs = all_runs, std::uint64_t first = 0) {
   for (const std::string_view algorithm : algorithms_of(operation)) {
-    for (std::uint64_t run = 0; run < 20; ++run) {
-      try_one(operation, algorithm, problem, sharing, run);
+    for (int run = 0; run < runs; ++run) {
+      try_one(operation, algorithm, problem, sharing, first + static_cast<std::uint64_t>(run));
+    }
+  }
+}
+
+/// Every operation on every placement, with `runs` of the options each.
+void try_placements(int runs) {
+  std::uint64_t first = 0;
+  for (const auto& host : host_layouts()) {
+    for (int root = 0; root < static_cast<int>(host.size()); ++root) {
+      for (const Operation operation : operations) {
+        // With too little shared memory for all elements at once, too, and on some hosts only.
+        for (const std::int64_t max_published : {13, 1000}) {
+          auto problem = problem_on(host, root);
+          problem.max_published = max_published;
+          for (const auto& sharing : {std::set<int>(), {0, 1, 2}, {1}}) {
+            try_all(operation, problem, sharing, runs, first);
+            first += static_cast<std::uint64_t>(runs);
+          }
+        }
+      }
     }
   }
 }
@@ -87,20 +110,11 @@ TEST_CASE("a schedule has the number of rounds that its steps open") {
 }
 
 TEST_CASE("every algorithm is correct on every placement on hosts") {
-  for (const auto& host : host_layouts()) {
-    for (int root = 0; root < static_cast<int>(host.size()); ++root) {
-      for (const Operation operation : operations) {
-        // With too little shared memory for all elements at once, too, and on some hosts only.
-        for (const std::int64_t max_published : {13, 1000}) {
-          auto problem = problem_on(host, root);
-          problem.max_published = max_published;
-          for (const auto& sharing : {std::set<int>(), {0, 1, 2}, {1}}) {
-            try_all(operation, problem, sharing);
-          }
-        }
-      }
-    }
-  }
+  try_placements(3);
+}
+
+TEST_CASE("every algorithm is correct on every placement on hosts with all options", "[sweep]") {
+  try_placements(all_runs);
 }
 
 TEST_CASE("blocks of different lengths are correct on every placement on hosts") {
