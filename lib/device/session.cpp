@@ -143,6 +143,7 @@ void Session::end(bool in_order, std::chrono::nanoseconds limit) {
 void Session::abort() noexcept {
   const std::lock_guard lock(mutex_);
   if (comm_ == nullptr) return;
+  is_aborted_.store(true);
   try {
     end(false, abort_limit);
   } catch (const std::exception&) {

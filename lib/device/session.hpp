@@ -56,6 +56,9 @@ class Session {
   /// Aborts NCCL's work after a failure, within a limit; past it NCCL is left alone. From any
   /// thread. The session can't be used afterwards.
   void abort() noexcept;
+  /// Work on streams that has ended since may be without a result. True before the first such work
+  /// ends.
+  [[nodiscard]] bool is_aborted() const noexcept { return is_aborted_.load(); }
   /// Throws NCCL's asynchronous error since the last check. From any thread.
   void check_async() const;
   /// Throws the error for `result`.
@@ -71,6 +74,7 @@ class Session {
   mutable std::mutex mutex_;  ///< protects the end of the communicator
   // Written under the mutex; a call blocked in NCCL has read it before the watchdog aborts it.
   std::atomic<NcclComm> comm_{nullptr};
+  std::atomic<bool> is_aborted_{false};
   DeviceAddress token_ = 0;
   std::unique_ptr<ReservedThread> watchdog_thread_;
   std::string no_thread_because_;

@@ -148,15 +148,16 @@ TEST_CASE("every algorithm between hosts of which some share memory") {
   // The first rank of a host without room for the segment: nobody there shares memory.
   for (const int without : {-1, 0, 2}) {
     CAPTURE(without);
-    const auto reports =
-        run_ranks(static_cast<int>(host_of.size()), [&](Rank& rank) -> std::string {
+    const auto reports = run_ranks(
+        static_cast<int>(host_of.size()),
+        [&](Rank& rank) -> std::string {
           ::setenv("TUTTI_HOST_ID", host_of[static_cast<std::size_t>(rank.rank())], 1);
           if (rank.rank() == without) {
             const rlimit small{4096, 4096};
             ::setrlimit(RLIMIT_FSIZE, &small);
           }
           auto& communicator =
-              rank.communicator({.timeout = 20s, .log = [](LogLevel, const std::string&) {}});
+              rank.communicator({.timeout = 100s, .log = [](LogLevel, const std::string&) {}});
           const auto try_all = [](Communicator& on) {
             for (const auto operation :
                  {Operation::broadcast, Operation::all_reduce, Operation::all_gather,
@@ -178,7 +179,8 @@ TEST_CASE("every algorithm between hosts of which some share memory") {
           half->finalize();
           communicator.finalize();
           return "done";
-        });
+        },
+        150s);
     CHECK(errors_of(reports) == "");
   }
 }

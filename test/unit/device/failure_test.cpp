@@ -198,6 +198,28 @@ TEST_CASE("a call blocked inside NCCL is aborted at its deadline, and the late r
   require_failure({reports[0]}, ErrorCode::timeout, {"broadcast of 256 f32", "rank 1"});
 }
 
+TEST_CASE("a call that ends because NCCL was aborted has no result") {
+  const SharedSegment segment;
+  tutti::test::Job job(2, [&](Rank& rank) -> std::string {
+    set("FAKE_NCCL_SEGMENT", segment.path());
+    Fixture fixture(rank);
+    rank.mark();
+    if (rank.rank() == 1) std::this_thread::sleep_for(60s);
+    auto work = fixture.communicator.start_all_reduce(in_place, fixture.floats, sum,
+                                                      {.stream = fixture.stream});
+    rank.mark();
+    // The watchdog aborts NCCL meanwhile, and the stream runs empty.
+    std::this_thread::sleep_for(3s);
+    work.wait();
+    return "nothing was thrown";
+  });
+  job.await_marks_of_all(1);
+  job.await_marks(0, 2);
+  job.signal(1, SIGKILL);
+  const auto reports = job.finish();
+  require_failure({reports[0]}, ErrorCode::peer_lost, {"rank 1"});
+}
+
 TEST_CASE("a call blocked inside NCCL is aborted when another rank dies") {
   const SharedSegment segment;
   tutti::test::Job job(2, [&](Rank& rank) -> std::string {
