@@ -114,7 +114,7 @@ TEST_CASE("every algorithm is correct on every placement on hosts") {
 }
 
 TEST_CASE("every algorithm is correct on every placement on hosts with all options", "[sweep]") {
-  try_placements(all_runs);
+  try_placements(all_runs / 2);
 }
 
 TEST_CASE("blocks of different lengths are correct on every placement on hosts") {
@@ -226,7 +226,9 @@ TEST_CASE("hierarchical schedules are correct for every size and placement on ho
           for (int on = 0; on < hosts; ++on)
             if (run % 3 == 0 || (run % 3 == 1 && on % 2 == 1)) sharing.insert(on);
           problem.max_published = limits[run / 3 % 4];
-          for (const auto& [operation, algorithm] : hierarchical) {
+          // A fifth of the algorithms in each case; together all meet all kinds of cases.
+          for (std::size_t index = run % 5; index < std::size(hierarchical); index += 5) {
+            const auto& [operation, algorithm] = hierarchical[index];
             problem.root = static_cast<int>(run) % size;
             try_one(operation, algorithm, problem, sharing, run);
           }
