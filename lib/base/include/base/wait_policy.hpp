@@ -39,9 +39,9 @@ class WaitPolicy {
   /// A message without a task: a thread polls for about 15 µs (turns × polls). If other processes
   /// compute, a turn takes long and sleeping is better.
   static constexpr int inline_turns = 16;
-  /// Turns of an engine, about 8 µs, before it yields between turns: other programs may need the
+  /// Turns of an engine, about 25 µs, before it yields between turns: other programs may need the
   /// core that seems to be this rank's own, and among them may be the awaited rank of another host.
-  static constexpr int link_turns = 8;
+  static constexpr int link_turns = 24;
   /// Turns of an engine without links to other hosts between two polls of the sockets, by which its
   /// peers only wake it: a system call takes longer than a message through a ring.
   static constexpr unsigned turns_per_socket_poll = 16;
