@@ -5,13 +5,14 @@
 //                                                 bytes sent    to each rank of other hosts that
 //        0 ◄─ blocks for 2 ─ 1                                  has this rank's index: a block of
 //        0 ── both ─► 2                                         every rank of this host
-//        1 ── both ─► 3   and back                scratch       these blocks, and as many received
+//        1 ── both ─► 3   and back                scratch       these blocks; as many received if
+//                                                               a host's ranks are not adjacent
 //                                                 chosen        small blocks, several hosts with
 //                                                               several ranks
 //
 // The sender is the receiver's counterpart, the rank with the same index on the sending host; a
 // host with fewer ranks deals the receivers out in turn. Blocks that do not fit in one round of
-// shared memory are exchanged as by all_to_all_pairwise.cpp, where nothing is collected.
+// shared memory, and those of a single host, are exchanged as by all_to_all_pairwise.cpp.
 //
 // Without shared memory the other ranks of the host send the counterpart their blocks.
 //
@@ -37,13 +38,12 @@ class AllToAllOfHosts {
         blocks_(arguments),
         groups_(arguments),
         neighbours_(groups_.neighbours()),
-        shares_(groups_.shares()),
         mine_(own_buffer(arguments)) {}
 
   Schedule run() {
-    if (arguments_.in_place && !shares_ && !neighbours_.empty()) move_contribution_aside();
-    if (shares_) steps_.push_back(publish_of(mine_, whole(blocks_.total())));
-    if (shares_ || neighbours_.empty()) {
+    if (arguments_.in_place && !groups_.shares() && !neighbours_.empty()) move_contribution_aside();
+    if (groups_.shares()) steps_.push_back(publish_of(mine_, whole(blocks_.total())));
+    if (groups_.shares() || neighbours_.empty()) {
       for (int turn = 1; turn < groups_.hosts(); ++turn) {
         for (const int receiver : led_on(groups_.host_at(turn))) collect(receiver);
       }
@@ -59,7 +59,7 @@ class AllToAllOfHosts {
       steps_.push_back(
           copy_of(Buffer::output, blocks_.at(arguments_.rank), mine_, begin_of(arguments_.rank)));
     }
-    if (shares_) steps_.push_back(release_round());
+    if (groups_.shares()) steps_.push_back(release_round());
     for (int turn = 1; turn < groups_.hosts(); ++turn) exchange(turn);
     schedule_.loops.push_back({1, 1, std::move(steps_)});
     return std::move(schedule_);
@@ -181,7 +181,6 @@ class AllToAllOfHosts {
   Blocks blocks_;
   HostGroups groups_;
   std::vector<int> neighbours_;
-  bool shares_;
   Buffer mine_;
   std::vector<Bundle> bundles_;
   Region received_;  // in scratch, until take_apart()

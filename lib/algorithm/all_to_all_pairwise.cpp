@@ -63,7 +63,6 @@ class Pairwise {
   explicit Pairwise(const ScheduleArguments& arguments)
       : arguments_(arguments),
         groups_(arguments),
-        shares_(groups_.shares()),
         given_(arguments),
         taken_(arguments.size, arguments.count,
                arguments.counts.empty() ? arguments.counts : arguments.recv_counts) {}
@@ -97,10 +96,10 @@ class Pairwise {
     for (int round = 0; round < meetings_of(arguments_.size); ++round) {
       const int peer = partner_of(arguments_.rank, arguments_.size, round);
       std::vector<StepPattern> steps;
-      if (peer != arguments_.rank && !(shares_ && groups_.shares_with(peer)))
+      if (peer != arguments_.rank && !groups_.shares_with(peer))
         steps = exchange(peer, chunk, chunks * chunk);
       // In the same rounds on all ranks, so that nobody waits for a later round of another.
-      if (shares_ && round < meetings_of(groups_.here()))
+      if (groups_.shares() && round < meetings_of(groups_.here()))
         append_inside(steps, round, chunk, chunks * chunk);
       append_round(schedule_, {1, chunks, std::move(steps)});
     }
@@ -155,7 +154,6 @@ class Pairwise {
 
   const ScheduleArguments& arguments_;
   HostGroups groups_;
-  bool shares_;  // memory with this host's ranks, in a call between hosts
   Blocks given_;
   Blocks taken_;
   Schedule schedule_{.algorithm = "pairwise", .loops = {}, .scratch_elements = 0};

@@ -143,8 +143,8 @@ constexpr std::int64_t other_chunk_bytes[] = {std::int64_t{128} << 10, std::int6
                                               std::int64_t{1} << 20};
 // A smaller gain does not justify another algorithm than inside a host.
 constexpr double worth_it = 0.99;
-// More messages between hosts and inside them cost more than the formulas count where ranks share
-// cores with other programs: at equal times by formula, half as much again was measured.
+// More messages between hosts and inside them cost more than the formulas count, since they wake
+// ranks, which may share cores with other programs.
 constexpr double worth_more_messages = 0.92;
 
 // Scratch memory above this size is allocated anew for each call.

@@ -47,14 +47,10 @@ class HostGroups {
   [[nodiscard]] std::vector<int> neighbours() const;
   /// The rank at the same position on the next or previous host, cyclically. Requires that all
   /// hosts have that position.
-  [[nodiscard]] int next() const { return rank_on(host_ + 1); }
-  [[nodiscard]] int previous() const { return rank_on(host_ + hosts() - 1); }
+  [[nodiscard]] int next() const { return rank_at(host_at(1), index_); }
+  [[nodiscard]] int previous() const { return rank_at(host_at(-1), index_); }
 
  private:
-  [[nodiscard]] int rank_on(int host) const {
-    return ranks_of(host % hosts())[static_cast<std::size_t>(index_)];
-  }
-
   std::vector<std::vector<int>> ranks_;
   std::vector<int> host_of_;
   std::vector<int> index_of_;  // among the ranks of its host

@@ -380,9 +380,8 @@ bool CollectiveChannel::has_read(int rank, std::uint64_t number) {
 }
 
 bool CollectiveChannel::all_have_read(std::uint64_t number) {
-  for (int m = 0; m < size(); ++m) {
+  for (int m = 0; m < size(); ++m)
     if (m != rank_ && !has_read(m, number)) return false;
-  }
   return true;
 }
 

@@ -153,7 +153,9 @@ inline constexpr int min_window = 2;
 [[nodiscard]] Schedule all_to_all_bruck(const ScheduleArguments& arguments);
 
 /// "hierarchical": the blocks of a host's ranks for a rank of another host are one message.
-/// Scratch: these blocks, and as many received. Blocks too long for one round: as "pairwise".
+/// Scratch: these blocks, and as many received if a host's ranks are not adjacent; in place without
+/// shared memory all blocks, too. Blocks too long for one round, or of a single host: as
+/// "pairwise".
 [[nodiscard]] Schedule all_to_all_hierarchical(const ScheduleArguments& arguments);
 
 /// "pairwise": each pair of ranks exchanges its blocks. Scratch: none; in place up to 8 chunks.
