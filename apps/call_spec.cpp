@@ -112,6 +112,7 @@ Collective collective_of(const CallSpec& spec, const void* send, void* recv) {
   Collective call{.operation = spec.operation,
                   .type = spec.type,
                   .op = spec.op,
+                  .factor = static_cast<double>(factor_of(spec.rank)),
                   .root = shape.rooted ? spec.root : -1,
                   .recv = recv,
                   .recv_count = layout.recv_elements};

@@ -58,6 +58,12 @@ struct BufferLayout {
 [[nodiscard]] int next_of(const CallSpec& spec);
 [[nodiscard]] int previous_of(const CallSpec& spec);
 
+/// The factor of a rank in a premultiplied sum, from 1 to `max_factor`.
+inline constexpr int max_factor = 3;
+[[nodiscard]] constexpr int factor_of(int rank) {
+  return 1 + rank % max_factor;
+}
+
 /// The same call as a public Collective. Not for send_recv and barrier.
 [[nodiscard]] Collective collective_of(const CallSpec& spec, const void* send, void* recv);
 

@@ -86,22 +86,29 @@ std::int64_t integer_of(Type type, const std::byte* element) {
 static_assert(std::endian::native == std::endian::little);
 
 bool is_float(Type type) {
-  return small_float(type) != nullptr || type == Type::f32 || type == Type::f64;
+  const auto part = part_of(type);
+  return small_float(part) != nullptr || part == Type::f32 || part == Type::f64;
 }
 
 bool is_signed(Type type) {
-  return is_float(type) || type == Type::i8 || type == Type::i32 || type == Type::i64;
+  return is_float(type) || type == Type::i8 || type == Type::i16 || type == Type::i32 ||
+         type == Type::i64;
 }
 
 int precision_of(Type type) {
+  if (is_complex(type)) return std::numeric_limits<float>::digits;
   if (const auto* const format = small_float(type)) return format->mantissa_bits + 1;
+  if (type == Type::boolean) return 1;
   if (type == Type::f32) return std::numeric_limits<float>::digits;
   if (type == Type::f64) return std::numeric_limits<double>::digits;
   return static_cast<int>(8 * size_of(type));
 }
 
 void encode(Type type, std::int64_t number, std::byte* to) {
-  if (const auto* const format = small_float(type)) {
+  if (is_complex(type)) {
+    encode(part_of(type), real_part(number), to);
+    encode(part_of(type), imaginary_part(number), to + size_of(type) / 2);
+  } else if (const auto* const format = small_float(type)) {
     const auto bits = bits_of(*format, number);
     std::memcpy(to, &bits, size_of(type));
   } else if (type == Type::f32) {
@@ -116,6 +123,7 @@ void encode(Type type, std::int64_t number, std::byte* to) {
 }
 
 std::int64_t wrapped(Type type, std::int64_t number) {
+  if (type == Type::boolean) return number & 1;
   const auto unused = 64 - 8 * size_of(type);
   const auto shifted = static_cast<std::uint64_t>(number) << unused;
   return is_signed(type) ? static_cast<std::int64_t>(shifted) >> unused
@@ -123,6 +131,7 @@ std::int64_t wrapped(Type type, std::int64_t number) {
 }
 
 double value_of(Type type, const std::byte* element) {
+  type = part_of(type);
   if (const auto* const format = small_float(type)) {
     unsigned bits = 0;
     std::memcpy(&bits, element, size_of(type));
@@ -136,6 +145,10 @@ double value_of(Type type, const std::byte* element) {
 }
 
 std::string value_text(Type type, const std::byte* element) {
+  if (is_complex(type)) {
+    return fmt::format("{:.9g}{:+.9g}i", value_of(type, element),
+                       value_of(type, element + size_of(type) / 2));
+  }
   if (is_float(type)) return fmt::format("{:.9g}", value_of(type, element));
   const auto number = integer_of(type, element);
   if (is_signed(type)) return fmt::format("{}", number);

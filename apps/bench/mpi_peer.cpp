@@ -33,6 +33,16 @@ MPI_Datatype mpi_type(Type type) {
   switch (type) {
     case Type::i8:
       return MPI_INT8_T;
+    case Type::i16:
+      return MPI_INT16_T;
+    case Type::u16:
+      return MPI_UINT16_T;
+    case Type::boolean:
+      return MPI_C_BOOL;
+    case Type::c64:
+      return MPI_C_FLOAT_COMPLEX;
+    case Type::c128:
+      return MPI_C_DOUBLE_COMPLEX;
     case Type::i32:
       return MPI_INT32_T;
     case Type::u32:
@@ -57,8 +67,20 @@ bool mpi_reduces(Type type) {
   return type != Type::f16 && type != Type::bf16 && type != Type::f8e4m3 && type != Type::f8e5m2;
 }
 
-MPI_Op mpi_operator(Operator op) {
+MPI_Op mpi_operator(Type type, Operator op) {
+  // MPI has the logical operators only for bool.
+  if (type == Type::boolean) {
+    if (op == Operator::sum || op == Operator::max || op == Operator::bit_or) return MPI_LOR;
+    if (op == Operator::product || op == Operator::min || op == Operator::bit_and) return MPI_LAND;
+    if (op == Operator::bit_xor) return MPI_LXOR;
+  }
   switch (op) {
+    case Operator::logical_and:
+      return MPI_LAND;
+    case Operator::logical_or:
+      return MPI_LOR;
+    case Operator::logical_xor:
+      return MPI_LXOR;
     case Operator::sum:
       return MPI_SUM;
     case Operator::product:
@@ -99,14 +121,14 @@ class MpiPeer final : public Peer {
     if (shape.reduces && !mpi_reduces(spec.type)) {
       return fmt::format("MPI does not reduce {}", tutti::name(spec.type));
     }
-    if (shape.reduces && mpi_operator(spec.op) == MPI_OP_NULL) {
+    if (shape.reduces && mpi_operator(spec.type, spec.op) == MPI_OP_NULL) {
       return fmt::format("MPI has no {}", tutti::name(spec.op));
     }
     task_ = task;
     in_place_ = task.layout.shared;
     count_ = static_cast<int>(spec.count);
     type_ = mpi_type(spec.type);
-    op_ = mpi_operator(spec.op);
+    op_ = mpi_operator(spec.type, spec.op);
     root_ = spec.root;
     is_root_ = spec.rank == spec.root;
     requests_.clear();

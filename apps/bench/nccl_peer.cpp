@@ -42,7 +42,8 @@ class NcclPeer final : public Peer {
     const auto& spec = task.spec;
     if (serial_ && spec.operation != Operation::fan_out) return "only for fan-out";
     const bool reduces = shape_of(spec).reduces;
-    const auto op = device::nccl_operator(spec.op);
+    const auto op = device::nccl_operator(spec.type, spec.op);
+    const bool in_parts = part_of(spec.type) != spec.type;
     const bool has_type =
         !device::is_8_bit_float(spec.type) || version_ >= device::nccl_version_of_8_bit_floats;
     if (reduces && (!op || !has_type)) {
@@ -52,8 +53,8 @@ class NcclPeer final : public Peer {
     type_ = reduces ? device::nccl_type(spec.type) : device::nccl_moved_type(spec.type);
     op_ = op.value_or(0);
     task_ = task;
-    count_ = spec.count;
-    block_bytes_ = count_ * size_of(spec.type);
+    count_ = in_parts ? 2 * spec.count : spec.count;
+    block_bytes_ = spec.count * size_of(spec.type);
     stream_ = task.stream->handle;
     input_ = task.layout.shared ? at(task.recv, task.layout.input_at) : at(task.send, 0);
     result_ = at(task.recv, task.layout.result_at);

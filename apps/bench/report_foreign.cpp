@@ -34,7 +34,7 @@ void for_each_table(const Report& report,
   for (const auto& entries : tables) table(entries);
 }
 
-const char* nccl_type_name(Type type) {
+std::string_view nccl_type_name(Type type) {
   switch (type) {
     case Type::i8:
       return "int8";
@@ -56,10 +56,8 @@ const char* nccl_type_name(Type type) {
       return "float";
     case Type::f64:
       return "double";
-    case Type::f8e4m3:
-      return "f8e4m3";
     default:
-      return "f8e5m2";
+      return name(type);
   }
 }
 

@@ -66,10 +66,27 @@ const Shape& shape_of(Operation operation) noexcept {
   }
 }
 
+Type part_of(Type type) noexcept {
+  if (type == Type::c64) return Type::f32;
+  return type == Type::c128 ? Type::f64 : type;
+}
+
 bool supported(Path path, Operation operation, Type type, Operator op) noexcept {
   if (!shape_of(operation).reduces) return true;
-  // NCCL has no bitwise operators.
-  return path == Path::host ? reducible(type, op) : op < Operator::bit_and;
+  if (path == Path::host) return reducible(type, op);
+  // NCCL has no bitwise and logical operators, no 16-bit integers, no bool and no complex numbers.
+  switch (type) {
+    case Type::i16:
+    case Type::u16:
+      return false;
+    case Type::boolean:  // min and max of u8
+      return reducible(type, op) && op != Operator::bit_xor && op != Operator::logical_xor;
+    case Type::c64:
+    case Type::c128:  // by parts
+      return reducible(type, op) && op != Operator::product;
+    default:
+      return op < Operator::bit_and || (op == Operator::premultiplied_sum && reducible(type, op));
+  }
 }
 
 }  // namespace tutti

@@ -7,24 +7,43 @@
 namespace tutti {
 namespace {
 
+/// A bit for each operator.
+template <class... Operators>
+constexpr unsigned set_of(Operators... operators) {
+  return ((1U << static_cast<unsigned>(operators)) | ...);
+}
+constexpr unsigned nothing = 0;
+constexpr auto logic =
+    set_of(sum, product, min, max, bit_and, bit_or, bit_xor, logical_and, logical_or, logical_xor);
+constexpr auto integers = logic | set_of(average);
+constexpr auto complex = set_of(sum, product, average, Operator::premultiplied_sum);
+constexpr auto floats = complex | set_of(min, max);
+
 struct TypeFacts {
   std::string_view name;
   std::size_t size;
+  unsigned operators;  ///< in host memory
 };
-constexpr std::array<TypeFacts, type_count> types{{{"i8", 1},
-                                                   {"u8", 1},
-                                                   {"i32", 4},
-                                                   {"u32", 4},
-                                                   {"i64", 8},
-                                                   {"u64", 8},
-                                                   {"f16", 2},
-                                                   {"bf16", 2},
-                                                   {"f32", 4},
-                                                   {"f64", 8},
-                                                   {"f8e4m3", 1},
-                                                   {"f8e5m2", 1}}};
+constexpr std::array<TypeFacts, type_count> types{{{"i8", 1, integers},
+                                                   {"u8", 1, integers},
+                                                   {"i32", 4, integers},
+                                                   {"u32", 4, integers},
+                                                   {"i64", 8, integers},
+                                                   {"u64", 8, integers},
+                                                   {"f16", 2, floats},
+                                                   {"bf16", 2, floats},
+                                                   {"f32", 4, floats},
+                                                   {"f64", 8, floats},
+                                                   {"f8e4m3", 1, nothing},
+                                                   {"f8e5m2", 1, nothing},
+                                                   {"i16", 2, integers},
+                                                   {"u16", 2, integers},
+                                                   {"bool", 1, logic},
+                                                   {"c64", 8, complex},
+                                                   {"c128", 16, complex}}};
 constexpr std::array<std::string_view, operator_count> operators{
-    "sum", "product", "min", "max", "average", "bit_and", "bit_or", "bit_xor"};
+    "sum",    "product", "min",         "max",        "average",     "bit_and",
+    "bit_or", "bit_xor", "logical_and", "logical_or", "logical_xor", "premultiplied_sum"};
 
 }  // namespace
 
@@ -59,18 +78,9 @@ std::optional<Operator> parse_operator(std::string_view text) noexcept {
 }
 
 bool reducible(Type type, Operator op) noexcept {
-  switch (type) {
-    case Type::f8e4m3:
-    case Type::f8e5m2:
-      return false;
-    case Type::f16:
-    case Type::bf16:
-    case Type::f32:
-    case Type::f64:
-      return op < Operator::bit_and;
-    default:
-      return type < Type{type_count} && op <= Operator::bit_xor;
-  }
+  const auto index = static_cast<std::size_t>(type);
+  return index < types.size() && op < Operator{operator_count} &&
+         (types[index].operators >> static_cast<unsigned>(op) & 1U) != 0;
 }
 
 const char* name(ErrorCode code) noexcept {

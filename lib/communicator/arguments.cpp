@@ -75,6 +75,7 @@ class Check {
     checked_ = {.operation = call_.operation,
                 .type = call_.type,
                 .op = shape_.reduces ? call_.op : Operator::sum,
+                .factor = call_.factor,
                 .root = shape_.rooted ? call_.root : -1};
     require_memory(call_.send, call_.send_count, call_.type);
     require_memory(call_.recv, call_.recv_count, call_.type);
@@ -223,14 +224,25 @@ class Check {
   CheckedCollective checked_;
 };
 
+/// For a combination that is not `reducible`.
+std::string_view remedy_of(Type type, Operator op) {
+  if (op >= Operator{operator_count}) return "pass a tutti::Operator";
+  if (!reducible(type, Operator::sum)) return "convert to a wider type";
+  if (op == Operator::premultiplied_sum) return "multiply the contribution, then use sum";
+  if (type == Type::boolean) return "convert to u8";
+  const bool is_complex = type == Type::c64 || type == Type::c128;
+  if (is_complex && (op == Operator::min || op == Operator::max)) {
+    return "complex numbers have no order; reduce their absolute values";
+  }
+  return "bitwise and logical operators are for integers";
+}
+
 }  // namespace
 
 void require_reducible(const CheckedCollective& call) {
   if (!shape_of(call.operation).reduces || reducible(call.type, call.op)) return;
-  refuse("{} of {} by {} is not supported in host memory{}", name(call.operation), name(call.type),
-         name(call.op),
-         call.op >= Operator::bit_and ? ": bitwise operators are for integers"
-                                      : ": convert to a wider type");
+  refuse("{} of {} by {} is not supported in host memory: {}", name(call.operation),
+         name(call.type), name(call.op), remedy_of(call.type, call.op));
 }
 
 void require_rank(const char* what, int rank, const control::Group& group) {

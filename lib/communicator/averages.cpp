@@ -1,5 +1,7 @@
 #include "averages.hpp"
 
+#include <numeric>
+
 #include "base/shape.hpp"
 #include "engine/reduce.hpp"
 
@@ -20,7 +22,8 @@ std::optional<engine::Contribution> contribution_of(const CheckedCollective& cal
                                                     const std::byte* output, int ranks) {
   const auto& shape = shape_of(call.operation);
   if (call.op != Operator::average || !shape.reduces || !engine::is_weighed(call.type)) return {};
-  engine::Contribution contribution{.type = call.type, .ranks = ranks};
+  engine::Contribution contribution{
+      .type = call.type, .weight = engine::average_weight(static_cast<std::size_t>(ranks))};
   if (call.in_place) {
     // All of it may be overwritten, and has been weighed there.
     if (shape.send == shape.recv) return {};
@@ -30,6 +33,27 @@ std::optional<engine::Contribution> contribution_of(const CheckedCollective& cal
     contribution.weighed = {begin, begin + static_cast<std::ptrdiff_t>(call.count)};
   }
   return contribution;
+}
+
+CheckedCollective premultiplied(const CheckedCollective& call, int ranks,
+                                std::vector<std::byte>& memory) {
+  const auto& shape = shape_of(call.operation);
+  auto elements = call.count;
+  if (shape.send == Extent::all) {
+    elements = call.counts.empty()
+                   ? call.count * static_cast<std::size_t>(ranks)
+                   : std::accumulate(call.counts.begin(), call.counts.end(), std::size_t{0});
+  }
+  auto result = call;
+  result.in_place = call.recv != nullptr && shape.send == shape.recv;
+  auto* to = static_cast<std::byte*>(call.recv);
+  if (!result.in_place) {
+    memory.resize(elements * size_of(call.type));
+    to = memory.data();
+  }
+  engine::weigh(to, static_cast<const std::byte*>(call.send), elements, call.type, call.factor);
+  result.send = to;
+  return result;
 }
 
 }  // namespace tutti

@@ -2,11 +2,12 @@
 
 #include <cstddef>
 #include <optional>
+#include <vector>
 
 #include "base/checked_collective.hpp"
 #include "engine/task.hpp"
 
-/// What a schedule's task does besides the sum, if the call averages over `ranks` ranks.
+/// What the host path does besides the sum, in averages over `ranks` ranks and premultiplied sums.
 namespace tutti {
 
 /// Empty if nothing is divided after the sum.
@@ -17,5 +18,11 @@ namespace tutti {
 [[nodiscard]] std::optional<engine::Contribution> contribution_of(const CheckedCollective& call,
                                                                   const std::byte* output,
                                                                   int ranks);
+
+/// A premultiplied sum as a plain sum: multiplies this rank's contribution by its factor. The
+/// product is in the receive buffer if that has the same length, otherwise in `memory`, which must
+/// outlive the call.
+[[nodiscard]] CheckedCollective premultiplied(const CheckedCollective& call, int ranks,
+                                              std::vector<std::byte>& memory);
 
 }  // namespace tutti

@@ -37,6 +37,11 @@ bool is_16_bit_float(Type type) {
   return type == Type::f16 || type == Type::bf16;
 }
 
+/// What a large call has needed, such as scratch memory of size × chunk, is not kept for ever.
+void drop_if_large(std::vector<std::byte>& memory) {
+  if (memory.size() > max_kept_scratch) std::vector<std::byte>().swap(memory);
+}
+
 }  // namespace
 
 HostBackend::HostBackend(control::FailureDetector& detector, control::CallHistories& histories,
@@ -272,13 +277,29 @@ void HostBackend::run_scheduled(const CheckedCollective& call, const CallSetting
   blocking_.reset();
   prepare(blocking_, call, settings);
   progress_.run(blocking_);
-  // Of size × chunk: what a large call has needed is not kept for ever.
-  if (blocking_.scratch.size() > max_kept_scratch) std::vector<std::byte>().swap(blocking_.scratch);
+  drop_if_large(blocking_.scratch);
 }
 
-void HostBackend::run(const CheckedCollective& call, const CallSettings& settings) {
-  if (goes_shared(call, settings)) return run_shared(call, settings);
-  run_scheduled(call, settings);
+/// Returns `call`, or what remains to do of a premultiplied sum after the multiplication.
+const CheckedCollective& HostBackend::multiplied(const CheckedCollective& call,
+                                                 const CallSettings& settings, engine::Task& task,
+                                                 std::optional<CheckedCollective>& sum) const {
+  if (call.op != Operator::premultiplied_sum) return call;
+  // Errors come first: the buffer of a call in place changes here.
+  require_reducible(call);
+  static_cast<void>(named_algorithm(call, settings));
+  return sum.emplace(premultiplied(call, group().size(), task.premultiplied));
+}
+
+void HostBackend::run(const CheckedCollective& given, const CallSettings& settings) {
+  std::optional<CheckedCollective> sum;
+  const auto& call = multiplied(given, settings, blocking_, sum);
+  if (goes_shared(call, settings)) {
+    run_shared(call, settings);
+  } else {
+    run_scheduled(call, settings);
+  }
+  drop_if_large(blocking_.premultiplied);
   if (call.operation != Operation::finalize) return;
   // A rank that finds different calls in the first round of the end never comes to the second, so
   // nobody ends without the error.
@@ -342,10 +363,12 @@ void HostBackend::run(const Message& message, const CallSettings& settings) {
   progress_.run(blocking_);
 }
 
-std::unique_ptr<Pending> HostBackend::start(const CheckedCollective& call,
+std::unique_ptr<Pending> HostBackend::start(const CheckedCollective& given,
                                             const CallSettings& settings) {
   progress_.make_progress_thread();
   auto task = std::make_shared<engine::Task>(history_);
+  std::optional<CheckedCollective> sum;
+  const auto& call = multiplied(given, settings, *task, sum);
   if (goes_shared(call, settings)) {
     const auto [past, shared] = begin_shared(call);
     task->work.shared = shared;

@@ -30,7 +30,7 @@ bool SharedPath::Prepared::fits(const CheckedCollective& other) const {
   const auto& call = arguments.call;
   return call.operation == other.operation && call.type == other.type && call.op == other.op &&
          call.root == other.root && call.count == other.count && call.send == other.send &&
-         call.recv == other.recv;
+         call.recv == other.recv && call.factor == other.factor;
 }
 
 SharedPath::Prepared SharedPath::prepare_anew(const CheckedCollective& call) const {

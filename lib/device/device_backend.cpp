@@ -60,12 +60,14 @@ Error DeviceBackend::agreed_failure() const {
 }
 
 void DeviceBackend::require_arithmetic(const CheckedCollective& call) const {
-  if (!nccl_operator(call.op)) {
-    throw Error(ErrorCode::usage,
-                fmt::format("{} by {} is not available on device memory: NCCL has no bitwise "
-                            "operators; use host memory (a std::span)",
-                            tutti::name(call.operation), tutti::name(call.op)));
+  if (!supported(Path::device, call.operation, call.type, call.op)) {
+    throw Error(
+        ErrorCode::usage,
+        fmt::format("{} of {} by {} is not available on device memory, because NCCL has no "
+                    "such reduction: use host memory (a std::span)",
+                    tutti::name(call.operation), tutti::name(call.type), tutti::name(call.op)));
   }
+  if (!is_8_bit_float(call.type)) return;
   if (session_->version() < nccl_version_of_8_bit_floats) {
     throw Error(ErrorCode::usage,
                 fmt::format("{} of {} needs NCCL {} or later, and this is {}: install a later one, "
@@ -110,9 +112,7 @@ void DeviceBackend::queue(const CallSignature& call, bool collective, const Call
 void DeviceBackend::run(const CheckedCollective& call, const CallSettings& settings) {
   const auto& shape = shape_of(call.operation);
   require_settings(settings);
-  if (shape.reduces && (call.op >= Operator::bit_and || is_8_bit_float(call.type))) {
-    require_arithmetic(call);
-  }
+  if (shape.reduces) require_arithmetic(call);
   pointers_.require(call, shape);
   if (call.in_place && call.operation == Operation::all_to_all) {
     return all_to_all_in_place(call, settings);

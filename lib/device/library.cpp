@@ -118,6 +118,8 @@ Library<NcclCalls> load_nccl() {
   loader.require(calls.all_reduce, "ncclAllReduce");
   loader.require(calls.all_gather, "ncclAllGather");
   loader.require(calls.reduce_scatter, "ncclReduceScatter");
+  loader.require(calls.create_premultiplied_sum, "ncclRedOpCreatePreMulSum");
+  loader.require(calls.destroy_operator, "ncclRedOpDestroy");
   library.handle = loader.handle();
   return library;
 }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/shape.hpp"
+
 namespace tutti::device {
 namespace {
 
@@ -13,8 +15,10 @@ constexpr std::array<const char*, 8> result_names{
 }  // namespace
 
 int nccl_type(Type type) noexcept {
-  // i8 u8 i32 u32 i64 u64 f16 bf16 f32 f64 f8e4m3 f8e5m2, as in tutti/types.hpp
-  constexpr std::array<int, type_count> numbers{0, 1, 2, 3, 4, 5, 6, 9, 7, 8, 10, 11};
+  // i8 u8 i32 u32 i64 u64 f16 bf16 f32 f64 f8e4m3 f8e5m2 i16 u16 bool c64 c128, as in
+  // tutti/types.hpp
+  constexpr std::array<int, type_count> numbers{0, 1,  2,  3, 4, 5, 6, 9, 7,
+                                                8, 10, 11, 6, 6, 1, 7, 8};
   return numbers[static_cast<std::size_t>(type)];
 }
 
@@ -22,7 +26,13 @@ int nccl_moved_type(Type type) noexcept {
   return nccl_type(is_8_bit_float(type) ? Type::u8 : type);
 }
 
-std::optional<int> nccl_operator(Operator op) noexcept {
+std::optional<int> nccl_operator(Type type, Operator op) noexcept {
+  if (!supported(Path::device, Operation::all_reduce, type, op)) return std::nullopt;
+  if (type == Type::boolean) {
+    const bool all = op == Operator::product || op == Operator::min || op == Operator::bit_and ||
+                     op == Operator::logical_and;
+    op = all ? Operator::min : Operator::max;
+  }
   switch (op) {
     case Operator::sum:
       return 0;

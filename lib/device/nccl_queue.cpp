@@ -1,5 +1,10 @@
 #include "nccl_queue.hpp"
 
+#include <array>
+#include <cstring>
+#include <span>
+#include <vector>
+
 #include "device/nccl_numbers.hpp"
 
 namespace tutti::device {
@@ -36,12 +41,31 @@ std::byte* writable(const void* memory) {
   return static_cast<std::byte*>(const_cast<void*>(memory));
 }
 
+std::vector<std::size_t> twice(std::span<const std::size_t> counts) {
+  std::vector<std::size_t> result(counts.begin(), counts.end());
+  for (auto& count : result) count *= 2;
+  return result;
+}
+
+/// `number` as an element of a float type.
+std::array<std::byte, 8> element_of(Type type, double number) {
+  std::array<std::byte, 8> element{};
+  const auto encode = [&element](auto value) {
+    std::memcpy(element.data(), &value, sizeof value);
+    return element;
+  };
+  const auto narrow = static_cast<float>(number);
+  if (type == Type::f16) return encode(half(narrow));
+  if (type == Type::bf16) return encode(bfloat16(narrow));
+  return type == Type::f32 ? encode(narrow) : encode(number);
+}
+
 }  // namespace
 
 /// With one rank the average is its own contribution; NCCL refuses to divide some types by 1.
 int NcclQueue::operator_of(const CheckedCollective& call) const {
   const bool is_alone = target_.size == 1 && call.op == Operator::average;
-  return nccl_operator(is_alone ? Operator::sum : call.op).value_or(0);
+  return nccl_operator(call.type, is_alone ? Operator::sum : call.op).value_or(0);
 }
 
 template <class Action>
@@ -55,13 +79,38 @@ NcclResult NcclQueue::grouped(Action action) const {
 }
 
 NcclResult NcclQueue::collective(const CheckedCollective& call, CudaStream stream) const {
+  if (part_of(call.type) != call.type) {
+    const auto counts = twice(call.counts);
+    const auto recv_counts = twice(call.recv_counts);
+    auto parts = call;
+    parts.type = part_of(call.type);
+    parts.count *= 2;
+    parts.counts = counts;
+    parts.recv_counts = recv_counts;
+    return collective(parts, stream);
+  }
+  if (call.op == Operator::premultiplied_sum) return premultiplied(call, stream);
+  return collective(call, operator_of(call), stream);
+}
+
+NcclResult NcclQueue::premultiplied(const CheckedCollective& call, CudaStream stream) const {
+  int op = 0;
+  auto factor = element_of(call.type, call.factor);
+  const auto made = nccl_.create_premultiplied_sum(&op, factor.data(), nccl_type(call.type),
+                                                   nccl_scalar_on_host, target_.comm);
+  if (made != nccl_success) return made;
+  const auto result = collective(call, op, stream);
+  const auto destroyed = nccl_.destroy_operator(op, target_.comm);
+  return result != nccl_success ? result : destroyed;
+}
+
+NcclResult NcclQueue::collective(const CheckedCollective& call, int op, CudaStream stream) const {
   auto* const comm = target_.comm;
   const auto count = call.count;
-  const auto op = operator_of(call);
   switch (call.operation) {
     case Operation::barrier:
       return nccl_.all_reduce(target_.token, target_.token, 1, nccl_type(Type::u8),
-                              *nccl_operator(Operator::max), comm, stream);
+                              *nccl_operator(Type::u8, Operator::max), comm, stream);
     case Operation::broadcast:
       if (count == 0) return nccl_success;
       return nccl_.broadcast(call.recv, call.recv, count, nccl_moved_type(call.type), call.root,
@@ -82,7 +131,7 @@ NcclResult NcclQueue::collective(const CheckedCollective& call, CudaStream strea
       return nccl_.reduce_scatter(call.send, call.recv, count, nccl_type(call.type), op, comm,
                                   stream);
     case Operation::reduce_scatter_v:
-      return reduce_scatter_v(call, stream);
+      return reduce_scatter_v(call, op, stream);
     case Operation::fan_out:
       // A group of one call costs more than the call.
       if (count == 0) return nccl_success;
@@ -175,15 +224,16 @@ NcclResult NcclQueue::exchange(const Parts& parts) const {
 }
 
 /// One reduce per rank, to that rank.
-NcclResult NcclQueue::reduce_scatter_v(const CheckedCollective& call, CudaStream stream) const {
+NcclResult NcclQueue::reduce_scatter_v(const CheckedCollective& call, int op,
+                                       CudaStream stream) const {
   return grouped([&] {
     const auto* from = static_cast<const std::byte*>(call.send);
     for (int root = 0; root < target_.size; ++root) {
       const auto count = call.counts[static_cast<std::size_t>(root)];
       if (count == 0) continue;
       void* const to = root == target_.rank ? call.recv : nullptr;
-      const auto result = nccl_.reduce(from, to, count, nccl_type(call.type), operator_of(call),
-                                       root, target_.comm, stream);
+      const auto result =
+          nccl_.reduce(from, to, count, nccl_type(call.type), op, root, target_.comm, stream);
       if (result != nccl_success) return result;
       from += count * size_of(call.type);
     }
@@ -193,14 +243,15 @@ NcclResult NcclQueue::reduce_scatter_v(const CheckedCollective& call, CudaStream
 
 NcclResult NcclQueue::message(const Message& message, CudaStream stream) const {
   const auto type = nccl_moved_type(message.type);
+  const std::size_t parts = part_of(message.type) != message.type ? 2 : 1;
   const auto send = [&] {
     // NCCL requires an address even for zero elements.
     const void* const from = message.send_count == 0 ? target_.token : message.send;
-    return nccl_.send(from, message.send_count, type, message.to, target_.comm, stream);
+    return nccl_.send(from, parts * message.send_count, type, message.to, target_.comm, stream);
   };
   const auto recv = [&] {
     void* const to = message.recv_count == 0 ? target_.token : message.recv;
-    return nccl_.recv(to, message.recv_count, type, message.from, target_.comm, stream);
+    return nccl_.recv(to, parts * message.recv_count, type, message.from, target_.comm, stream);
   };
   if (message.operation == Operation::send) return send();
   if (message.operation == Operation::recv) return recv();

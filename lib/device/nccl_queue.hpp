@@ -29,9 +29,13 @@ class NcclQueue {
   struct Blocks;
   struct Parts;
   [[nodiscard]] int operator_of(const CheckedCollective& call) const;
+  [[nodiscard]] NcclResult collective(const CheckedCollective& call, int op,
+                                      CudaStream stream) const;
+  [[nodiscard]] NcclResult premultiplied(const CheckedCollective& call, CudaStream stream) const;
   [[nodiscard]] NcclResult exchange(const CheckedCollective& call, CudaStream stream) const;
   [[nodiscard]] NcclResult exchange(const Parts& parts) const;
-  [[nodiscard]] NcclResult reduce_scatter_v(const CheckedCollective& call, CudaStream stream) const;
+  [[nodiscard]] NcclResult reduce_scatter_v(const CheckedCollective& call, int op,
+                                            CudaStream stream) const;
   template <class Action>
   [[nodiscard]] NcclResult grouped(Action action) const;
 

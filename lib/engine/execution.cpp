@@ -195,7 +195,7 @@ void Execution::weigh_into(std::byte* to, const Step& step) const {
     if (begin >= end) return;
     weigh(to + static_cast<std::size_t>(begin - all.begin) * bytes,
           from + static_cast<std::size_t>(begin) * bytes, static_cast<std::size_t>(end - begin),
-          contribution.type, contribution.ranks);
+          contribution.type, contribution.weight);
   };
   if (!weighed.overlaps(all)) return weigh_piece(all.begin, all.end);
   const auto begin = std::max(all.begin, weighed.begin);

@@ -55,7 +55,8 @@ void ProgressEngine::activate(Task& task) {
 
 void ProgressEngine::start_schedule(Task& task) {
   if (const auto& division = task.work.division; division && division->weighs) {
-    weigh(division->buffer, division->buffer, division->count, division->type, division->ranks);
+    weigh(division->buffer, division->buffer, division->count, division->type,
+          average_weight(static_cast<std::size_t>(division->ranks)));
   }
   const auto& schedule = *task.work.schedule;
   auto* const rounds = task.work.rounds ? &*task.work.rounds : nullptr;

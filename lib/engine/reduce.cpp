@@ -100,17 +100,23 @@ bool divides_itself(Type type) noexcept {
 }
 
 bool is_weighed(Type type) noexcept {
-  return type == Type::f32 || type == Type::f64;
+  return type == Type::f32 || type == Type::f64 || type == Type::c64 || type == Type::c128;
 }
 
-void weigh(std::byte* to, const std::byte* from, std::size_t count, Type type, int ranks) {
-  weigh(to, from, count, type, ranks, instruction_sets().back());
+double average_weight(std::size_t ranks) noexcept {
+  double weight = ranks > 1 ? 0.5 : 1;
+  for (std::size_t powers = 1; powers < ranks; powers *= 2) weight /= 2;
+  return weight;
 }
 
-void weigh(std::byte* to, const std::byte* from, std::size_t count, Type type, int ranks,
+void weigh(std::byte* to, const std::byte* from, std::size_t count, Type type, double factor) {
+  weigh(to, from, count, type, factor, instruction_sets().back());
+}
+
+void weigh(std::byte* to, const std::byte* from, std::size_t count, Type type, double factor,
            InstructionSet set) {
   const auto function = select_averaging(type, set).weigh;
-  if (function != nullptr) function(to, from, count, ranks);
+  if (function != nullptr) function(to, from, count, factor);
 }
 
 void divide(std::byte* buffer, std::size_t count, Type type, int ranks) {

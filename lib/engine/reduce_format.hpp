@@ -5,7 +5,7 @@
 /// Formats: the layout of elements in memory, and the values that they are computed as. Each has
 ///
 ///     using Value;                         // a vector, or a pair of them
-///     static constexpr std::size_t lanes;  // elements of a Value
+///     static constexpr std::size_t lanes;  // elements of a Value, complex ones of two parts
 ///     static constexpr std::size_t bytes;  // of those elements in memory: always one vector
 ///     static Value load(const std::byte*);
 ///     static void store(std::byte*, Value);
@@ -15,7 +15,7 @@
 ///     using Number;                        // what the elements are computed as
 ///     static Value splat(Number);          // that number in every lane
 ///
-/// and f32 and f64 have, for averages that do not overflow,
+/// and those of f32 and f64 have, for averages that do not overflow,
 ///
 ///     static constexpr Number max;         // the largest finite number
 namespace tutti::engine::vector {
@@ -47,6 +47,12 @@ struct Floats {
     const auto quiet = splat(static_cast<T>(__builtin_nanf("")));
     vector::store<Value>(to, is_number(value) ? value : quiet);
   }
+};
+
+/// Complex numbers of f32 and f64.
+template <class Isa, class T>
+struct Complex : Floats<Isa, T> {
+  static constexpr std::size_t lanes = Floats<Isa, T>::lanes / 2;
 };
 
 template <class Isa>

@@ -11,12 +11,13 @@ struct Kernels {
   CombineFunction combine = nullptr;
 };
 
-/// to[i] = from[i] · w, where w is the weight for `ranks` ranks.
-using WeighFunction = void (*)(std::byte* to, const std::byte* from, std::size_t count, int ranks);
-/// buffer[i] /= ranks. If `weigh` is not null, the sum was weighed.
+/// to[i] = from[i] · factor.
+using WeighFunction = void (*)(std::byte* to, const std::byte* from, std::size_t count,
+                               double factor);
+/// buffer[i] /= ranks. If the type is weighed, the sum was.
 using DivideFunction = void (*)(std::byte* buffer, std::size_t count, int ranks);
 
-/// Functions before and after the sum of an average.
+/// Functions before a premultiplied sum and an average, and after an average.
 struct Averaging {
   WeighFunction weigh = nullptr;
   DivideFunction divide = nullptr;

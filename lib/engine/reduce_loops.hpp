@@ -4,9 +4,9 @@
 #include "reduce_kernels.hpp"
 
 /// Operators on values, and loops over elements. The last elements, too few for a vector, are
-/// padded with zeros and use the same vector instructions. A loop adds or multiplies, never both,
-/// so a compiler cannot contract to fused multiply-add (averages of 16-bit floats do both, but
-/// their products are exact). Each lane is one element, so nothing is reassociated.
+/// padded with zeros and use the same vector instructions. Nothing is contracted to fused
+/// multiply-add (lib/engine/meson.build), which not every instruction set has. Each lane is one
+/// element, or a part of a complex one, so nothing is reassociated.
 namespace tutti::engine::vector {
 
 struct Sum {
@@ -51,6 +51,26 @@ struct Xor {
     return a ^ b;
   }
 };
+/// Of numbers as truth values: 1 or 0 in every lane.
+template <class Bitwise>
+struct Logical {
+  template <class V>
+  static V apply(V a, V b) {
+    return V{} - bits_as<V>(Bitwise::apply(a != V{}, b != V{}));
+  }
+};
+/// Of vectors that hold real and imaginary parts by turns.
+struct ComplexProduct {
+  template <class V>
+  static V apply(V a, V b) {
+    V result{};
+    for (std::size_t i = 0; i < sizeof(V) / sizeof(a[0]); i += 2) {
+      result[i] = a[i] * b[i] - a[i + 1] * b[i + 1];
+      result[i + 1] = a[i] * b[i + 1] + a[i + 1] * b[i];
+    }
+    return result;
+  }
+};
 
 /// Loads the first `elements` of a value; memory behind them is not read.
 template <class Format>
@@ -79,16 +99,6 @@ void reduce(std::byte* to, const std::byte* a, const std::byte* b, std::size_t e
   if (elements == 0) return;
   store_some<Format>(to, Op::apply(load_some<Format>(a, elements), load_some<Format>(b, elements)),
                      elements);
-}
-
-/// The weight of a contribution to an average over `ranks` ranks: a power of two, at most half of 1
-/// / ranks. With it a sum of finite numbers stays finite despite rounding up.
-template <class Number>
-Number weight_of(std::size_t ranks) {
-  Number weight = 1;
-  if (ranks > 1) weight = weight / 2;
-  for (std::size_t powers = 1; powers < ranks; powers *= 2) weight = weight / 2;
-  return weight;
 }
 
 /// What `combine` returns: the sum, or the average before it is rounded; weighed if the sum may
@@ -192,7 +202,7 @@ void combine_block(std::byte* to, const std::byte* parts, std::size_t stride_byt
 template <class Format, class Op, Finish finish = Finish::nothing>
 void combine(std::byte* to, const std::byte* parts, std::size_t stride_bytes,
              std::size_t part_count, std::size_t elements) {
-  const float weight = finish == Finish::weigh ? weight_of<float>(part_count) : 1;
+  const float weight = finish == Finish::weigh ? static_cast<float>(average_weight(part_count)) : 1;
   while (elements >= Format::lanes) {
     constexpr std::size_t limit = block_bytes / Format::bytes;
     const auto whole = elements / Format::lanes;
@@ -230,9 +240,8 @@ struct ByDefault<function> {
 };
 
 template <class Format>
-void weigh_floats(std::byte* to, const std::byte* from, std::size_t count, int ranks) {
-  const auto weight =
-      Format::splat(weight_of<typename Format::Number>(static_cast<std::size_t>(ranks)));
+void weigh_floats(std::byte* to, const std::byte* from, std::size_t count, double factor) {
+  const auto weight = Format::splat(static_cast<typename Format::Number>(factor));
   while (count >= Format::lanes) {
     Format::store(to, Format::load(from) * weight);
     to += Format::bytes;
@@ -257,8 +266,9 @@ typename Format::Value average_of(typename Format::Value sum, typename Format::V
 template <class Format>
 void divide_weighed(std::byte* buffer, std::size_t count, int ranks) {
   using Number = typename Format::Number;
-  const auto divisor = Format::splat(static_cast<Number>(ranks) *
-                                     weight_of<Number>(static_cast<std::size_t>(ranks)));
+  const auto divisor =
+      Format::splat(static_cast<Number>(ranks) *
+                    static_cast<Number>(average_weight(static_cast<std::size_t>(ranks))));
   while (count >= Format::lanes) {
     Format::store(buffer, average_of<Format>(Format::load(buffer), divisor));
     buffer += Format::bytes;

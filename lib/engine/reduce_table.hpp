@@ -35,8 +35,34 @@ Kernels of_integers(Operator op) {
       return loops<Integers<Isa, Bits>, Or>();
     case Operator::bit_xor:
       return loops<Integers<Isa, Bits>, Xor>();
+    case Operator::logical_and:
+      return loops<Integers<Isa, Bits>, Logical<And>>();
+    case Operator::logical_or:
+      return loops<Integers<Isa, Bits>, Logical<Or>>();
+    case Operator::logical_xor:
+      return loops<Integers<Isa, Bits>, Logical<Xor>>();
+    case Operator::premultiplied_sum:
+      break;
   }
   return {};
+}
+
+/// The logical operators of u8, which the others amount to.
+template <class Isa>
+Kernels of_booleans(Operator op) {
+  const auto logical = [](Operator of) { return of_integers<Isa, std::uint8_t, std::uint8_t>(of); };
+  switch (op) {
+    case Operator::product:
+    case Operator::min:
+    case Operator::bit_and:
+    case Operator::logical_and:
+      return logical(Operator::logical_and);
+    case Operator::bit_xor:
+    case Operator::logical_xor:
+      return logical(Operator::logical_xor);
+    default:
+      return logical(Operator::logical_or);
+  }
 }
 
 /// `Format` is for arithmetic; `Rising` and `Falling` are its numbers in ascending and descending
@@ -45,6 +71,7 @@ template <class Format, class Rising, class Falling, Finish average>
 Kernels of_floats(Operator op) {
   switch (op) {
     case Operator::sum:
+    case Operator::premultiplied_sum:
       return float_loops<Format, Sum>();
     case Operator::average:
       return float_loops<Format, Sum, average>();
@@ -57,6 +84,12 @@ Kernels of_floats(Operator op) {
     default:
       return {};
   }
+}
+
+template <class Format>
+Kernels of_complex(Operator op) {
+  return op == Operator::product ? float_loops<Format, ComplexProduct>()
+                                 : float_loops<Format, Sum>();
 }
 
 template <class Isa, bool reversed>
@@ -96,11 +129,30 @@ Kernels kernels(Type type, Operator op) {
     case Type::f64:
       return of_floats<Floats<Isa, double>, OrderedDoubles<Isa, false>, OrderedDoubles<Isa, true>,
                        Finish::nothing>(op);
+    case Type::i16:
+      return of_integers<Isa, std::int16_t, std::uint16_t>(op);
+    case Type::u16:
+      return of_integers<Isa, std::uint16_t, std::uint16_t>(op);
+    case Type::boolean:
+      return of_booleans<Isa>(op);
+    case Type::c64:
+      return of_complex<Complex<Isa, float>>(op);
+    case Type::c128:
+      return of_complex<Complex<Isa, double>>(op);
     case Type::f8e4m3:
     case Type::f8e5m2:
       break;
   }
   return {};
+}
+
+template <class Format>
+Averaging of_weighed() {
+  return {ByDefault<weigh_floats<Format>>::call, ByDefault<divide_weighed<Format>>::call};
+}
+template <class Format>
+Averaging of_small_floats() {
+  return {ByDefault<weigh_floats<Format>>::call, ByDefault<divide_floats<Format>>::call};
 }
 
 template <class Isa>
@@ -119,15 +171,22 @@ Averaging averaging(Type type) {
     case Type::u64:
       return {nullptr, ByDefault<divide_integers<Isa, std::uint64_t, std::uint64_t>>::call};
     case Type::f16:
-      return {nullptr, ByDefault<divide_floats<typename Isa::Halves>>::call};
+      return of_small_floats<typename Isa::Halves>();
     case Type::bf16:
-      return {nullptr, ByDefault<divide_floats<Bfloats<Isa>>>::call};
+      return of_small_floats<Bfloats<Isa>>();
     case Type::f32:
-      return {ByDefault<weigh_floats<Floats<Isa, float>>>::call,
-              ByDefault<divide_weighed<Floats<Isa, float>>>::call};
+      return of_weighed<Floats<Isa, float>>();
     case Type::f64:
-      return {ByDefault<weigh_floats<Floats<Isa, double>>>::call,
-              ByDefault<divide_weighed<Floats<Isa, double>>>::call};
+      return of_weighed<Floats<Isa, double>>();
+    case Type::i16:
+      return {nullptr, ByDefault<divide_integers<Isa, std::int16_t, double>>::call};
+    case Type::u16:
+      return {nullptr, ByDefault<divide_integers<Isa, std::uint16_t, double>>::call};
+    case Type::c64:
+      return of_weighed<Complex<Isa, float>>();
+    case Type::c128:
+      return of_weighed<Complex<Isa, double>>();
+    case Type::boolean:
     case Type::f8e4m3:
     case Type::f8e5m2:
       break;

@@ -192,9 +192,10 @@ void SharedCall::combine_piece(std::byte* to, const std::byte* own, const Piece&
                        static_cast<std::size_t>(size), elements);
   } else if (arguments_.divides && is_weighed(arguments_.call.type)) {
     auto* const weighed = channel_->scratch() + transport::CollectiveChannel::scratch_bytes;
-    weigh(to, part(0), elements, arguments_.call.type, size);
+    const auto weight = average_weight(static_cast<std::size_t>(size));
+    weigh(to, part(0), elements, arguments_.call.type, weight);
     for (int m = 1; m < size; ++m) {
-      weigh(weighed, part(m), elements, arguments_.call.type, size);
+      weigh(weighed, part(m), elements, arguments_.call.type, weight);
       arguments_.reduce(to, to, weighed, elements);
     }
   } else {

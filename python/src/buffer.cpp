@@ -19,6 +19,8 @@ std::optional<Type> integer(std::size_t bytes, bool is_signed) {
   switch (bytes) {
     case 1:
       return is_signed ? Type::i8 : Type::u8;
+    case 2:
+      return is_signed ? Type::i16 : Type::u16;
     case 4:
       return is_signed ? Type::i32 : Type::u32;
     case 8:
@@ -41,13 +43,20 @@ std::optional<Type> floating(std::size_t bytes) {
   }
 }
 
-/// Of the struct module's format; the byte order must be this machine's.
+std::optional<Type> complex(std::size_t bytes) {
+  if (bytes == 8) return Type::c64;
+  return bytes == 16 ? std::optional(Type::c128) : std::nullopt;
+}
+
+/// Of the struct module's format, with numpy's Z for complex numbers; the byte order must be this machine's.
 std::optional<Type> type_of(const char* format, std::size_t bytes) {
   if (format == nullptr) return Type::u8;
   if (*format == '@' || *format == '=' || *format == '<') ++format;
+  if (std::strcmp(format, "Zf") == 0 || std::strcmp(format, "Zd") == 0) return complex(bytes);
   if (std::strlen(format) != 1) return std::nullopt;
+  if (*format == '?') return Type::boolean;
   if (std::strchr("bhilqn", *format) != nullptr) return integer(bytes, true);
-  if (std::strchr("BHILQNc?", *format) != nullptr) return integer(bytes, false);
+  if (std::strchr("BHILQNc", *format) != nullptr) return integer(bytes, false);
   if (std::strchr("efd", *format) != nullptr) return floating(bytes);
   return std::nullopt;
 }
@@ -60,8 +69,11 @@ std::optional<Type> type_of(nb::dlpack::dtype dtype) {
     case Code::Int:
       return integer(bytes, true);
     case Code::UInt:
-    case Code::Bool:
       return integer(bytes, false);
+    case Code::Bool:
+      return bytes == 1 ? std::optional(Type::boolean) : std::nullopt;
+    case Code::Complex:
+      return complex(bytes);
     case Code::Float:
       return floating(bytes);
     case Code::Bfloat:
@@ -72,8 +84,8 @@ std::optional<Type> type_of(nb::dlpack::dtype dtype) {
 }
 
 constexpr const char* known_types =
-    "tutti has integers of 8, 32 and 64 bits and floats of 16, 32 and 64 bits; pass other types as "
-    "bytes, such as array.view('u1')";
+    "tutti has bool, integers of 8 to 64 bits, floats of 16, 32 and 64 bits and complex numbers of "
+    "two of 32 or 64 bits; pass other types as bytes, such as array.view('u1')";
 
 }  // namespace
 

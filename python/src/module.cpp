@@ -47,7 +47,10 @@ NB_MODULE(_c, module) {
              "the sum divided by the number of ranks; of integers truncated toward zero")
       .value("BAND", Operator::bit_and)
       .value("BOR", Operator::bit_or)
-      .value("BXOR", Operator::bit_xor);
+      .value("BXOR", Operator::bit_xor)
+      .value("LAND", Operator::logical_and)
+      .value("LOR", Operator::logical_or)
+      .value("LXOR", Operator::logical_xor);
   nb::class_<InPlaceObject>(module, "InPlace", "The type of tutti.IN_PLACE.").def(nb::init<>());
 
   nb::class_<RankInfo>(module, "RankInfo", "What is known of one rank; the same on all ranks.")

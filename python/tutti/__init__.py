@@ -19,7 +19,7 @@ from tutti._c import Communicator, InPlace, Op, RankInfo, Request, Version
 from tutti._local_device import local_device
 
 __all__ = [
-    "AVG", "BAND", "BOR", "BXOR", "IN_PLACE", "MAX", "MIN", "PROD", "SUM",
+    "AVG", "BAND", "BOR", "BXOR", "IN_PLACE", "LAND", "LOR", "LXOR", "MAX", "MIN", "PROD", "SUM",
     "Communicator", "Error", "Op", "RankInfo", "Request",
     "connect", "from_environment", "from_mpi", "local_device",
 ]
@@ -30,6 +30,7 @@ IN_PLACE = InPlace()
 """Instead of a send buffer: the receive buffer holds the input, too."""
 SUM, PROD, MIN, MAX, AVG = Op.SUM, Op.PROD, Op.MIN, Op.MAX, Op.AVG
 BAND, BOR, BXOR = Op.BAND, Op.BOR, Op.BXOR
+LAND, LOR, LXOR = Op.LAND, Op.LOR, Op.LXOR
 
 # connect() passes its arguments in the environment, of which a process has one.
 _environment_lock = threading.Lock()

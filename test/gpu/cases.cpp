@@ -15,6 +15,10 @@ namespace {
 
 constexpr std::byte poison_value{0xA5};
 
+bool is_8_bit_float(Type type) {
+  return type == Type::f8e4m3 || type == Type::f8e5m2;
+}
+
 /// Input and expected result of one rank.
 class Problem {
  public:
@@ -60,8 +64,11 @@ class Problem {
   }
 
   [[nodiscard]] Collective call() const {
-    Collective call{
-        .operation = case_.operation, .type = case_.type, .op = case_.op, .root = case_.root};
+    Collective call{.operation = case_.operation,
+                    .type = case_.type,
+                    .op = case_.op,
+                    .factor = factor_of(rank_),
+                    .root = case_.root};
     if (!shape_.counts_differ) return call;
     if (shape_.rooted && !is_root()) return call;
     const bool exchange = case_.operation == Operation::all_to_all_v;
@@ -256,9 +263,16 @@ std::vector<Case> operation_cases(const std::vector<std::size_t>& counts,
         for (const bool in_place : {false, true}) {
           if (in_place && !in_place_too) continue;
           ++turn;
+          auto type = static_cast<Type>(turn % type_count);
+          auto op = static_cast<Operator>(turn / type_count % operator_count);
+          if (shape.reduces &&
+              (is_8_bit_float(type) || !supported(Path::device, operation, type, op))) {
+            type = static_cast<Type>(turn % 10);
+            op = operators[turn / 10 % operators.size()];
+          }
           cases.push_back({.operation = operation,
-                           .type = static_cast<Type>(turn % 10),
-                           .op = operators[turn / 10 % operators.size()],
+                           .type = type,
+                           .op = op,
                            .root = root,
                            .in_place = in_place,
                            .started = turn % 3 == 0,
@@ -272,10 +286,15 @@ std::vector<Case> operation_cases(const std::vector<std::size_t>& counts,
 
 std::vector<Case> arithmetic_cases(std::size_t count, bool small_floats) {
   std::vector<Case> cases;
-  for (int type = 0; type < (small_floats ? type_count : 10); ++type) {
-    for (int op = 0; op <= static_cast<int>(Operator::average); ++op) {
+  for (int type = 0; type < type_count; ++type) {
+    if (is_8_bit_float(static_cast<Type>(type)) && !small_floats) continue;
+    for (int op = 0; op < operator_count; ++op) {
       for (const auto operation :
            {Operation::all_reduce, Operation::reduce, Operation::reduce_scatter}) {
+        if (!supported(Path::device, operation, static_cast<Type>(type),
+                       static_cast<Operator>(op))) {
+          continue;
+        }
         cases.push_back({.operation = operation,
                          .type = static_cast<Type>(type),
                          .op = static_cast<Operator>(op),

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/shape.hpp"
+
 namespace tutti::gpu_test {
 namespace {
 
@@ -22,7 +24,7 @@ std::uint64_t random_bits(const Source& source, int rank, std::size_t index) {
 }
 
 bool is_integer(Type type) {
-  return type <= Type::u64;
+  return type <= Type::u64 || type == Type::i16 || type == Type::u16 || type == Type::boolean;
 }
 bool is_signed(Type type) {
   return type == Type::i8 || type == Type::i32 || type == Type::i64;
@@ -89,6 +91,7 @@ double float_value(const Source& source, std::uint64_t bits) {
 
 std::uint64_t element_bits(const Source& source, int rank, std::size_t index) {
   const auto bits = random_bits(source, rank, index);
+  if (source.type == Type::boolean) return bits & 1;
   if (!is_integer(source.type)) return encode(float_value(source, bits), format_of(source.type));
   // An average of integers is computed as a sum, which must not overflow.
   if (source.op == Operator::average) return bits % (128 / static_cast<unsigned>(source.ranks));
@@ -113,11 +116,19 @@ bool less(Type type, std::uint64_t a, std::uint64_t b) {
   return is_signed(type) ? static_cast<std::int64_t>(a) < static_cast<std::int64_t>(b) : a < b;
 }
 
+/// Sums of bool are maxima, products minima.
+Operator effective_operator(const Source& source) {
+  if (source.type != Type::boolean) return source.op;
+  const bool all = source.op == Operator::product || source.op == Operator::min ||
+                   source.op == Operator::bit_and || source.op == Operator::logical_and;
+  return all ? Operator::min : Operator::max;
+}
+
 std::string integer_complaint(const Source& source, std::size_t index, const std::byte* found) {
   std::uint64_t due = extended(source.type, element_bits(source, 0, index));
   for (int rank = 1; rank < source.ranks; ++rank) {
     const auto next = extended(source.type, element_bits(source, rank, index));
-    switch (source.op) {
+    switch (effective_operator(source)) {
       case Operator::product:
         due *= next;
         break;
@@ -141,7 +152,8 @@ std::string integer_complaint(const Source& source, std::size_t index, const std
 std::string float_complaint(const Source& source, std::size_t index, const std::byte* found) {
   const auto format = format_of(source.type);
   const auto value = [&](int rank) -> long double {
-    return decode(element_bits(source, rank, index), format);
+    const double factor = source.op == Operator::premultiplied_sum ? factor_of(rank) : 1;
+    return factor * decode(element_bits(source, rank, index), format);
   };
   long double due = value(0);
   long double magnitude = std::fabs(due);
@@ -165,7 +177,8 @@ std::string float_complaint(const Source& source, std::size_t index, const std::
   // Each addition rounds by at most half a unit of a partial sum, in any order. An average may
   // divide before or after.
   long double allowed = 0;
-  if (source.op == Operator::sum || source.op == Operator::average) {
+  if (source.op == Operator::sum || source.op == Operator::average ||
+      source.op == Operator::premultiplied_sum) {
     allowed =
         std::ldexp(magnitude * static_cast<long double>(source.ranks + 1), -format.mantissa - 1);
   }
@@ -179,9 +192,20 @@ std::string float_complaint(const Source& source, std::size_t index, const std::
                      static_cast<double>(due), static_cast<double>(allowed));
 }
 
+/// A complex number is two elements of its part's type.
+Source parts_of(const Source& source) {
+  auto parts = source;
+  parts.type = part_of(source.type);
+  return parts;
+}
+
 }  // namespace
 
 void write_element(const Source& source, int rank, std::size_t index, std::byte* to) {
+  if (const auto parts = parts_of(source); parts.type != source.type) {
+    write_element(parts, rank, 2 * index, to);
+    return write_element(parts, rank, 2 * index + 1, to + size_of(parts.type));
+  }
   const auto bits = element_bits(source, rank, index);
   std::memcpy(to, &bits, size_of(source.type));
 }
@@ -197,6 +221,10 @@ std::vector<std::byte> contribution(const Source& source, int rank, std::size_t 
 }
 
 std::string difference(const Source& source, std::size_t index, const std::byte* found) {
+  if (const auto parts = parts_of(source); parts.type != source.type) {
+    const auto real = difference(parts, 2 * index, found);
+    return real.empty() ? difference(parts, 2 * index + 1, found + size_of(parts.type)) : real;
+  }
   return is_integer(source.type) ? integer_complaint(source, index, found)
                                  : float_complaint(source, index, found);
 }

@@ -19,6 +19,11 @@ struct Source {
   int ranks = 1;
 };
 
+/// The factor of a rank in a premultiplied sum.
+[[nodiscard]] constexpr double factor_of(int rank) {
+  return rank % 2 == 0 ? 0.5 : -2;
+}
+
 /// Writes element `index` of the contribution of `rank`: any bits for integers; [-1, 1) for f32 and
 /// f64; multiples of 1/4 up to 2 for smaller floats; for product and average values that neither
 /// overflow nor vanish.

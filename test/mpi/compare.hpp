@@ -52,6 +52,7 @@ class Comparison {
   [[nodiscard]] std::size_t block(int rank) const;
   [[nodiscard]] std::size_t before(int rank) const;
   void fill_input();
+  [[nodiscard]] bool multiplies() const;
   void run_theirs();
   void run_their_collective(const void* send, void* recv);
   void run_ours();

@@ -101,6 +101,22 @@ std::vector<Misuse> misuses() {
       {"bitwise operators are for integers",
        [](C& c, V& v) { c.all_reduce(in_place, std::span(v), bit_xor); },
        {"f32", "bit_xor", "integers"}},
+      {"complex numbers have no order",
+       [](C& c, V& v) {
+         c.run({.operation = Operation::all_reduce,
+                .type = Type::c64,
+                .op = Operator::max,
+                .recv = v.data(),
+                .recv_count = 10,
+                .in_place = true});
+       },
+       {"c64", "max", "order"}},
+      {"factors are for floats",
+       [](C& c, V&) {
+         std::array<int, 3> numbers{};
+         c.all_reduce(in_place, std::span(numbers), premultiplied_sum(0.5));
+       },
+       {"i32", "premultiplied_sum", "multiply"}},
       {"a buffer that the ranks can't share evenly",
        [](C& c, V& v) { c.all_to_all(in_place, std::span(v).first(7)); },
        {"7", "3 ranks", "all_to_all_v"}},

@@ -58,6 +58,19 @@ def calls() -> None:
         time.sleep(0.001)
     comm.Ibarrier().Wait()
 
+    for kind, op, expected in (
+        (numpy.int16, tutti.SUM, SIZE * (SIZE + 1) // 2),
+        (numpy.uint16, tutti.MAX, SIZE),
+        (numpy.bool_, tutti.SUM, True),
+        (numpy.complex64, tutti.SUM, SIZE * (SIZE + 1) // 2),
+        (numpy.complex128, tutti.AVG, (SIZE + 1) / 2),
+        (numpy.int32, tutti.LAND, 1),
+        (numpy.int32, tutti.LXOR, SIZE % 2),
+    ):
+        reduced = numpy.zeros(3, dtype=kind)
+        comm.Allreduce(numpy.full(3, RANK + 1, dtype=kind), reduced, op=op)
+        assert (reduced == expected).all(), (kind, op, reduced)
+
     half = comm.Split(RANK % 2, key=-RANK)
     assert half.size == (SIZE + 1 - RANK % 2) // 2
     half.Barrier()
@@ -71,7 +84,7 @@ def refused() -> None:
     for words, call in (
         ("not valid", lambda: comm.Bcast(numpy.zeros(1), root=SIZE)),
         ("contiguous", lambda: comm.Bcast(numpy.zeros((4, 4))[:, 1])),
-        ("no type that tutti has", lambda: comm.Bcast(numpy.zeros(2, dtype=numpy.int16))),
+        ("no type that tutti has", lambda: comm.Bcast(numpy.zeros(2, dtype=numpy.longdouble))),
         ("is no buffer", lambda: comm.Bcast("text".join(["a", "b"]))),
         ("read-only", lambda: comm.Bcast(b"constant")),
         ("pass one type", lambda: comm.Allreduce(numpy.zeros(2), numpy.zeros(2, dtype=numpy.int32))),

@@ -84,6 +84,7 @@ struct Collective {
   Operation operation = Operation::none;  ///< any collective of the user's
   Type type = Type::u8;                   ///< of an element
   Operator op = Operator::sum;            ///< of reductions
+  double factor = 1;                      ///< premultiplied_sum: of this rank's contribution
   int root = -1;                          ///< of rooted operations
   const void* send = nullptr;             ///< input; unused in broadcast and fan_out
   std::size_t send_count = 0;             ///< elements in `send`

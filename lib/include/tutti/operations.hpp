@@ -51,33 +51,34 @@ class Operations {
   }
 
   /// recv[i] = send[i] of all ranks, combined by `op`: the same bits on all ranks. Both have count
-  /// elements. An average is the sum divided by `size`; of integers it truncates toward zero.
-  void all_reduce(auto&& send, ReducedBuffer<decltype(send)> auto&& recv, Operator op,
+  /// elements. `op` is an Operator or premultiplied_sum(factor). An average is the sum divided by
+  /// `size`; of integers it truncates toward zero.
+  void all_reduce(auto&& send, ReducedBuffer<decltype(send)> auto&& recv, const Reduction& op,
                   const CallOptions& options = {}) {
     self().run(detail::two_buffers(Operation::all_reduce, send, recv, -1, op), options);
   }
   /// Non-blocking all_reduce().
-  Work start_all_reduce(auto&& send, ReducedBuffer<decltype(send)> auto&& recv, Operator op,
+  Work start_all_reduce(auto&& send, ReducedBuffer<decltype(send)> auto&& recv, const Reduction& op,
                         const CallOptions& options = {}) {
     return self().start(detail::two_buffers(Operation::all_reduce, send, recv, -1, op), options);
   }
   /// Returns `value` of all ranks, combined by `op`.
   template <Value T>
   requires Reducible<T>
-  [[nodiscard]] T all_reduce(T value, Operator op, const CallOptions& options = {}) {
+  [[nodiscard]] T all_reduce(T value, const Reduction& op, const CallOptions& options = {}) {
     all_reduce(in_place, std::span(&value, 1), op, options);
     return value;
   }
 
   /// As all_reduce(), with the result on rank `root` only; on other ranks `recv` is unchanged and
   /// may be empty.
-  void reduce(auto&& send, ReducedBuffer<decltype(send)> auto&& recv, Operator op, int root,
+  void reduce(auto&& send, ReducedBuffer<decltype(send)> auto&& recv, const Reduction& op, int root,
               const CallOptions& options = {}) {
     self().run(detail::two_buffers(Operation::reduce, send, recv, root, op), options);
   }
   /// Non-blocking reduce().
-  Work start_reduce(auto&& send, ReducedBuffer<decltype(send)> auto&& recv, Operator op, int root,
-                    const CallOptions& options = {}) {
+  Work start_reduce(auto&& send, ReducedBuffer<decltype(send)> auto&& recv, const Reduction& op,
+                    int root, const CallOptions& options = {}) {
     return self().start(detail::two_buffers(Operation::reduce, send, recv, root, op), options);
   }
 
@@ -93,13 +94,13 @@ class Operations {
   }
 
   /// Combines `send` (size × count) of all ranks by `op`; rank r gets block r in `recv` (count).
-  void reduce_scatter(auto&& send, ReducedBuffer<decltype(send)> auto&& recv, Operator op,
+  void reduce_scatter(auto&& send, ReducedBuffer<decltype(send)> auto&& recv, const Reduction& op,
                       const CallOptions& options = {}) {
     self().run(detail::two_buffers(Operation::reduce_scatter, send, recv, -1, op), options);
   }
   /// Non-blocking reduce_scatter().
-  Work start_reduce_scatter(auto&& send, ReducedBuffer<decltype(send)> auto&& recv, Operator op,
-                            const CallOptions& options = {}) {
+  Work start_reduce_scatter(auto&& send, ReducedBuffer<decltype(send)> auto&& recv,
+                            const Reduction& op, const CallOptions& options = {}) {
     return self().start(detail::two_buffers(Operation::reduce_scatter, send, recv, -1, op),
                         options);
   }

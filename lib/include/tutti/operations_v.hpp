@@ -66,12 +66,12 @@ class OperationsV {
   /// Combines `send` (total elements) of all ranks by `op`; rank r gets block r in `recv`
   /// (counts[r]).
   void reduce_scatter_v(auto&& send, ReducedBuffer<decltype(send)> auto&& recv, Counts counts,
-                        Operator op, const CallOptions& options = {}) {
+                        const Reduction& op, const CallOptions& options = {}) {
     self().run(detail::v_form(Operation::reduce_scatter_v, send, recv, counts, -1, op), options);
   }
   /// Non-blocking reduce_scatter_v().
   Work start_reduce_scatter_v(auto&& send, ReducedBuffer<decltype(send)> auto&& recv, Counts counts,
-                              Operator op, const CallOptions& options = {}) {
+                              const Reduction& op, const CallOptions& options = {}) {
     return self().start(detail::v_form(Operation::reduce_scatter_v, send, recv, counts, -1, op),
                         options);
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <complex>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -14,35 +15,44 @@ namespace tutti {
 
 /// Element types. The values travel between ranks: never renumber.
 enum class Type : std::uint8_t {
-  i8,      ///< std::int8_t
-  u8,      ///< std::uint8_t, std::byte; also the bytes of structs
-  i32,     ///< std::int32_t
-  u32,     ///< std::uint32_t
-  i64,     ///< std::int64_t
-  u64,     ///< std::uint64_t
-  f16,     ///< tutti::half
-  bf16,    ///< tutti::bfloat16
-  f32,     ///< float
-  f64,     ///< double
-  f8e4m3,  ///< tutti::float8_e4m3
-  f8e5m2,  ///< tutti::float8_e5m2
+  i8,       ///< std::int8_t
+  u8,       ///< std::uint8_t, std::byte; also the bytes of structs
+  i32,      ///< std::int32_t
+  u32,      ///< std::uint32_t
+  i64,      ///< std::int64_t
+  u64,      ///< std::uint64_t
+  f16,      ///< tutti::half
+  bf16,     ///< tutti::bfloat16
+  f32,      ///< float
+  f64,      ///< double
+  f8e4m3,   ///< tutti::float8_e4m3
+  f8e5m2,   ///< tutti::float8_e5m2
+  i16,      ///< std::int16_t
+  u16,      ///< std::uint16_t
+  boolean,  ///< bool: a byte, 0 or 1; its name is "bool"
+  c64,      ///< std::complex<float>: real part, imaginary part
+  c128,     ///< std::complex<double>
 };
 /// Number of types.
-inline constexpr int type_count = 12;
+inline constexpr int type_count = 17;
 
 /// How two contributions are combined. The values travel between ranks: never renumber.
 enum class Operator : std::uint8_t {
-  sum,      ///< integers wrap around
-  product,  ///< integers wrap around
-  min,      ///< propagates NaN
-  max,      ///< propagates NaN
-  average,  ///< the sum divided by the number of ranks; of integers truncated toward zero
-  bit_and,  ///< of integers
-  bit_or,   ///< of integers
-  bit_xor,  ///< of integers
+  sum,                ///< integers wrap around
+  product,            ///< integers wrap around
+  min,                ///< propagates NaN
+  max,                ///< propagates NaN
+  average,            ///< the sum divided by the number of ranks; of integers truncated toward zero
+  bit_and,            ///< of integers
+  bit_or,             ///< of integers
+  bit_xor,            ///< of integers
+  logical_and,        ///< of integers: 1 if both differ from 0, else 0
+  logical_or,         ///< of integers: 1 if one differs from 0, else 0
+  logical_xor,        ///< of integers: 1 if exactly one differs from 0, else 0
+  premultiplied_sum,  ///< of floats: each rank's contribution is multiplied by its factor first
 };
 /// Number of operators.
-inline constexpr int operator_count = 8;
+inline constexpr int operator_count = 12;
 
 /// Operator::sum
 inline constexpr Operator sum = Operator::sum;
@@ -60,6 +70,31 @@ inline constexpr Operator bit_and = Operator::bit_and;
 inline constexpr Operator bit_or = Operator::bit_or;
 /// Operator::bit_xor
 inline constexpr Operator bit_xor = Operator::bit_xor;
+/// Operator::logical_and
+inline constexpr Operator logical_and = Operator::logical_and;
+/// Operator::logical_or
+inline constexpr Operator logical_or = Operator::logical_or;
+/// Operator::logical_xor
+inline constexpr Operator logical_xor = Operator::logical_xor;
+
+/// What a reduction does: an Operator, or premultiplied_sum(factor).
+struct Reduction {
+  Operator op = Operator::sum;
+  double factor = 1;  ///< of this rank; used by Operator::premultiplied_sum only
+
+  /// Implicit, so that a call takes an Operator.
+  constexpr Reduction(
+      Operator given,
+      double own_factor =
+          1) noexcept  // NOLINT(google-explicit-constructor,hicpp-explicit-conversions)
+      : op(given), factor(own_factor) {}
+};
+
+/// The sum of all contributions, each multiplied by the `factor` that its rank passes; ranks may
+/// pass different factors.
+[[nodiscard]] constexpr Reduction premultiplied_sum(double factor) noexcept {
+  return {Operator::premultiplied_sum, factor};
+}
 
 // Named as in the field, like the language's own types.
 // NOLINTBEGIN(readability-identifier-naming)
@@ -127,12 +162,24 @@ template <class T>
 struct TypeOf;
 /// @cond
 template <std::integral T>
-requires(!std::same_as<T, bool> &&
-         (sizeof(T) == 1 || sizeof(T) == 4 || sizeof(T) == 8)) struct TypeOf<T> {
-  static constexpr Type value = sizeof(T) == 1 ? (std::signed_integral<T> ? Type::i8 : Type::u8)
+requires(sizeof(T) <= 8) struct TypeOf<T> {
+  static constexpr Type value = sizeof(T) == 1   ? (std::signed_integral<T> ? Type::i8 : Type::u8)
+                                : sizeof(T) == 2 ? (std::signed_integral<T> ? Type::i16 : Type::u16)
                                 : sizeof(T) == 4
                                     ? (std::signed_integral<T> ? Type::i32 : Type::u32)
                                     : (std::signed_integral<T> ? Type::i64 : Type::u64);
+};
+template <>
+struct TypeOf<bool> {
+  static constexpr Type value = Type::boolean;
+};
+template <>
+struct TypeOf<std::complex<float>> {
+  static constexpr Type value = Type::c64;
+};
+template <>
+struct TypeOf<std::complex<double>> {
+  static constexpr Type value = Type::c128;
 };
 template <>
 struct TypeOf<std::byte> {
@@ -180,8 +227,9 @@ template <class T>
 concept Reducible = Element<T> && !std::same_as<T, float8_e4m3> && !std::same_as<T, float8_e5m2> &&
                     !std::same_as<T, std::byte>;
 
-/// Whether `op` is defined on `type` in host memory. Bitwise operators are for integers; 8-bit
-/// floats are only moved.
+/// Whether `op` is defined on `type` in host memory. Bitwise and logical operators are for integers
+/// and bool, a premultiplied sum for floats and complex numbers, which have neither min nor max;
+/// 8-bit floats are only moved. docs/semantics.md has the table.
 [[nodiscard]] TUTTI_EXPORT bool reducible(Type type, Operator op) noexcept;
 
 }  // namespace tutti

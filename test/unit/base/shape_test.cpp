@@ -72,6 +72,12 @@ TEST_CASE("unsupported combinations") {
   CHECK(!supported(Path::device, Operation::reduce_scatter, Type::i32, Operator::bit_xor));
   CHECK(supported(Path::host, Operation::reduce_scatter_v, Type::i32, Operator::bit_xor));
   CHECK(supported(Path::device, Operation::all_reduce, Type::bf16, Operator::average));
+  CHECK(supported(Path::device, Operation::all_reduce, Type::boolean, Operator::logical_and));
+  CHECK(!supported(Path::device, Operation::all_reduce, Type::boolean, Operator::bit_xor));
+  CHECK(supported(Path::device, Operation::all_reduce, Type::c64, Operator::sum));
+  CHECK(!supported(Path::device, Operation::all_reduce, Type::c64, Operator::product));
+  CHECK(!supported(Path::device, Operation::all_reduce, Type::i16, Operator::sum));
+  CHECK(supported(Path::device, Operation::all_gather, Type::i16, Operator::sum));
 }
 
 }  // namespace tutti::test

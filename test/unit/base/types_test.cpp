@@ -13,8 +13,9 @@ namespace tutti::test {
 
 TEST_CASE("every type is found by its name and has its size") {
   const std::pair<std::string_view, std::size_t> table[] = {
-      {"i8", 1},  {"u8", 1},   {"i32", 4}, {"u32", 4}, {"i64", 8},    {"u64", 8},
-      {"f16", 2}, {"bf16", 2}, {"f32", 4}, {"f64", 8}, {"f8e4m3", 1}, {"f8e5m2", 1}};
+      {"i8", 1},  {"u8", 1},   {"i32", 4},  {"u32", 4}, {"i64", 8},    {"u64", 8},
+      {"f16", 2}, {"bf16", 2}, {"f32", 4},  {"f64", 8}, {"f8e4m3", 1}, {"f8e5m2", 1},
+      {"i16", 2}, {"u16", 2},  {"bool", 1}, {"c64", 8}, {"c128", 16}};
   for (const auto& [text, size] : table) {
     INFO(text);
     const auto type = parse_type(text);
@@ -29,7 +30,8 @@ TEST_CASE("every type is found by its name and has its size") {
 
 TEST_CASE("every operator is found by its name") {
   for (const auto* text :
-       {"sum", "product", "min", "max", "average", "bit_and", "bit_or", "bit_xor"}) {
+       {"sum", "product", "min", "max", "average", "bit_and", "bit_or", "bit_xor", "logical_and",
+        "logical_or", "logical_xor", "premultiplied_sum"}) {
     INFO(text);
     REQUIRE(parse_operator(text));
     CHECK(name(*parse_operator(text)) == text);
@@ -56,14 +58,32 @@ TEST_CASE("C++ types map to the element types of their size") {
   CHECK(TypeOf<double>::value == Type::f64);
   CHECK(TypeOf<half>::value == Type::f16);
   CHECK(TypeOf<bfloat16>::value == Type::bf16);
-  CHECK(!Element<bool>);
-  CHECK(!Element<short>);
+  CHECK(TypeOf<bool>::value == Type::boolean);
+  CHECK(TypeOf<short>::value == Type::i16);
+  CHECK(TypeOf<unsigned short>::value == Type::u16);
+  CHECK(TypeOf<std::complex<float>>::value == Type::c64);
+  CHECK(TypeOf<std::complex<double>>::value == Type::c128);
   CHECK(!Element<long double>);
   CHECK(TypeOf<float8_e4m3>::value == Type::f8e4m3);
   CHECK(TypeOf<float8_e5m2>::value == Type::f8e5m2);
   CHECK(Reducible<half>);
+  CHECK(Reducible<std::complex<float>>);
   CHECK(!Reducible<float8_e4m3>);
   CHECK(!Reducible<std::byte>);
+}
+
+TEST_CASE("operators are defined where they have a meaning") {
+  CHECK(reducible(Type::i16, logical_xor));
+  CHECK(!reducible(Type::i16, Operator::premultiplied_sum));
+  CHECK(reducible(Type::bf16, Operator::premultiplied_sum));
+  CHECK(!reducible(Type::f32, logical_and));
+  CHECK(reducible(Type::boolean, product));
+  CHECK(!reducible(Type::boolean, average));
+  CHECK(reducible(Type::c128, average));
+  CHECK(!reducible(Type::c64, max));
+  CHECK(!reducible(Type::f8e4m3, sum));
+  CHECK(!reducible(static_cast<Type>(77), sum));
+  CHECK(!reducible(Type::i8, static_cast<Operator>(77)));
 }
 
 TEST_CASE("what is no number of ours can travel as bytes, unless it is a pointer") {

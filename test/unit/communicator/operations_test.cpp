@@ -131,7 +131,7 @@ TEST_CASE("a value is what is no buffer") {
   STATIC_REQUIRE(CanReduceValue<const std::int64_t>);
   STATIC_REQUIRE(CanReduceValue<bfloat16>);
   STATIC_REQUIRE(!CanReduceValue<Particle>);
-  STATIC_REQUIRE(!CanReduceValue<bool>);
+  STATIC_REQUIRE(CanReduceValue<bool>);
   STATIC_REQUIRE(!CanReduceValue<std::array<float, 4>>);
   STATIC_REQUIRE(!CanReduceValue<Floats>);
 }

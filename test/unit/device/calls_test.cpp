@@ -103,10 +103,21 @@ TEST_CASE("types, operators and versions have NCCL's numbers") {
   CHECK(nccl_type(Type::f8e5m2) == 11);
   CHECK(nccl_moved_type(Type::f8e5m2) == nccl_type(Type::u8));
   CHECK(nccl_moved_type(Type::f16) == 6);
-  CHECK(!nccl_operator(Operator::bit_or));
-  CHECK(nccl_operator(Operator::max) == 2);
-  CHECK(nccl_operator(Operator::min) == 3);
-  CHECK(nccl_operator(Operator::average) == 4);
+  CHECK(nccl_type(Type::i16) == nccl_type(Type::f16));
+  CHECK(nccl_type(Type::boolean) == nccl_type(Type::u8));
+  CHECK(nccl_type(Type::c64) == nccl_type(Type::f32));
+  CHECK(nccl_type(Type::c128) == nccl_type(Type::f64));
+  CHECK(!nccl_operator(Type::u8, Operator::bit_or));
+  CHECK(!nccl_operator(Type::i16, Operator::sum));
+  CHECK(!nccl_operator(Type::f32, Operator::premultiplied_sum));
+  CHECK(nccl_operator(Type::boolean, Operator::sum) == 2);
+  CHECK(nccl_operator(Type::boolean, Operator::product) == 3);
+  CHECK(nccl_operator(Type::boolean, Operator::logical_or) == 2);
+  CHECK(nccl_operator(Type::boolean, Operator::bit_and) == 3);
+  CHECK(!nccl_operator(Type::boolean, Operator::logical_xor));
+  CHECK(nccl_operator(Type::f32, Operator::max) == 2);
+  CHECK(nccl_operator(Type::f32, Operator::min) == 3);
+  CHECK(nccl_operator(Type::f32, Operator::average) == 4);
   CHECK(nccl_version_text(22803) == "2.28.3");
 }
 

@@ -92,6 +92,8 @@ SAME(ncclReduce, NcclCalls, reduce);
 SAME(ncclAllReduce, NcclCalls, all_reduce);
 SAME(ncclAllGather, NcclCalls, all_gather);
 SAME(ncclReduceScatter, NcclCalls, reduce_scatter);
+SAME(ncclRedOpCreatePreMulSum, NcclCalls, create_premultiplied_sum);
+SAME(ncclRedOpDestroy, NcclCalls, destroy_operator);
 
 static_assert(sizeof(ncclUniqueId) == sizeof(NcclUniqueId));
 static_assert(sizeof(CUuuid) == sizeof(CudaUuid));
@@ -109,6 +111,7 @@ static_assert(CU_MEMORYTYPE_DEVICE == memory_device);
 static_assert(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR == attribute_compute_major);
 static_assert(ncclSuccess == nccl_success);
 static_assert(ncclInProgress == nccl_in_progress);
+static_assert(ncclScalarHostImmediate == nccl_scalar_on_host);
 
 }  // namespace
 
@@ -127,11 +130,11 @@ TEST_CASE("types and operators have the numbers of nccl.h") {
   CHECK(nccl_type(Type::f8e4m3) == ncclFloat8e4m3);
   CHECK(nccl_type(Type::f8e5m2) == ncclFloat8e5m2);
 #endif
-  CHECK(nccl_operator(Operator::sum) == ncclSum);
-  CHECK(nccl_operator(Operator::product) == ncclProd);
-  CHECK(nccl_operator(Operator::min) == ncclMin);
-  CHECK(nccl_operator(Operator::max) == ncclMax);
-  CHECK(nccl_operator(Operator::average) == ncclAvg);
+  CHECK(nccl_operator(Type::f32, Operator::sum) == ncclSum);
+  CHECK(nccl_operator(Type::f32, Operator::product) == ncclProd);
+  CHECK(nccl_operator(Type::f32, Operator::min) == ncclMin);
+  CHECK(nccl_operator(Type::f32, Operator::max) == ncclMax);
+  CHECK(nccl_operator(Type::f32, Operator::average) == ncclAvg);
 }
 
 }  // namespace tutti::device::test

@@ -374,7 +374,7 @@ TEST_CASE("unsupported calls are refused before anything is sent") {
       });
     }
     const device_span<int> ints(reinterpret_cast<int*>(fixture.buffer.data()), 4);
-    refused("all_reduce by bit_xor",
+    refused("all_reduce of i32 by bit_xor",
             [&] { communicator.all_reduce(in_place, ints, bit_xor, {.stream = fixture.stream}); });
     refused("no tag",
             [&] { communicator.broadcast(ints, 0, {.tag = 1, .stream = fixture.stream}); });

@@ -25,8 +25,8 @@ std::vector<std::byte> results_of(Type type, Operator op, InstructionSet set,
   std::copy_n(parts.data(), bytes, result(2));
   divide(result(2), length, type, 3, set);
   if (is_weighed(type)) {
-    weigh(result(3), parts.data(), length, type, 3, set);
-    weigh(result(4), parts.data() + bytes, length, type, 4096, set);
+    weigh(result(3), parts.data(), length, type, average_weight(3), set);
+    weigh(result(4), parts.data() + bytes, length, type, average_weight(4096), set);
   }
   return results;
 }

@@ -122,6 +122,7 @@ TEST_CASE("division is that of plain arithmetic at every address and length") {
   INFO("TUTTI_TEST_SEED=" << seed);
   std::mt19937_64 random(seed);
   for (const auto type : reducible_types) {
+    if (!reducible(type, Operator::average)) continue;
     for (const auto set : instruction_sets()) {
       for (const int ranks : {1, 2, 3, 7, 128, 300, 4096, 2147483647}) {
         const auto length = random() % 2 == 0 ? random() % 131 : 5003;
@@ -135,15 +136,36 @@ TEST_CASE("division is that of plain arithmetic at every address and length") {
         divide(buffer.data(), length, type, ranks, set);
         Comparison{"divide", type, Operator::average, set}.check(expected, buffer.data());
         if (!buffer.intact()) FAIL("division of " << name(type) << " wrote outside");
-        if (!is_weighed(type)) continue;
+      }
+    }
+  }
+}
+
+TEST_CASE(
+    "contributions are multiplied by their factor, rounded once, at every address and length") {
+  const auto seed = random_seed();
+  INFO("TUTTI_TEST_SEED=" << seed);
+  std::mt19937_64 random(seed);
+  std::vector<double> factors{0, -1, 1.0 / 3, 1e6, -0.37};
+  for (const int ranks : {1, 2, 3, 7, 128, 300, 4096, 2147483647}) {
+    factors.push_back(reference_weight(ranks));
+    CHECK(average_weight(static_cast<std::size_t>(ranks)) == factors.back());
+  }
+  for (const auto type : {Type::f16, Type::bf16, Type::f32, Type::f64}) {
+    for (const auto set : instruction_sets()) {
+      for (const double factor : factors) {
+        const auto length = random() % 2 == 0 ? random() % 131 : 5003;
+        const auto values = random_elements(type, length, random);
+        std::vector<Bits> expected(length);
         for (std::size_t i = 0; i < length; ++i) {
-          expected[i] = reference_weigh(type, values[i], ranks);
+          expected[i] = reference_weigh(type, values[i], factor);
         }
         Buffer from(length * size_of(type), random() % 16);
+        Buffer to(length * size_of(type), random() % 16);
         write(type, values, from.data());
-        weigh(buffer.data(), from.data(), length, type, ranks, set);
-        Comparison{"weigh", type, Operator::average, set}.check(expected, buffer.data());
-        if (!buffer.intact()) FAIL("weighing of " << name(type) << " wrote outside");
+        weigh(to.data(), from.data(), length, type, factor, set);
+        Comparison{"weigh", type, Operator::premultiplied_sum, set}.check(expected, to.data());
+        if (!to.intact()) FAIL("weighing of " << name(type) << " wrote outside");
       }
     }
   }

@@ -20,7 +20,7 @@ bool is_float(Type type) {
 }
 
 bool is_signed(Type type) {
-  return type == Type::i8 || type == Type::i32 || type == Type::i64;
+  return type == Type::i8 || type == Type::i16 || type == Type::i32 || type == Type::i64;
 }
 
 struct Shape {
@@ -71,8 +71,32 @@ Integer reduce_integers(Operator op, Integer a, Integer b) {
       return a | b;
     case Operator::bit_xor:
       return a ^ b;
+    case Operator::logical_and:
+      return a != 0 && b != 0 ? 1 : 0;
+    case Operator::logical_or:
+      return a != 0 || b != 0 ? 1 : 0;
+    case Operator::logical_xor:
+      return (a != 0) != (b != 0) ? 1 : 0;
     default:
       return a + b;
+  }
+}
+
+/// Of bool.
+Operator logical(Operator op) {
+  switch (op) {
+    case Operator::sum:
+    case Operator::max:
+    case Operator::bit_or:
+      return Operator::logical_or;
+    case Operator::product:
+    case Operator::min:
+    case Operator::bit_and:
+      return Operator::logical_and;
+    case Operator::bit_xor:
+      return Operator::logical_xor;
+    default:
+      return op;
   }
 }
 
@@ -162,6 +186,7 @@ Bits reference_reduce(Type type, Operator op, Bits a, Bits b) {
   if (is_float(type)) {
     return nearest(type, reduce_numbers(type, op, number_of(type, a), number_of(type, b)));
   }
+  if (type == Type::boolean) op = logical(op);
   return low_bytes(
       type, static_cast<Bits>(reduce_integers(op, integer_of(type, a), integer_of(type, b))));
 }
@@ -195,8 +220,13 @@ Bits reference_combine(Type type, Operator op, std::span<const Bits> parts) {
   return nearest(type, result);
 }
 
-Bits reference_weigh(Type type, Bits value, int ranks) {
-  return nearest(type, std::ldexp(number_of(type, value), weighing_exponent(ranks)));
+double reference_weight(int ranks) {
+  return std::ldexp(1, weighing_exponent(ranks));
+}
+
+Bits reference_weigh(Type type, Bits value, double factor) {
+  const auto product = number_of(type, value) * in_precision_of(type, factor);
+  return nearest(type, in_precision_of(type, product));
 }
 
 Bits reference_divide(Type type, Bits value, int ranks) {

@@ -19,7 +19,9 @@ Bits reference_reduce(Type type, Operator op, Bits a, Bits b);
 Bits reference_combine(Type type, Operator op, std::span<const Bits> parts);
 /// For f32 and f64 after `reference_weigh` and a sum.
 Bits reference_divide(Type type, Bits value, int ranks);
-Bits reference_weigh(Type type, Bits value, int ranks);
+Bits reference_weigh(Type type, Bits value, double factor);
+/// Of a contribution to an average.
+double reference_weight(int ranks);
 
 /// The number that a float's bits represent, and the nearest float to a number (ties to even; NaN
 /// is the positive quiet one).
@@ -65,8 +67,10 @@ struct Comparison {
   void check(std::span<const Bits> expected, const std::byte* actual) const;
 };
 
-inline constexpr Type reducible_types[] = {Type::i8,  Type::u8,  Type::i32,  Type::u32, Type::i64,
-                                           Type::u64, Type::f16, Type::bf16, Type::f32, Type::f64};
+/// Complex numbers are tested against their parts.
+inline constexpr Type reducible_types[] = {
+    Type::i8,  Type::u8,  Type::i16,  Type::u16, Type::i32, Type::u32,    Type::i64,
+    Type::u64, Type::f16, Type::bf16, Type::f32, Type::f64, Type::boolean};
 
 /// Calls `f(type, op)` for every reducible combination.
 template <class F>

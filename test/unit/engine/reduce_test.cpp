@@ -25,7 +25,9 @@ T combined(Operator op, T a, T b) {
 template <class T>
 T divided(T value, int ranks) {
   auto* const bytes = std::as_writable_bytes(std::span(&value, 1)).data();
-  if (is_weighed(TypeOf<T>::value)) weigh(bytes, bytes, 1, TypeOf<T>::value, ranks);
+  if (is_weighed(TypeOf<T>::value)) {
+    weigh(bytes, bytes, 1, TypeOf<T>::value, average_weight(static_cast<std::size_t>(ranks)));
+  }
   divide(bytes, 1, TypeOf<T>::value, ranks);
   return value;
 }
@@ -98,6 +100,8 @@ void check_floating() {
 TEST_CASE("small numbers combine alike in every type") {
   check_small_numbers<std::int8_t>();
   check_small_numbers<std::uint8_t>();
+  check_small_numbers<std::int16_t>();
+  check_small_numbers<std::uint16_t>();
   check_small_numbers<std::int32_t>();
   check_small_numbers<std::uint32_t>();
   check_small_numbers<std::int64_t>();
@@ -109,6 +113,8 @@ TEST_CASE("small numbers combine alike in every type") {
 TEST_CASE("integers wrap") {
   check_wrapping<std::int8_t>();
   check_wrapping<std::uint8_t>();
+  check_wrapping<std::int16_t>();
+  check_wrapping<std::uint16_t>();
   check_wrapping<std::int32_t>();
   check_wrapping<std::uint32_t>();
   check_wrapping<std::int64_t>();
@@ -117,6 +123,7 @@ TEST_CASE("integers wrap") {
 
 TEST_CASE("negative integers combine, and averages truncate toward zero") {
   check_signed<std::int8_t>();
+  check_signed<std::int16_t>();
   check_signed<std::int32_t>();
   check_signed<std::int64_t>();
   CHECK(divided<std::uint8_t>(255, 2) == 127);
@@ -142,7 +149,7 @@ TEST_CASE("exactly the reducible combinations have a function") {
       CHECK((combine_function(Type(type), Operator(op)) != nullptr) == expected);
     }
   }
-  CHECK(defined == 6 * 8 + 4 * 5);
+  CHECK(defined == 8 * 11 + 4 * 6 + 2 * 4 + 10);
   CHECK(reduce_function(Type{type_count}, Operator::sum) == nullptr);
   CHECK(combine_function(Type::u8, Operator{operator_count}) == nullptr);
 }
@@ -151,6 +158,26 @@ TEST_CASE("bitwise operators combine integers") {
   CHECK(combined<std::uint8_t>(Operator::bit_and, 0b1100, 0b1010) == 0b1000);
   CHECK(combined<std::int32_t>(Operator::bit_or, 0b1100, 0b1010) == 0b1110);
   CHECK(combined<std::uint64_t>(Operator::bit_xor, 0b1100, 0b1010) == 0b0110);
+}
+
+TEST_CASE("logical operators combine truth values to 0 and 1") {
+  for (const auto& [a, b] : {std::pair{0, 0}, {0, 7}, {-1, 0}, {2, 4}}) {
+    CHECK(combined<std::int32_t>(Operator::logical_and, a, b) == (a != 0 && b != 0 ? 1 : 0));
+    CHECK(combined<std::int32_t>(Operator::logical_or, a, b) == (a != 0 || b != 0 ? 1 : 0));
+    CHECK(combined<std::int32_t>(Operator::logical_xor, a, b) == ((a != 0) != (b != 0) ? 1 : 0));
+  }
+}
+
+TEST_CASE("of bool, sums and maxima are or, products and minima are and") {
+  for (const bool a : {false, true}) {
+    for (const bool b : {false, true}) {
+      for (const auto op : {sum, max, bit_or, logical_or}) CHECK(combined(op, a, b) == (a || b));
+      for (const auto op : {product, min, bit_and, logical_and}) {
+        CHECK(combined(op, a, b) == (a && b));
+      }
+      for (const auto op : {bit_xor, logical_xor}) CHECK(combined(op, a, b) == (a != b));
+    }
+  }
 }
 
 TEST_CASE("the best instruction set is used") {
@@ -179,8 +206,8 @@ TEST_CASE("many elements, at any address, in place") {
     std::memcpy(a.data() + 1 + 8 * i, &left, 8);
     std::memcpy(b.data() + 1 + 8 * i, &right, 8);
   }
-  weigh(a.data() + 1, a.data() + 1, count, Type::f64, 2);
-  weigh(b.data() + 1, b.data() + 1, count, Type::f64, 2);
+  weigh(a.data() + 1, a.data() + 1, count, Type::f64, average_weight(2));
+  weigh(b.data() + 1, b.data() + 1, count, Type::f64, average_weight(2));
   reduce_function(Type::f64, Operator::sum)(a.data() + 1, a.data() + 1, b.data() + 1, count);
   divide(a.data() + 1, count, Type::f64, 2);
   for (std::size_t i = 0; i < count; ++i) {
@@ -203,8 +230,9 @@ void check_averages_of_extremes() {
         std::vector<T> next(17, each);
         auto* const to = std::as_writable_bytes(std::span(value)).data();
         auto* const from = std::as_writable_bytes(std::span(next)).data();
-        weigh(to, to, value.size(), type, ranks, set);
-        weigh(from, from, next.size(), type, ranks, set);
+        const auto weight = average_weight(static_cast<std::size_t>(ranks));
+        weigh(to, to, value.size(), type, weight, set);
+        weigh(from, from, next.size(), type, weight, set);
         for (int rank = 1; rank < ranks; ++rank) {
           reduce_function(type, Operator::average, set)(to, to, from, value.size());
         }

@@ -16,6 +16,7 @@ struct CheckedCollective {
   Operation operation = Operation::none;
   Type type = Type::u8;
   Operator op = Operator::sum;
+  double factor = 1;  ///< of this rank's contribution to a premultiplied sum
   int root = -1;
   /// Elements of the whole buffer, or of one block where a buffer has a block a rank. v-forms: of
   /// the own block.

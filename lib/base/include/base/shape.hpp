@@ -27,6 +27,9 @@ struct Shape {
 
 [[nodiscard]] const Shape& shape_of(Operation operation) noexcept;
 
+/// The type of the two parts of a complex number; of another type itself.
+[[nodiscard]] Type part_of(Type type) noexcept;
+
 /// Where reductions are computed.
 enum class Path : std::uint8_t { host, device };
 

@@ -48,9 +48,10 @@ class CheckedArguments {
   /// caller's, who may have changed them.
   [[nodiscard]] static bool is_same(const Collective& a, const Collective& b) {
     return a.operation != Operation::none && a.operation == b.operation && a.type == b.type &&
-           a.op == b.op && a.root == b.root && a.send == b.send && a.send_count == b.send_count &&
-           a.recv == b.recv && a.recv_count == b.recv_count && a.in_place == b.in_place &&
-           a.counts.empty() && b.counts.empty() && a.recv_counts.empty() && b.recv_counts.empty();
+           a.op == b.op && a.factor == b.factor && a.root == b.root && a.send == b.send &&
+           a.send_count == b.send_count && a.recv == b.recv && a.recv_count == b.recv_count &&
+           a.in_place == b.in_place && a.counts.empty() && b.counts.empty() &&
+           a.recv_counts.empty() && b.recv_counts.empty();
   }
 
   std::array<Latest, operation_count> latest_{};

@@ -62,6 +62,10 @@ class HostBackend final : public Backend {
                                                   std::string_view algorithm) const;
   [[nodiscard]] std::shared_ptr<const algorithm::Schedule> schedule_of(
       const CheckedCollective& call, const CallSettings& settings);
+  [[nodiscard]] const CheckedCollective& multiplied(const CheckedCollective& call,
+                                                    const CallSettings& settings,
+                                                    engine::Task& task,
+                                                    std::optional<CheckedCollective>& sum) const;
   void run_scheduled(const CheckedCollective& call, const CallSettings& settings);
   void begin(engine::Task& task, const control::PastCall& call, const CallSettings& settings) const;
   void prepare(engine::Task& task, const CheckedCollective& call, const CallSettings& settings);

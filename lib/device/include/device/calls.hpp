@@ -100,6 +100,7 @@ using NcclComm = void*;
 inline constexpr NcclResult nccl_success = 0;
 inline constexpr NcclResult nccl_in_progress = 7;
 inline constexpr std::size_t nccl_unique_id_bytes = 128;
+inline constexpr int nccl_scalar_on_host = 1;  ///< read before the call returns
 
 /// ncclUniqueId: passed by value.
 struct NcclUniqueId {
@@ -135,6 +136,10 @@ struct NcclCalls {
                            CudaStream stream) = nullptr;
   NcclResult (*reduce_scatter)(const void* from, void* to, std::size_t count, int type, int op,
                                NcclComm comm, CudaStream stream) = nullptr;
+  /// Makes an operator that sums contributions multiplied by `scalar`, an element of `type`.
+  NcclResult (*create_premultiplied_sum)(int* op, void* scalar, int type, int residence,
+                                         NcclComm comm) = nullptr;
+  NcclResult (*destroy_operator)(int op, NcclComm comm) = nullptr;
 };
 
 }  // namespace tutti::device

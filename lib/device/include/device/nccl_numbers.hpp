@@ -8,13 +8,15 @@
 
 namespace tutti::device {
 
-/// NCCL's number of an element type (nccl.h, ncclDataType_t).
+/// NCCL's number of an element type (nccl.h, ncclDataType_t). For types that NCCL lacks: a type of
+/// the same size, whose min and max are those of bool; for complex numbers the type of their parts.
 [[nodiscard]] int nccl_type(Type type) noexcept;
 /// NCCL's number of a type of the same size that every release of NCCL supports: for operations
 /// without arithmetic.
 [[nodiscard]] int nccl_moved_type(Type type) noexcept;
-/// NCCL's number of an operator (ncclRedOp_t); empty for bitwise ones, which NCCL lacks.
-[[nodiscard]] std::optional<int> nccl_operator(Operator op) noexcept;
+/// NCCL's number of an operator (ncclRedOp_t) on a type. Empty where NCCL lacks either, and for
+/// premultiplied_sum, whose operator a communicator makes.
+[[nodiscard]] std::optional<int> nccl_operator(Type type, Operator op) noexcept;
 [[nodiscard]] inline bool is_8_bit_float(Type type) noexcept {
   return type == Type::f8e4m3 || type == Type::f8e5m2;
 }

@@ -19,7 +19,7 @@ namespace tutti::engine {
 /// since the call may overwrite it.
 struct Contribution {
   Type type = Type::f32;
-  int ranks = 1;
+  double weight = 1;
   bool is_output = false;
   algorithm::Region weighed;
 };

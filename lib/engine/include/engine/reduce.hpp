@@ -35,7 +35,8 @@ enum class InstructionSet : std::uint8_t {
 using CombineFunction = void (*)(std::byte* to, const std::byte* parts, std::size_t stride_bytes,
                                  std::size_t part_count, std::size_t elements);
 
-/// Returns the function that combines elements of `type` by `op` (average combines as sum), or null
+/// Returns the function that combines elements of `type` by `op` (average and premultiplied_sum
+/// combine as sum), or null
 /// unless `reducible`. 16-bit floats are combined in f32 and rounded each time; for many parts
 /// `combine_function` is more accurate.
 [[nodiscard]] transport::ReduceFunction reduce_function(Type type, Operator op);
@@ -56,16 +57,21 @@ using CombineFunction = void (*)(std::byte* to, const std::byte* parts, std::siz
 /// True if contributions to an average of this type go through `weigh` before the sum.
 [[nodiscard]] bool is_weighed(Type type) noexcept;
 
-/// to[i] = from[i]·w for i < `count`; w is a power of two, at most half of 1 / ranks, and 1 for one
-/// rank. `to` may be `from`. Only for types with `is_weighed`.
-void weigh(std::byte* to, const std::byte* from, std::size_t count, Type type, int ranks);
+/// The weight of a contribution to an average over `ranks` ranks: a power of two, at most half of 1
+/// / ranks, and 1 for one rank. With it a sum of finite numbers stays finite despite rounding up.
+[[nodiscard]] double average_weight(std::size_t ranks) noexcept;
+
+/// to[i] = from[i]·factor for i < `count`, computed in f64 for f64 and c128, otherwise in f32, and
+/// rounded to the type. `to` may be `from`. Leaves `to` unchanged unless the type is a float or
+/// complex.
+void weigh(std::byte* to, const std::byte* from, std::size_t count, Type type, double factor);
 /// As above, for one of `instruction_sets()`.
-void weigh(std::byte* to, const std::byte* from, std::size_t count, Type type, int ranks,
+void weigh(std::byte* to, const std::byte* from, std::size_t count, Type type, double factor,
            InstructionSet set);
 
-/// buffer[i] /= ranks for i < `count`, and divides by w again if the type is weighed; finite values
-/// stay finite. Integers truncate toward zero; 16-bit floats are divided in f32. Leaves types that
-/// are not reducible unchanged.
+/// buffer[i] /= ranks for i < `count`, and divides by the weight again if the type is weighed;
+/// finite values stay finite. Integers truncate toward zero; 16-bit floats are divided in f32.
+/// Leaves types that are not reducible unchanged.
 void divide(std::byte* buffer, std::size_t count, Type type, int ranks);
 void divide(std::byte* buffer, std::size_t count, Type type, int ranks, InstructionSet set);
 

@@ -90,6 +90,7 @@ struct Task {
 
   // Memory that is kept for the next call.
   std::vector<std::byte> scratch;
+  std::vector<std::byte> premultiplied;  ///< contribution to a premultiplied sum
   std::unique_ptr<Execution> execution;
 };
 

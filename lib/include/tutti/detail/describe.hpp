@@ -59,9 +59,10 @@ Collective one_buffer(Operation operation, R& buffer, int root) {
 
 template <class S, class R>
 Collective two_buffers(Operation operation, S& send, R& recv, int root = -1,
-                       Operator op = Operator::sum) {
+                       const Reduction& op = Operator::sum) {
   auto call = one_buffer(operation, recv, root);
-  call.op = op;
+  call.op = op.op;
+  call.factor = op.factor;
   if constexpr (std::same_as<std::remove_const_t<S>, InPlace>) {
     call.in_place = true;
   } else {
@@ -73,7 +74,7 @@ Collective two_buffers(Operation operation, S& send, R& recv, int root = -1,
 
 template <class S, class R>
 Collective v_form(Operation operation, S& send, R& recv, std::span<const std::size_t> counts,
-                  int root = -1, Operator op = Operator::sum) {
+                  int root = -1, const Reduction& op = Operator::sum) {
   auto call = two_buffers(operation, send, recv, root, op);
   call.counts = counts;
   return call;

@@ -37,6 +37,9 @@ struct CallContext {
   friend bool operator==(const CallContext&, const CallContext&) = default;
 };
 
+/// Of any type.
+inline constexpr std::size_t max_element_bytes = 16;
+
 /// to[i] = a[i] ⊕ b[i]; `to` may be `a` or `b`.
 using ReduceFunction = void (*)(std::byte* to, const std::byte* a, const std::byte* b,
                                 std::size_t elements);
@@ -68,7 +71,7 @@ struct RecvRequest {
   RecvRequest* next = nullptr;  ///< in a RequestQueue
 
   // Start of an element that is split between frames.
-  std::array<std::byte, 8> carry{};
+  std::array<std::byte, max_element_bytes> carry{};
   std::size_t carried = 0;
 
   [[nodiscard]] bool done() const { return received == to.size() && !awaits_call; }

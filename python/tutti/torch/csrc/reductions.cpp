@@ -6,28 +6,19 @@ namespace tutti::torch_backend {
 
 using c10d::OpType;
 
-void ProcessGroupTutti::add_all_reduce(Plan& plan, const char* call, const at::Tensor& given,
+void ProcessGroupTutti::add_all_reduce(Plan& plan, const char* call, const at::Tensor& tensor,
                                        const c10d::ReduceOp& op) const {
-  require_contiguous(call, given, true);
-  const auto tensor = given.is_complex() && acts_on_parts(op) ? at::view_as_real(given) : given;
+  require_contiguous(call, tensor, true);
   const auto reduction = reduction_of(call, op, tensor.scalar_type());
-  auto reduced = plan.keep(tensor);
-  if (reduction.through != at::ScalarType::Undefined) {
-    reduced = plan.keep(tensor.to(reduction.through));
-    plan.last_steps.emplace_back([tensor, reduced] { at::Tensor(tensor).copy_(reduced); });
-  }
-  if (reduction.factor) {
-    at::NoGradGuard no_grad;
-    reduced.mul_(*reduction.factor);
-  }
-  const Moved moved(reduced);
+  const Moved moved(plan.keep(tensor));
   plan.requests.push_back({Collective{.operation = Operation::all_reduce,
                                       .type = moved.type,
                                       .op = reduction.op,
+                                      .factor = reduction.factor,
                                       .recv = moved.data,
                                       .recv_count = moved.count,
                                       .in_place = true}});
-  plan.outputs.push_back(given);
+  plan.outputs.push_back(tensor);
 }
 
 ProcessGroupTutti::WorkPointer ProcessGroupTutti::allreduce(Tensors& tensors,
@@ -49,27 +40,18 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::allreduce_coalesced(
 
 ProcessGroupTutti::WorkPointer ProcessGroupTutti::reduce(Tensors& tensors,
                                                          const c10d::ReduceOptions& options) {
-  const auto& given = only("reduce", tensors);
+  const auto& tensor = only("reduce", tensors);
   require_root("reduce", options.rootRank);
-  require_contiguous("reduce", given, true);
-  const auto tensor =
-      given.is_complex() && acts_on_parts(options.reduceOp) ? at::view_as_real(given) : given;
+  require_contiguous("reduce", tensor, true);
   const auto reduction = reduction_of("reduce", options.reduceOp, tensor.scalar_type());
   auto plan = plan_of(OpType::REDUCE, "tutti:reduce", tensors, options, tensors);
   plan.kept = {tensor};
   const bool is_root = options.rootRank == getRank();
-  // Only the root's tensor may change.
-  auto sent = tensor;
-  if (reduction.through != at::ScalarType::Undefined)
-    sent = plan.keep(tensor.to(reduction.through));
-  if (reduction.factor) sent = plan.keep(at::mul(sent.detach(), *reduction.factor));
-  if (is_root && !sent.is_same(tensor)) {
-    plan.last_steps.emplace_back([tensor, sent] { at::Tensor(tensor).copy_(sent); });
-  }
-  const Moved moved(sent);
+  const Moved moved(tensor);
   Collective request{.operation = Operation::reduce,
                      .type = moved.type,
                      .op = reduction.op,
+                     .factor = reduction.factor,
                      .root = static_cast<int>(options.rootRank)};
   if (is_root) {
     request.recv = moved.data;
@@ -87,27 +69,15 @@ void ProcessGroupTutti::add_reduce_scatter(Plan& plan, const char* call, const a
                                            const at::Tensor& input,
                                            const std::vector<std::size_t>& counts,
                                            const c10d::ReduceOp& op) const {
-  at::NoGradGuard no_grad;
-  const bool is_complex = input.is_complex() && acts_on_parts(op);
-  auto from = is_complex ? at::view_as_real(input) : input;
-  auto to = is_complex ? at::view_as_real(output) : output;
-  const auto reduction = reduction_of(call, op, from.scalar_type());
-  if (reduction.through != at::ScalarType::Undefined) from = from.to(reduction.through);
-  if (reduction.factor) from = at::mul(from, *reduction.factor);
-  if (from.scalar_type() != to.scalar_type()) {
-    const auto result = at::empty(to.sizes(), to.options().dtype(reduction.through));
-    plan.last_steps.emplace_back([to, result] { at::Tensor(to).copy_(result); });
-    to = result;
-  }
-  const Moved sent(plan.keep(from));
-  const Moved received(plan.keep(to));
+  const auto reduction = reduction_of(call, op, input.scalar_type());
+  const Moved sent(plan.keep(input));
+  const Moved received(plan.keep(output));
   auto request = collective_of(Operation::reduce_scatter, sent, received);
   request.op = reduction.op;
+  request.factor = reduction.factor;
   if (!all_equal(counts)) {
     request.operation = Operation::reduce_scatter_v;
-    auto blocks = counts;
-    for (auto& count : blocks) count *= is_complex ? 2 : 1;
-    request.counts = plan.keep(std::move(blocks));
+    request.counts = plan.keep(std::vector(counts));
   }
   plan.requests.push_back({request});
 }

@@ -20,8 +20,17 @@ inline std::optional<Type> type_of(at::ScalarType type) {
     case at::kChar:
       return Type::i8;
     case at::kByte:
-    case at::kBool:
       return Type::u8;
+    case at::kBool:
+      return Type::boolean;
+    case at::kShort:
+      return Type::i16;
+    case at::kUInt16:
+      return Type::u16;
+    case at::kComplexFloat:
+      return Type::c64;
+    case at::kComplexDouble:
+      return Type::c128;
     case at::kInt:
       return Type::i32;
     case at::kUInt32:
@@ -82,6 +91,8 @@ inline void require_dense(const char* call, const at::Tensor& tensor) {
   TORCH_CHECK(tensor.defined(), prefix(call), "a tensor is undefined");
   TORCH_CHECK(tensor.layout() == at::kStrided, prefix(call), "only supports dense tensors, not ",
               tensor.layout(), ": convert it by to_dense()");
+  TORCH_CHECK(!tensor.is_conj() && !tensor.is_neg(), prefix(call),
+              "a tensor is a lazy conjugate: call resolve_conj().resolve_neg() first");
   TORCH_CHECK(tensor.device().is_cpu(), prefix(call), "only supports CPU tensors, not a tensor on ",
               tensor.device(), ": use backend \"cpu:tutti,cuda:nccl\"");
 }
@@ -109,63 +120,49 @@ inline void require_type(const char* call, const at::Tensor& tensor, const at::T
               ", expected one type");
 }
 
-/// How a reduction of a torch type is done.
-struct Reduction {
-  Operator op = Operator::sum;
-  /// The type in which it is computed; Undefined: the tensor's own.
-  at::ScalarType through = at::ScalarType::Undefined;
-  /// PREMUL_SUM: what each contribution is multiplied by first.
-  std::optional<at::Scalar> factor;
-};
-
-/// Whether `op` on complex numbers is `op` on their real and their imaginary parts.
-inline bool acts_on_parts(const c10d::ReduceOp& op) {
-  using c10d::ReduceOp;
-  return op.op_ == ReduceOp::SUM || op.op_ == ReduceOp::AVG || op.op_ == ReduceOp::PREMUL_SUM;
-}
-
 /// Throws ValueError for combinations that are not defined or that tutti lacks.
 inline Reduction reduction_of(const char* call, const c10d::ReduceOp& op, at::ScalarType type) {
   using c10d::ReduceOp;
-  Reduction result;
   const auto refuse = [&](const std::string& why) {
     C10_THROW_ERROR(ValueError, prefix(call) + why);
   };
-  const bool is_bool = type == at::kBool;
+  Reduction result = Operator::sum;
   switch (op.op_) {
     case ReduceOp::SUM:
-      result.op = is_bool ? Operator::max : Operator::sum;
       break;
     case ReduceOp::PRODUCT:
-      result.op = is_bool ? Operator::min : Operator::product;
+      result = Operator::product;
       break;
     case ReduceOp::MIN:
-      result.op = Operator::min;
+      result = Operator::min;
       break;
     case ReduceOp::MAX:
-      result.op = Operator::max;
+      result = Operator::max;
       break;
     case ReduceOp::BAND:
-      result.op = is_bool ? Operator::min : Operator::bit_and;
+      result = Operator::bit_and;
       break;
     case ReduceOp::BOR:
-      result.op = is_bool ? Operator::max : Operator::bit_or;
+      result = Operator::bit_or;
       break;
     case ReduceOp::BXOR:
-      result.op = Operator::bit_xor;
+      result = Operator::bit_xor;
       break;
     case ReduceOp::AVG:
-      if (is_bool) refuse("Cannot use ReduceOp.AVG with boolean inputs");
-      result.op = Operator::average;
+      if (type == at::kBool) refuse("Cannot use ReduceOp.AVG with boolean inputs");
+      result = Operator::average;
       break;
     case ReduceOp::PREMUL_SUM: {
-      if (!at::isFloatingType(type)) refuse("PREMUL_SUM needs a tensor of floats");
+      if (!at::isFloatingType(type) && !at::isComplexType(type)) {
+        refuse("PREMUL_SUM needs a tensor of floats");
+      }
       const auto* const supplement = dynamic_cast<const PreMulSumSupplement*>(op.supplement_.get());
       if (supplement == nullptr) {
         refuse("PREMUL_SUM has no factor: make it by torch.distributed._make_nccl_premul_sum()");
       }
-      result.factor = supplement->tensor_factor.defined() ? supplement->tensor_factor.item()
-                                                          : at::Scalar(supplement->double_factor);
+      result = premultiplied_sum(supplement->tensor_factor.defined()
+                                     ? supplement->tensor_factor.item<double>()
+                                     : supplement->double_factor);
       break;
     }
     default:
@@ -177,12 +174,13 @@ inline Reduction reduction_of(const char* call, const c10d::ReduceOp& op, at::Sc
     refuse(std::string("Cannot use ReduceOp.BAND, BOR or BXOR with non-integral dtype ") +
            at::toString(type));
   }
-  // Sums and products modulo 2^16 are those modulo 2^32, cut off.
-  if (type == at::kShort || type == at::kUInt16) {
-    result.through = at::kInt;
-  } else if (const auto known = type_of(type); !known || !reducible(*known, result.op)) {
+  const auto known = type_of(type);
+  if (!known || !reducible(*known, Operator::sum)) {
     refuse(std::string("Invalid scalar type: tutti moves ") + at::toString(type) +
            " and does not reduce it");
+  }
+  if (!reducible(*known, result.op)) {
+    refuse(std::string(at::toString(type)) + " has no " + std::string(name(result.op)));
   }
   return result;
 }

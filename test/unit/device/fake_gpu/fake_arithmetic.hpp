@@ -143,4 +143,40 @@ inline void reduce(std::byte* to, const std::vector<const std::byte*>& parts, st
   }
 }
 
+/// An element of a float type.
+inline double number_at(const std::byte* from, int type) {
+  float single = 0;
+  double number = 0;
+  if (type == 7) {
+    std::memcpy(&single, from, sizeof single);
+    return single;
+  }
+  if (type == 8) {
+    std::memcpy(&number, from, sizeof number);
+    return number;
+  }
+  const auto [exponent, mantissa, bias] = small_float(type);
+  std::uint32_t bits = 0;
+  std::memcpy(&bits, from, size_of(type));
+  return decode_float(bits, exponent, mantissa, bias);
+}
+
+/// to[i] = from[i] * factor, of floats.
+inline void multiply(std::byte* to, const std::byte* from, std::size_t count, int type,
+                     double factor) {
+  for (std::size_t at = 0; at < count * size_of(type); at += size_of(type)) {
+    const double product = number_at(from + at, type) * factor;
+    const auto single = static_cast<float>(product);
+    if (type == 7) {
+      std::memcpy(to + at, &single, sizeof single);
+    } else if (type == 8) {
+      std::memcpy(to + at, &product, sizeof product);
+    } else {
+      const auto [exponent, mantissa, bias] = small_float(type);
+      const auto bits = encode_float(product, exponent, mantissa, bias);
+      std::memcpy(to + at, &bits, size_of(type));
+    }
+  }
+}
+
 }  // namespace fake_gpu

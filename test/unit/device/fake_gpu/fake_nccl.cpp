@@ -15,6 +15,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -213,12 +214,11 @@ std::byte* bytes_at(const void* memory) {
   return static_cast<std::byte*>(const_cast<void*>(memory));
 }
 
-/// All ranks' `count` elements at `from`, in rank order.
-std::vector<std::vector<std::byte>> gather_all(Comm& comm, const std::byte* from,
+/// All ranks' `bytes` at `own`, in rank order.
+std::vector<std::vector<std::byte>> gather_all(Comm& comm, const std::byte* own,
                                                std::size_t bytes) {
   std::vector<std::vector<std::byte>> all(static_cast<std::size_t>(comm.size),
                                           std::vector<std::byte>(bytes));
-  const auto* const own = static_cast<const std::byte*>(fake_gpu_alias(from));
   std::vector<Transfer> transfers;
   for (int peer = 0; peer < comm.size; ++peer) {
     if (peer == comm.rank) {
@@ -232,11 +232,32 @@ std::vector<std::vector<std::byte>> gather_all(Comm& comm, const std::byte* from
   return all;
 }
 
+/// Operators made at run time: their factors, by number less `first_made`. Destroyed ones are
+/// empty.
+constexpr int first_made = 5;
+std::vector<std::optional<double>>& made_operators() {
+  static std::vector<std::optional<double>> factors;
+  return factors;
+}
+/// Empty for NCCL's own operators. Throws std::bad_optional_access for a destroyed one.
+std::optional<double> factor_of(int op) {
+  if (op < first_made) return std::nullopt;
+  return made_operators().at(static_cast<std::size_t>(op - first_made)).value();
+}
+
 /// `to` = the reduction of `count` elements from element `first` on.
 void reduce_into(Comm& comm, const void* from, void* to, std::size_t total, std::size_t first,
-                 std::size_t count, int type, int op) {
+                 std::size_t count, int type, int op, std::optional<double> factor) {
   const auto size = size_of(type);
-  const auto all = gather_all(comm, bytes_at(from), total * size);
+  const auto* own = static_cast<const std::byte*>(fake_gpu_alias(from));
+  std::vector<std::byte> product;
+  if (factor) {
+    product.resize(total * size);
+    multiply(product.data(), own, total, type, *factor);
+    own = product.data();
+    op = 0;
+  }
+  const auto all = gather_all(comm, own, total * size);
   if (to == nullptr || comm.aborted) return;
   std::vector<const std::byte*> parts;
   for (const auto& one : all) parts.push_back(one.data() + first * size);
@@ -355,16 +376,18 @@ int ncclBroadcast(const void* from, void* to, std::size_t count, int type, int r
 int ncclReduce(const void* from, void* to, std::size_t count, int type, int op, int root,
                void* comm, void* stream) {
   note("reduce " + std::to_string(count) + " to " + std::to_string(root));
+  const auto factor = factor_of(op);
   return add({&live(comm), stream, {}, [=](Comm& mine) {
-                reduce_into(mine, from, mine.rank == root ? to : nullptr, count, 0, count, type,
-                            op);
+                reduce_into(mine, from, mine.rank == root ? to : nullptr, count, 0, count, type, op,
+                            factor);
               }});
 }
 int ncclAllReduce(const void* from, void* to, std::size_t count, int type, int op, void* comm,
                   void* stream) {
   note("all_reduce " + std::to_string(count));
+  const auto factor = factor_of(op);
   return add({&live(comm), stream, {}, [=](Comm& mine) {
-                reduce_into(mine, from, to, count, 0, count, type, op);
+                reduce_into(mine, from, to, count, 0, count, type, op, factor);
               }});
 }
 int ncclAllGather(const void* from, void* to, std::size_t count, int type, void* comm,
@@ -372,7 +395,8 @@ int ncclAllGather(const void* from, void* to, std::size_t count, int type, void*
   note("all_gather " + std::to_string(count));
   const auto bytes = count * size_of(type);
   return add({&live(comm), stream, {}, [=](Comm& mine) {
-                const auto all = gather_all(mine, bytes_at(from), bytes);
+                const auto* own = static_cast<const std::byte*>(fake_gpu_alias(from));
+                const auto all = gather_all(mine, own, bytes);
                 if (mine.aborted) return;
                 auto* target = static_cast<std::byte*>(fake_gpu_alias(to));
                 for (const auto& one : all) {
@@ -384,10 +408,25 @@ int ncclAllGather(const void* from, void* to, std::size_t count, int type, void*
 int ncclReduceScatter(const void* from, void* to, std::size_t count, int type, int op, void* comm,
                       void* stream) {
   note("reduce_scatter " + std::to_string(count));
+  const auto factor = factor_of(op);
   return add({&live(comm), stream, {}, [=](Comm& mine) {
                 reduce_into(mine, from, to, count * static_cast<std::size_t>(mine.size),
-                            count * static_cast<std::size_t>(mine.rank), count, type, op);
+                            count * static_cast<std::size_t>(mine.rank), count, type, op, factor);
               }});
+}
+
+int ncclRedOpCreatePreMulSum(int* op, void* scalar, int type, int residence, void* comm) {
+  live(comm);
+  if (residence != 1) return system_error;
+  auto& made = made_operators();
+  *op = first_made + static_cast<int>(made.size());
+  made.emplace_back(number_at(static_cast<const std::byte*>(scalar), type));
+  return success;
+}
+int ncclRedOpDestroy(int op, void* comm) {
+  live(comm);
+  made_operators().at(static_cast<std::size_t>(op - first_made)).reset();
+  return success;
 }
 
 }  // extern "C"
