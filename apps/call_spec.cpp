@@ -78,7 +78,8 @@ BufferLayout buffer_layout_of(const CallSpec& spec) {
     shape.send = shape.recv;
   } else {
     layout.has_input = !shape.send_at_root_only || is_root;
-    layout.has_result = !shape.recv_at_root_only || is_root;
+    layout.has_result =
+        (!shape.recv_at_root_only || is_root) && !(shape.exclusive && spec.rank == 0);
   }
   layout.input_elements = layout.has_input ? elements_of(spec, shape.send) : 0;
   layout.result_elements = layout.has_result ? elements_of(spec, shape.recv) : 0;
@@ -104,6 +105,12 @@ int next_of(const CallSpec& spec) {
 
 int previous_of(const CallSpec& spec) {
   return (spec.rank + spec.ranks - 1) % spec.ranks;
+}
+
+int reduced_ranks(const CallSpec& spec) {
+  const auto shape = shape_of(spec);
+  if (!shape.scans) return spec.ranks;
+  return shape.exclusive ? spec.rank : spec.rank + 1;
 }
 
 Collective collective_of(const CallSpec& spec, const void* send, void* recv) {

@@ -64,6 +64,9 @@ inline constexpr int max_factor = 3;
   return 1 + rank % max_factor;
 }
 
+/// The result of a reduction is that of ranks 0 to reduced_ranks() - 1.
+[[nodiscard]] int reduced_ranks(const CallSpec& spec);
+
 /// The same call as a public Collective. Not for send_recv and barrier.
 [[nodiscard]] Collective collective_of(const CallSpec& spec, const void* send, void* recv);
 

@@ -6,7 +6,7 @@
 namespace tutti::app {
 namespace {
 
-constexpr std::array<CatalogueEntry, 11> entries{{
+constexpr std::array<CatalogueEntry, 13> entries{{
     {Operation::fan_out, "fan-out",
      "Send the root's buffer to every other rank, as a loop of sends, and verify it",
      "mpirun -np 4 tutti fan-out --size 4MiB", "rank that sends to all others",
@@ -28,6 +28,12 @@ constexpr std::array<CatalogueEntry, 11> entries{{
     {Operation::reduce_scatter, "reduce-scatter",
      "Reduce all ranks' buffers, verify a block of the result on each rank",
      "mpirun -np 4 tutti reduce-scatter --size 1MiB", nullptr, "bytes of one rank's result"},
+    {Operation::scan, "scan",
+     "Reduce the buffers of ranks 0 to r on each rank r, and verify the result",
+     "mpirun -np 4 tutti scan --size 1MiB --op max", nullptr, "bytes of each rank's buffer"},
+    {Operation::exclusive_scan, "exclusive-scan",
+     "Reduce the buffers of ranks 0 to r - 1 on each rank r, and verify the result",
+     "mpirun -np 4 tutti exclusive-scan --size 1MiB", nullptr, "bytes of each rank's buffer"},
     {Operation::gather, "gather",
      "Gather a block from each rank, in rank order, on the root, and verify it",
      "mpirun -np 4 tutti gather --size 1MiB", "rank that gets all blocks",

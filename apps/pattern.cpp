@@ -262,7 +262,7 @@ Pattern Pattern::reduced(const CallSpec& spec, std::size_t elements) {
   Pattern pattern(spec, elements);
   pattern.tolerance_ = tolerance_of(spec);
   std::vector<std::int64_t> totals(std::min(elements, period));
-  for (int rank = 0; rank < spec.ranks; ++rank) {
+  for (int rank = 0; rank < reduced_ranks(spec); ++rank) {
     const Contribution contribution(spec, rank);
     for (std::size_t i = 0; i < totals.size(); ++i) {
       auto value = contribution.at(i);

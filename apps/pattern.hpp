@@ -24,7 +24,7 @@ class Pattern {
  public:
   /// The input of `rank`. Only the first `elements` are used.
   static Pattern of_rank(const CallSpec& spec, int rank, std::size_t elements);
-  /// The reduction of all ranks' inputs.
+  /// The reduction of all ranks' inputs; of a scan, the result of `spec.rank`.
   static Pattern reduced(const CallSpec& spec, std::size_t elements);
 
   /// Writes elements [first, first + count) of the sequence.

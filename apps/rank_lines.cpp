@@ -52,6 +52,11 @@ std::string sentence(const CallSpec& spec) {
   switch (spec.operation) {
     case Operation::all_reduce:
       return fmt::format("reduced {} over {} by {}", size, ranks, name(spec.op));
+    case Operation::scan:
+      return fmt::format("reduced {} over ranks 0 to {} by {}", size, spec.rank, name(spec.op));
+    case Operation::exclusive_scan:
+      if (spec.rank == 0) return fmt::format("contributed {}", size);
+      return fmt::format("reduced {} over ranks 0 to {} by {}", size, spec.rank - 1, name(spec.op));
     case Operation::all_gather:
       return fmt::format("gathered {} from each of {}", size, ranks);
     case Operation::reduce_scatter:

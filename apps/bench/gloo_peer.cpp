@@ -123,8 +123,10 @@ class GlooPeer final : public Peer {
         if (!task_.layout.shared && !is_root()) scratch_.resize(block_bytes_);
         call_ = [this] { reduce<T>(); };
         return {};
-      default:
+      case Operation::reduce_scatter:
         return prepare_reduce_scatter<T>();
+      default:
+        return fmt::format("Gloo has no {}", shown_name(task_.spec.operation));
     }
   }
 

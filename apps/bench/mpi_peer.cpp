@@ -206,6 +206,10 @@ class MpiPeer final : public Peer {
         if (is_root_) return MPI_Reduce(input(), task_.recv, count_, type_, op_, root_, comm_);
         return MPI_Reduce(in_place_ ? task_.recv : task_.send, nullptr, count_, type_, op_, root_,
                           comm_);
+      case Operation::scan:
+        return MPI_Scan(input(), task_.recv, count_, type_, op_, comm_);
+      case Operation::exclusive_scan:
+        return MPI_Exscan(input(), task_.recv, count_, type_, op_, comm_);
       case Operation::reduce_scatter:
         return MPI_Reduce_scatter_block(input(), task_.recv, count_, type_, op_, comm_);
       default:

@@ -46,9 +46,9 @@ class NcclPeer final : public Peer {
     const bool in_parts = part_of(spec.type) != spec.type;
     const bool has_type =
         !device::is_8_bit_float(spec.type) || version_ >= device::nccl_version_of_8_bit_floats;
-    if (reduces && (!op || !has_type)) {
-      return fmt::format("NCCL {} has no {} of {}", version(), tutti::name(spec.op),
-                         tutti::name(spec.type));
+    if (reduces && (!op || !has_type || shape_of(spec).scans)) {
+      return fmt::format("NCCL {} has no {} of {} by {}", version(), shown_name(spec.operation),
+                         tutti::name(spec.type), tutti::name(spec.op));
     }
     type_ = reduces ? device::nccl_type(spec.type) : device::nccl_moved_type(spec.type);
     op_ = op.value_or(0);

@@ -102,6 +102,10 @@ const char* osu_name(Operation operation) {
       return "Scatter";
     case Operation::all_to_all:
       return "All-to-All Personalized Exchange";
+    case Operation::scan:
+      return "Scan";
+    case Operation::exclusive_scan:
+      return "Exscan";
     case Operation::barrier:
       return "Barrier";
     case Operation::send_recv:

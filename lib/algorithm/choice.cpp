@@ -61,6 +61,12 @@ constexpr Row rows[]{
     {"bruck", all_to_all_bruck, Operation::all_to_all, true},
     {"pairwise", all_to_all_pairwise, Operation::all_to_all, true},
     {"hierarchical", all_to_all_hierarchical, Operation::all_to_all, true},
+    {"recursive_doubling", scan_recursive_doubling, Operation::scan, false},
+    {"chain", scan_chain, Operation::scan, false},
+    {"pairwise", scan_pairwise, Operation::scan, true},
+    {"recursive_doubling", exclusive_scan_recursive_doubling, Operation::exclusive_scan, false},
+    {"chain", exclusive_scan_chain, Operation::exclusive_scan, false},
+    {"pairwise", exclusive_scan_pairwise, Operation::exclusive_scan, true},
     {"ring", all_gather_ring, Operation::all_gather_v, true},
     {"hierarchical", all_gather_hierarchical, Operation::all_gather_v, true},
     {"ring", reduce_scatter_ring, Operation::reduce_scatter_v, false},
@@ -296,6 +302,10 @@ std::string_view choose(Operation operation, const ScheduleArguments& arguments,
     case Operation::reduce:
       if (traits.in_rank_order) return choose_in_rank_order(size, bytes);
       return worth_a_pipeline(size, bytes) ? "chain" : "binomial";
+    case Operation::scan:
+    case Operation::exclusive_scan:
+      if (traits.in_rank_order) return "pairwise";
+      return worth_a_pipeline(size, bytes) ? "chain" : "recursive_doubling";
     case Operation::all_gather:
       return worth_a_pipeline(size, bytes * size) ? "ring" : "bruck";
     case Operation::reduce_scatter:

@@ -48,6 +48,9 @@ class Formula {
       case Operation::gather:
       case Operation::scatter:
         return is("direct") ? rooted(n_) : rooted_tree();
+      case Operation::scan:
+      case Operation::exclusive_scan:
+        return is("chain") ? chain(1) : is("pairwise") ? exchange(n_, 1) : tree(n_);
       case Operation::gather_v:
       case Operation::scatter_v:
         return direct(n_);
@@ -342,6 +345,8 @@ std::int64_t rounds_of(const CostQuestion& question) {
   if (is("slices")) return std::int64_t{2} * (p - 1);
   if (is("pairwise")) return question.operation == Operation::all_to_all && p % 2 != 0 ? p : p - 1;
   if (is("direct")) return 1;
+  if (is("recursive_doubling") && !reduces_all)
+    return question.operation == Operation::scan ? log : 1 + log2_up(p - 1);
   if (is("recursive_doubling"))
     return std::has_single_bit(static_cast<unsigned>(p)) ? log : log - 1 + 2;
   return log;

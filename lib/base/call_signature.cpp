@@ -15,6 +15,7 @@ std::string_view name(Operation operation) noexcept {
       "gather",       "scatter",          "all_to_all",
       "all_gather_v", "reduce_scatter_v", "gather_v",
       "scatter_v",    "all_to_all_v",     "split",
+      "scan",         "exclusive_scan",
   };
   const auto index = static_cast<std::size_t>(operation);
   return index < names.size() ? names[index] : "unknown operation";
@@ -58,6 +59,8 @@ std::string describe(const CallSignature& call) {
     case Operation::split:
       return std::string(name(call.operation));
     case Operation::all_reduce:
+    case Operation::scan:
+    case Operation::exclusive_scan:
     case Operation::reduce_scatter:
     case Operation::reduce_scatter_v:
       return fmt::format("{} of {} {}, {}", name(call.operation), call.count, name(call.type),

@@ -10,6 +10,9 @@ const Shape& shape_of(Operation operation) noexcept {
   static constexpr Shape message{.collective = false};
   static constexpr Shape from_root{.recv = one, .rooted = true};
   static constexpr Shape all_reduce{.send = one, .recv = one, .reduces = true};
+  static constexpr Shape scan{.send = one, .recv = one, .reduces = true, .scans = true};
+  static constexpr Shape exclusive_scan{
+      .send = one, .recv = one, .reduces = true, .scans = true, .exclusive = true};
   static constexpr Shape reduce{
       .send = one, .recv = one, .rooted = true, .recv_at_root_only = true, .reduces = true};
   static constexpr Shape all_gather{.send = one, .recv = all};
@@ -35,6 +38,10 @@ const Shape& shape_of(Operation operation) noexcept {
       return from_root;
     case Operation::all_reduce:
       return all_reduce;
+    case Operation::scan:
+      return scan;
+    case Operation::exclusive_scan:
+      return exclusive_scan;
     case Operation::reduce:
       return reduce;
     case Operation::all_gather:
@@ -72,9 +79,14 @@ Type part_of(Type type) noexcept {
 }
 
 bool supported(Path path, Operation operation, Type type, Operator op) noexcept {
-  if (!shape_of(operation).reduces) return true;
+  const auto& shape = shape_of(operation);
+  if (!shape.reduces) return true;
+  // Ranks have sums of different numbers of contributions.
+  if (shape.scans && op == Operator::average) return false;
   if (path == Path::host) return reducible(type, op);
-  // NCCL has no bitwise and logical operators, no 16-bit integers, no bool and no complex numbers.
+  if (shape.scans) return false;
+  // NCCL has no scans, no bitwise and logical operators, no 16-bit integers, no bool and no complex
+  // numbers.
   switch (type) {
     case Type::i16:
     case Type::u16:

@@ -61,7 +61,8 @@ class Check {
         size_(group.size()),
         is_root_(shape_.rooted && group.rank == call.root),
         has_send_(shape_.send != Extent::none && (!shape_.send_at_root_only || is_root_)),
-        has_recv_(shape_.recv != Extent::none && (!shape_.recv_at_root_only || is_root_)) {}
+        has_recv_(shape_.recv != Extent::none && (!shape_.recv_at_root_only || is_root_) &&
+                  !(shape_.exclusive && rank_ == 0)) {}
 
   CheckedCollective run() {
     if (!shape_.collective) {
@@ -224,10 +225,11 @@ class Check {
   CheckedCollective checked_;
 };
 
-/// For a combination that is not `reducible`.
-std::string_view remedy_of(Type type, Operator op) {
+/// For a combination that is not `supported` on the host path.
+std::string_view remedy_of(Type type, Operator op, bool scans) {
   if (op >= Operator{operator_count}) return "pass a tutti::Operator";
   if (!reducible(type, Operator::sum)) return "convert to a wider type";
+  if (scans && op == Operator::average) return "use sum, and divide by the number of contributions";
   if (op == Operator::premultiplied_sum) return "multiply the contribution, then use sum";
   if (type == Type::boolean) return "convert to u8";
   const bool is_complex = type == Type::c64 || type == Type::c128;
@@ -240,9 +242,10 @@ std::string_view remedy_of(Type type, Operator op) {
 }  // namespace
 
 void require_reducible(const CheckedCollective& call) {
-  if (!shape_of(call.operation).reduces || reducible(call.type, call.op)) return;
+  if (supported(Path::host, call.operation, call.type, call.op)) return;
   refuse("{} of {} by {} is not supported in host memory: {}", name(call.operation),
-         name(call.type), name(call.op), remedy_of(call.type, call.op));
+         name(call.type), name(call.op),
+         remedy_of(call.type, call.op, shape_of(call.operation).scans));
 }
 
 void require_rank(const char* what, int rank, const control::Group& group) {

@@ -283,17 +283,17 @@ void HostBackend::run_scheduled(const CheckedCollective& call, const CallSetting
 /// Returns `call`, or what remains to do of a premultiplied sum after the multiplication.
 const CheckedCollective& HostBackend::multiplied(const CheckedCollective& call,
                                                  const CallSettings& settings, engine::Task& task,
-                                                 std::optional<CheckedCollective>& sum) const {
+                                                 std::optional<CheckedCollective>& rest) const {
   if (call.op != Operator::premultiplied_sum) return call;
   // Errors come first: the buffer of a call in place changes here.
   require_reducible(call);
   static_cast<void>(named_algorithm(call, settings));
-  return sum.emplace(premultiplied(call, group().size(), task.premultiplied));
+  return rest.emplace(premultiplied(call, group().size(), task.premultiplied));
 }
 
 void HostBackend::run(const CheckedCollective& given, const CallSettings& settings) {
-  std::optional<CheckedCollective> sum;
-  const auto& call = multiplied(given, settings, blocking_, sum);
+  std::optional<CheckedCollective> rest;
+  const auto& call = multiplied(given, settings, blocking_, rest);
   if (goes_shared(call, settings)) {
     run_shared(call, settings);
   } else {
@@ -367,8 +367,8 @@ std::unique_ptr<Pending> HostBackend::start(const CheckedCollective& given,
                                             const CallSettings& settings) {
   progress_.make_progress_thread();
   auto task = std::make_shared<engine::Task>(history_);
-  std::optional<CheckedCollective> sum;
-  const auto& call = multiplied(given, settings, *task, sum);
+  std::optional<CheckedCollective> rest;
+  const auto& call = multiplied(given, settings, *task, rest);
   if (goes_shared(call, settings)) {
     const auto [past, shared] = begin_shared(call);
     task->work.shared = shared;

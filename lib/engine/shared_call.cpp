@@ -26,6 +26,8 @@ bool shareable(Operation operation) noexcept {
     case Operation::broadcast:
     case Operation::fan_out:
     case Operation::all_reduce:
+    case Operation::scan:
+    case Operation::exclusive_scan:
     case Operation::reduce:
     case Operation::all_gather:
     case Operation::gather:
@@ -75,6 +77,11 @@ SharedCall::Plan SharedCall::plan(const transport::CollectiveChannel& channel,
         plan.combine = Combine::slice;
         plan.get = Get::slices;
       }
+      break;
+    case Operation::scan:
+    case Operation::exclusive_scan:
+      plan.put = Put::whole;
+      plan.combine = Combine::prefix;
       break;
     case Operation::reduce:
       plan.put = is_root ? Put::nothing : Put::whole;
@@ -139,9 +146,10 @@ void SharedCall::choose_export() {
     return;
   const auto& heap = channel_->segment().heap();
   // In all other operations the readers are done before a rank overwrites its input.
-  const bool overwrites = arguments_.call.operation == Operation::all_to_all &&
-                          arguments_.input < arguments_.output + plan_.input_bytes &&
-                          arguments_.output < arguments_.input + plan_.input_bytes;
+  const bool overwrites =
+      (arguments_.call.operation == Operation::all_to_all || plan_.combine == Combine::prefix) &&
+      arguments_.input < arguments_.output + plan_.input_bytes &&
+      arguments_.output < arguments_.input + plan_.input_bytes;
   if (plan_.put != Put::nothing && !overwrites) {
     exported_input_ = heap.offset_of(arguments_.input, plan_.input_bytes);
   }

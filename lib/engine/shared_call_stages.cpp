@@ -171,9 +171,15 @@ bool SharedCall::try_put() {
   return true;
 }
 
+/// The number of contributions that this rank combines: those of the lowest ranks.
+int SharedCall::combined_parts() const {
+  if (plan_.combine != Combine::prefix) return channel_->size();
+  return channel_->rank() + (arguments_.call.operation == Operation::scan ? 1 : 0);
+}
+
 /// Combines one piece, at max scratch_bytes, of all contributions.
 void SharedCall::combine_piece(std::byte* to, const std::byte* own, const Piece& piece) const {
-  const int size = channel_->size();
+  const int size = combined_parts();
   const auto length = piece.length;
   const auto part = [&](int member) -> const std::byte* {
     if (member == channel_->rank()) return own;
@@ -181,7 +187,9 @@ void SharedCall::combine_piece(std::byte* to, const std::byte* own, const Piece&
     return theirs.bytes + piece.block * theirs.stride + piece.offset;
   };
   const auto elements = length / arguments_.element_bytes;
-  if (arguments_.combine != nullptr) {
+  if (size == 1) {
+    copy_bytes(to, part(0), length);
+  } else if (arguments_.combine != nullptr) {
     auto* const scratch = channel_->scratch();
     for (int m = 0; m < size; ++m) {
       copy_bytes(
@@ -224,6 +232,8 @@ bool SharedCall::try_combine() {
   const auto begin = begin_of(round);
   switch (plan_.combine) {
     case Combine::whole:
+    case Combine::prefix:
+      if (combined_parts() == 0) break;
       combine_parts(arguments_.output + begin, nullptr, arguments_.input + begin,
                     {round, 0, 0, length_of(round)});
       break;

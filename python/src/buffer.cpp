@@ -48,7 +48,8 @@ std::optional<Type> complex(std::size_t bytes) {
   return bytes == 16 ? std::optional(Type::c128) : std::nullopt;
 }
 
-/// Of the struct module's format, with numpy's Z for complex numbers; the byte order must be this machine's.
+/// Of the struct module's format, with numpy's Z for complex numbers; the byte order must be this
+/// machine's.
 std::optional<Type> type_of(const char* format, std::size_t bytes) {
   if (format == nullptr) return Type::u8;
   if (*format == '@' || *format == '=' || *format == '<') ++format;

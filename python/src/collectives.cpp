@@ -120,6 +120,15 @@ void add_collectives(nb::class_<Handle>& type) {
       "Combines sendbuf (size x count elements) of all ranks by `op`; rank r gets block r in "
       "recvbuf (count). Raises Error.",
       reducing(Operation::reduce_scatter), send, recv, op, timeout);
+  add_collective<handle, handle, Operator>(
+      type, "Scan", "Iscan",
+      "On rank r, recvbuf[i] = sendbuf[i] of ranks 0 to r, combined by `op`. Both have count "
+      "elements. Raises Error.",
+      reducing(Operation::scan), send, recv, op, timeout);
+  add_collective<handle, handle, Operator>(
+      type, "Exscan", "Iexscan",
+      "As Scan(), of ranks 0 to r - 1; recvbuf of rank 0 is unchanged. Raises Error.",
+      reducing(Operation::exclusive_scan), send, recv, op, timeout);
   add_collective<handle, handle>(
       type, "Allgather", "Iallgather",
       "Gathers sendbuf (count elements) of all ranks into recvbuf (size x count) on all ranks. "

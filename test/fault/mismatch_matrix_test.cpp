@@ -53,7 +53,7 @@ std::vector<Variant> operations() {
   for (const auto operation :
        {Operation::broadcast, Operation::fan_out, Operation::all_reduce, Operation::reduce,
         Operation::all_gather, Operation::gather, Operation::scatter, Operation::reduce_scatter,
-        Operation::all_to_all, Operation::barrier}) {
+        Operation::all_to_all, Operation::barrier, Operation::scan, Operation::exclusive_scan}) {
     all.push_back({.name = std::string(name(operation)), .operation = operation});
   }
   return all;

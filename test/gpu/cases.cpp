@@ -256,7 +256,7 @@ std::vector<Case> operation_cases(const std::vector<std::size_t>& counts,
   for (int number = 1; number < operation_count; ++number) {
     const auto operation = static_cast<Operation>(number);
     const auto& shape = shape_of(operation);
-    if (!shape.collective || shape.recv == Extent::none) continue;
+    if (!shape.collective || shape.recv == Extent::none || shape.scans) continue;
     const bool in_place_too = shape.send != Extent::none && operation != Operation::all_to_all_v;
     for (const auto count : counts) {
       for (const int root : shape.rooted ? roots : std::vector<int>{0}) {

@@ -233,7 +233,7 @@ std::string describe(const Case& one, int size) {
 }
 
 bool comparable(Operation operation, Type type, Operator op) {
-  return !shape_of(operation).reduces || reducible(type, op);
+  return supported(Path::host, operation, type, op);
 }
 
 Comparison::Comparison(const Pair& pair, const Case& one)
@@ -263,6 +263,7 @@ Comparison::Sides Comparison::sides() const {
   if (shape.send == Extent::none) result.send = result.recv;  // the root's buffer
   if (shape.send_at_root_only && rank_ != case_.root) result.send = 0;
   if (shape.recv_at_root_only && rank_ != case_.root) result.recv = 0;
+  if (shape.exclusive && rank_ == 0) result.recv = 0;
   // Rank r receives counts[r] elements from each rank, so each of them sends this rank its own
   // count.
   if (case_.operation == Operation::all_to_all_v) {
@@ -337,6 +338,12 @@ void Comparison::run_their_collective(const void* send, void* recv) {
       break;
     case Operation::reduce:
       MPI_Reduce(send, recv, count, type, op, root, comm);
+      break;
+    case Operation::scan:
+      MPI_Scan(send, recv, count, type, op, comm);
+      break;
+    case Operation::exclusive_scan:
+      MPI_Exscan(send, recv, count, type, op, comm);
       break;
     case Operation::all_gather:
     case Operation::all_gather_v:

@@ -47,9 +47,9 @@ class GuardedBuffer {
 };
 
 constexpr Operation operations[] = {
-    Operation::broadcast, Operation::fan_out,    Operation::all_reduce,
-    Operation::reduce,    Operation::all_gather, Operation::reduce_scatter,
-    Operation::gather,    Operation::scatter,    Operation::all_to_all,
+    Operation::broadcast,  Operation::fan_out,        Operation::all_reduce,     Operation::reduce,
+    Operation::all_gather, Operation::reduce_scatter, Operation::gather,         Operation::scatter,
+    Operation::all_to_all, Operation::scan,           Operation::exclusive_scan,
 };
 
 int value_of(int rank, std::size_t i) {
@@ -68,6 +68,10 @@ int due(Operation operation, int rank, int size, int root, std::size_t count, st
     case Operation::all_reduce:
     case Operation::reduce:
       return sum_over(size, i);
+    case Operation::scan:
+      return sum_over(rank + 1, i);
+    case Operation::exclusive_scan:
+      return rank == 0 ? -1 : sum_over(rank, i);  // unchanged
     case Operation::all_gather:
     case Operation::gather:
       return value_of(block, i % count);
@@ -161,7 +165,8 @@ TEST_CASE("every algorithm between hosts of which some share memory") {
           const auto try_all = [](Communicator& on) {
             for (const auto operation :
                  {Operation::broadcast, Operation::all_reduce, Operation::all_gather,
-                  Operation::reduce, Operation::reduce_scatter, Operation::all_to_all}) {
+                  Operation::reduce, Operation::reduce_scatter, Operation::all_to_all,
+                  Operation::scan, Operation::exclusive_scan}) {
               for (const auto algorithm : algorithm::algorithms_of(operation)) {
                 for (const std::size_t count : {1, 1000, 100'003}) {
                   try_operation(on, operation, on.size() - 1, count, algorithm);

@@ -71,6 +71,12 @@ def calls() -> None:
         comm.Allreduce(numpy.full(3, RANK + 1, dtype=kind), reduced, op=op)
         assert (reduced == expected).all(), (kind, op, reduced)
 
+    comm.Scan(numpy.array([RANK + 1]), part)
+    assert part[0] == (RANK + 1) * (RANK + 2) // 2
+    part[0] = -1
+    comm.Iexscan(numpy.array([RANK + 1]), part, op=tutti.MAX).Wait()
+    assert part[0] == (RANK if RANK > 0 else -1)
+
     half = comm.Split(RANK % 2, key=-RANK)
     assert half.size == (SIZE + 1 - RANK % 2) // 2
     half.Barrier()

@@ -30,9 +30,11 @@ enum class Operation : std::uint8_t {
   scatter_v,         ///< OperationsV::scatter_v()
   all_to_all_v,      ///< OperationsV::all_to_all_v()
   split,             ///< Communicator::split(); not for run()
+  scan,              ///< Operations::scan()
+  exclusive_scan,    ///< Operations::exclusive_scan()
 };
 /// How many operations there are.
-inline constexpr int operation_count = 21;
+inline constexpr int operation_count = 23;
 
 /// "all_reduce"
 [[nodiscard]] TUTTI_EXPORT std::string_view name(Operation operation) noexcept;

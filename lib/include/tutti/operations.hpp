@@ -82,6 +82,29 @@ class Operations {
     return self().start(detail::two_buffers(Operation::reduce, send, recv, root, op), options);
   }
 
+  /// On rank r, recv[i] = send[i] of ranks 0 to r, combined by `op`, which is not average. Both
+  /// have count elements. In host memory only.
+  void scan(auto&& send, ReducedBuffer<decltype(send)> auto&& recv, const Reduction& op,
+            const CallOptions& options = {}) {
+    self().run(detail::two_buffers(Operation::scan, send, recv, -1, op), options);
+  }
+  /// Non-blocking scan().
+  Work start_scan(auto&& send, ReducedBuffer<decltype(send)> auto&& recv, const Reduction& op,
+                  const CallOptions& options = {}) {
+    return self().start(detail::two_buffers(Operation::scan, send, recv, -1, op), options);
+  }
+  /// As scan(), of ranks 0 to r - 1. On rank 0 `recv` is unchanged and may be empty.
+  void exclusive_scan(auto&& send, ReducedBuffer<decltype(send)> auto&& recv, const Reduction& op,
+                      const CallOptions& options = {}) {
+    self().run(detail::two_buffers(Operation::exclusive_scan, send, recv, -1, op), options);
+  }
+  /// Non-blocking exclusive_scan().
+  Work start_exclusive_scan(auto&& send, ReducedBuffer<decltype(send)> auto&& recv,
+                            const Reduction& op, const CallOptions& options = {}) {
+    return self().start(detail::two_buffers(Operation::exclusive_scan, send, recv, -1, op),
+                        options);
+  }
+
   /// Gathers `send` (count elements) of all ranks into `recv` (size × count) on all ranks.
   void all_gather(auto&& send, MatchingBuffer<decltype(send)> auto&& recv,
                   const CallOptions& options = {}) {

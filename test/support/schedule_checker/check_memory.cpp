@@ -41,6 +41,10 @@ class LayoutOfRank {
         return broadcast();
       case Operation::all_reduce:
         return reduced(true);
+      case Operation::scan:
+        return scanned(rank_ + 1);
+      case Operation::exclusive_scan:
+        return scanned(rank_);
       case Operation::reduce:
         return reduced(at_root_);
       case Operation::all_gather:
@@ -102,6 +106,13 @@ class LayoutOfRank {
     Symbols own = symbols_of(whole(), self());
     if (!gets_it) return arranged(false, std::move(own), {});
     return arranged(in_place_, std::move(own), symbols_of(whole(), sets_.everyone()));
+  }
+
+  /// The sum of the lowest `ranks` ranks.
+  [[nodiscard]] CheckedMemory scanned(int ranks) const {
+    Symbols own = symbols_of(whole(), self());
+    if (ranks == 0) return arranged(false, std::move(own), {});
+    return arranged(in_place_, std::move(own), symbols_of(whole(), sets_.below(ranks)));
   }
 
   [[nodiscard]] CheckedMemory gathered(bool gets_it) const {

@@ -113,7 +113,7 @@ void CheckedRank::require_sound(const Slot& slot) const {
     throw Fault(name(slot) + ": writes into input");
   if (reads_from(step.kind)) require_inside(slot, step.from, step.from_region);
   if (step.kind != StepKind::combine) return;
-  if (step.parts != size_)
+  if (step.parts < 1 || step.parts > size_)
     throw Fault(name(slot) + ": there are " + std::to_string(size_) + " ranks");
   if (step.to == step.from && step.region.overlaps(step.from_region))
     throw Fault(name(slot) + ": the result overlaps the parts");

@@ -29,12 +29,15 @@ std::string wrong_element(const CheckedRank& rank, const std::string& who, std::
 void require_output(const CheckedRank& rank, const std::string& who, const ContributorSets& sets) {
   const auto& output = rank.memory(Buffer::output);
   const auto& wanted = rank.wanted();
-  ContributorSets::Id good = 0;  // the last set found to be complete
+  // The last pair found to be the same.
+  ContributorSets::Id good = 0;
+  ContributorSets::Id good_wanted = 0;
   for (std::size_t i = 0; i < output.size(); ++i) {
     const ContributorSets::Id set = output[i].set;
-    if (set == wanted[i].set) continue;
-    if (wanted[i].set == sets.everyone() && set != 0 && (set == good || sets.complete(set))) {
+    if (set == wanted[i].set || (set == good && wanted[i].set == good_wanted)) continue;
+    if (set != 0 && sets.same(set, wanted[i].set)) {
       good = set;
+      good_wanted = wanted[i].set;
       continue;
     }
     throw Fault(wrong_element(rank, who, i, sets));

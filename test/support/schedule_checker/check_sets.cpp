@@ -1,21 +1,24 @@
 #include "support/schedule_checker/check_sets.hpp"
 
-#include <bit>
+#include <algorithm>
 
 namespace tutti::algorithm {
 
 ContributorSets::ContributorSets(int ranks)
     : ranks_(ranks), words_((static_cast<std::size_t>(ranks) + 63) / 64) {
-  bits_.resize((static_cast<std::size_t>(ranks) + 2) * words_);
-  for (int rank = 0; rank < ranks; ++rank)
-    for (const Id set : {single(rank), everyone()})
-      bits_[at(set) + static_cast<std::size_t>(rank) / 64] |= std::uint64_t{1} << rank % 64;
+  bits_.resize(static_cast<std::size_t>(2 * ranks) * words_);
+  const auto add = [this](Id set, int rank) {
+    bits_[at(set) + static_cast<std::size_t>(rank) / 64] |= std::uint64_t{1} << rank % 64;
+  };
+  for (int rank = 0; rank < ranks; ++rank) {
+    add(single(rank), rank);
+    for (int upper = std::max(rank + 1, 2); upper <= ranks; ++upper) add(below(upper), rank);
+  }
 }
 
-bool ContributorSets::complete(Id set) const {
-  int members = 0;
-  for (std::size_t word = 0; word < words_; ++word) members += std::popcount(bits_[at(set) + word]);
-  return members == ranks_;
+bool ContributorSets::same(Id a, Id b) const {
+  const auto* const bits = bits_.data();
+  return std::equal(bits + at(a), bits + at(a) + words_, bits + at(b));
 }
 
 bool ContributorSets::overlap(Id a, Id b) const {

@@ -18,11 +18,13 @@ class ContributorSets {
 
   [[nodiscard]] int ranks() const { return ranks_; }
   [[nodiscard]] Id single(int rank) const { return static_cast<Id>(rank) + 1; }
-  /// All ranks; complete() accepts other ids of it, too.
-  [[nodiscard]] Id everyone() const {
-    return ranks_ == 1 ? single(0) : static_cast<Id>(ranks_) + 1;
+  /// The lowest `ranks` ranks, at least 1; same() accepts other ids of that set, too.
+  [[nodiscard]] Id below(int ranks) const {
+    return ranks == 1 ? single(0) : static_cast<Id>(ranks_ + ranks - 1);
   }
-  [[nodiscard]] bool complete(Id set) const;
+  [[nodiscard]] Id everyone() const { return below(ranks_); }
+  [[nodiscard]] bool complete(Id set) const { return same(set, everyone()); }
+  [[nodiscard]] bool same(Id a, Id b) const;
   /// The union; with `disjoint`, nothing if the two sets overlap.
   [[nodiscard]] std::optional<Id> join(Id a, Id b, bool disjoint);
   [[nodiscard]] bool overlap(Id a, Id b) const;

@@ -202,7 +202,7 @@ class Run {
         throw Fault(rank.name(slot) + ": part " + std::to_string(k) + " has element " +
                     std::to_string(part(k).element) + " beside element " + std::to_string(element));
     }
-    return {.element = element, .set = sets_.everyone(), .writer = -1};
+    return {.element = element, .set = sets_.below(step.parts), .writer = -1};
   }
 
   void local(const Event& event) {

@@ -15,12 +15,13 @@ bool has(std::span<const std::string_view> names, std::string_view name) {
 }
 
 constexpr Operation with_algorithms[] = {
-    Operation::barrier,      Operation::finalize,     Operation::split,
-    Operation::broadcast,    Operation::fan_out,      Operation::all_reduce,
-    Operation::reduce,       Operation::all_gather,   Operation::reduce_scatter,
-    Operation::gather,       Operation::scatter,      Operation::all_to_all,
-    Operation::all_gather_v, Operation::gather_v,     Operation::reduce_scatter_v,
-    Operation::scatter_v,    Operation::all_to_all_v,
+    Operation::barrier,        Operation::finalize,     Operation::split,
+    Operation::broadcast,      Operation::fan_out,      Operation::all_reduce,
+    Operation::reduce,         Operation::all_gather,   Operation::reduce_scatter,
+    Operation::gather,         Operation::scatter,      Operation::all_to_all,
+    Operation::all_gather_v,   Operation::gather_v,     Operation::reduce_scatter_v,
+    Operation::scatter_v,      Operation::all_to_all_v, Operation::scan,
+    Operation::exclusive_scan,
 };
 
 constexpr std::int64_t mib = std::int64_t{1} << 20;
@@ -58,6 +59,9 @@ TEST_CASE("small buffers take few rounds, large ones a pipeline") {
   CHECK(chosen(Operation::all_reduce, 4, 64 * mib) == "ring");
   CHECK(chosen(Operation::all_reduce, 4, 4, true) == "gathered");
   CHECK(chosen(Operation::all_reduce, 4, 64 * mib, true) == "slices");
+  CHECK(chosen(Operation::scan, 4, 4) == "recursive_doubling");
+  CHECK(chosen(Operation::scan, 4, 64 * mib) == "chain");
+  CHECK(chosen(Operation::exclusive_scan, 4, 64 * mib, true) == "pairwise");
   CHECK(chosen(Operation::reduce, 4, 4) == "binomial");
   CHECK(chosen(Operation::reduce, 4, 64 * mib) == "chain");
   CHECK(chosen(Operation::reduce, 4, 4, true) == "gathered");

@@ -12,9 +12,10 @@ namespace tutti::algorithm::test {
 namespace {
 
 constexpr Operation operations[] = {
-    Operation::barrier,        Operation::fan_out,   Operation::broadcast, Operation::all_reduce,
-    Operation::reduce,         Operation::gather,    Operation::scatter,   Operation::all_gather,
-    Operation::reduce_scatter, Operation::all_to_all};
+    Operation::barrier,    Operation::fan_out,    Operation::broadcast,
+    Operation::all_reduce, Operation::reduce,     Operation::gather,
+    Operation::scatter,    Operation::all_gather, Operation::reduce_scatter,
+    Operation::all_to_all, Operation::scan,       Operation::exclusive_scan};
 
 ScheduleArguments problem_on(const std::vector<int>& host, int root) {
   return {.size = static_cast<int>(host.size()),

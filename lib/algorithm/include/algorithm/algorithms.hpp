@@ -22,6 +22,8 @@
 ///     scatter          root: all blocks        block                    root: all, none moved
 ///     reduce_scatter   all blocks              block                    all, the result at the own
 ///                                                                       place, the rest unchanged
+///     scan             count                   count                    count
+///     exclusive_scan   count                   count; rank 0: none      count
 ///     all_to_all       a block for each rank   a block from each rank   a block a rank
 ///
 /// Ranks other than the root have no such buffer. Whether a rank works in place may differ between
@@ -161,5 +163,19 @@ inline constexpr int min_window = 2;
 /// "pairwise": each pair of ranks exchanges its blocks. Scratch: none; in place up to 8 chunks.
 /// Also all_to_all_v, which has no in-place form.
 [[nodiscard]] Schedule all_to_all_pairwise(const ScheduleArguments& arguments);
+
+/// "chain": chunks of sums are passed on from rank to rank. Scratch: none; exclusive up to 8
+/// chunks.
+[[nodiscard]] Schedule scan_chain(const ScheduleArguments& arguments);
+[[nodiscard]] Schedule exclusive_scan_chain(const ScheduleArguments& arguments);
+
+/// "recursive_doubling": sums of 1, 2, 4, … ranks move to the ranks behind them. Scratch: count.
+[[nodiscard]] Schedule scan_recursive_doubling(const ScheduleArguments& arguments);
+[[nodiscard]] Schedule exclusive_scan_recursive_doubling(const ScheduleArguments& arguments);
+
+/// "pairwise": each rank receives the contributions of all lower ranks and combines them in rank
+/// order. Scratch: up to size·chunk.
+[[nodiscard]] Schedule scan_pairwise(const ScheduleArguments& arguments);
+[[nodiscard]] Schedule exclusive_scan_pairwise(const ScheduleArguments& arguments);
 
 }  // namespace tutti::algorithm

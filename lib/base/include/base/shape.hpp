@@ -21,6 +21,10 @@ struct Shape {
   bool recv_at_root_only = false;
   bool reduces = false;
   bool counts_differ = false;  ///< a v-form
+  /// Rank r gets the reduction of the ranks up to r; with `exclusive` of those below r, and rank 0
+  /// gets nothing.
+  bool scans = false;
+  bool exclusive = false;
   bool collective = true;
   bool for_users = true;  ///< not a step of the library's own
 };

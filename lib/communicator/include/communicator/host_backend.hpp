@@ -65,7 +65,7 @@ class HostBackend final : public Backend {
   [[nodiscard]] const CheckedCollective& multiplied(const CheckedCollective& call,
                                                     const CallSettings& settings,
                                                     engine::Task& task,
-                                                    std::optional<CheckedCollective>& sum) const;
+                                                    std::optional<CheckedCollective>& rest) const;
   void run_scheduled(const CheckedCollective& call, const CallSettings& settings);
   void begin(engine::Task& task, const control::PastCall& call, const CallSettings& settings) const;
   void prepare(engine::Task& task, const CheckedCollective& call, const CallSettings& settings);

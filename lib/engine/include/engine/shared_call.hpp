@@ -50,7 +50,7 @@ class SharedCall {
   enum class Progress : std::uint8_t { blocked, moved, done };
 
   enum class Put : std::uint8_t { nothing, signal, whole, blocks, slices };
-  enum class Combine : std::uint8_t { nothing, await, whole, block, slice };
+  enum class Combine : std::uint8_t { nothing, await, whole, prefix, block, slice };
   enum class Get : std::uint8_t { nothing, root_whole, root_block, all_whole, all_blocks, slices };
   /// Where a round's data is placed; the same on all ranks.
   enum class Where : std::uint8_t { slot, page, ring };
@@ -140,6 +140,7 @@ class SharedCall {
   };
   void combine_parts(std::byte* to, std::byte* second, const std::byte* own,
                      const Piece& all) const;
+  [[nodiscard]] int combined_parts() const;
   void combine_piece(std::byte* to, const std::byte* own, const Piece& piece) const;
   void publish_read(std::uint64_t rounds);
   void notify();
