@@ -194,6 +194,13 @@ Environment Environment::from(const EnvironmentMap& map) {
       throw bad_value("TUTTI_SHARED_MEMORY", *value, "give 0 or 1");
     result.shared_memory = *value == "1";
   }
+  if (const auto* value = value_of("TUTTI_SINGLE_COPY")) {
+    if (*value != "auto" && *value != "always" && *value != "off")
+      throw bad_value("TUTTI_SINGLE_COPY", *value, "give auto, always or off");
+    if (*value != "auto") {
+      result.single_copy = *value == "always" ? SingleCopyUse::always : SingleCopyUse::off;
+    }
+  }
   if (const auto* value = value_of("TUTTI_ENCRYPT")) {
     if (*value != "0" && *value != "1") throw bad_value("TUTTI_ENCRYPT", *value, "give 0 or 1");
     result.encrypt = *value == "1";

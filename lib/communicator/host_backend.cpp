@@ -256,6 +256,7 @@ void HostBackend::end_failed(const control::PastCall& call, const std::exception
        .sentence = fmt::format("{}: {} failed: {}", peers.describe(peers.rank()),
                                control::describe(call.call, group()), error.what()),
        .origin = peers.rank()}));
+  if (shared_) shared_->abandon_memory();
   history_->end(call.ticket);
 }
 

@@ -142,7 +142,8 @@ Job::Job(Bootstrap& bootstrap, const Options& options, const EnvironmentMap& map
   const auto open_segment = [&](const rendezvous::Peers& peers,
                                 const bootstrap::JobSecret& secret) {
     if (!environment.shared_memory) return;
-    segment_setup.emplace(peers, transport::NoteKey{secret}, faults.refuses_shared_memory());
+    segment_setup.emplace(peers, transport::NoteKey{secret}, environment.single_copy,
+                          faults.refuses_shared_memory());
   };
   std::unique_ptr<ReservedThread> thread;
   try {
@@ -196,7 +197,8 @@ Job::Job(const Job& before, rendezvous::PeerExchange exchanged, Deadline deadlin
   shares_memory = before.shares_memory;
   if (shares_memory) {
     const auto& self = exchanged.self;
-    segment_setup.emplace(exchanged.peers, transport::NoteKey{self.secret, self.epoch}, false);
+    segment_setup.emplace(exchanged.peers, transport::NoteKey{self.secret, self.epoch},
+                          environment.single_copy);
   }
   std::unique_ptr<ReservedThread> thread;
   try {
@@ -230,7 +232,11 @@ void Job::share_memory_anew(Deadline deadline) {
 
 void Job::take_segment(std::shared_ptr<transport::SharedSegment> shared) {
   segment = std::move(shared);
-  if (segment) segment->set_warning_sink([this](const std::string& text) { log.warning(text); });
+  if (!segment) return;
+  segment->set_warning_sink([this](const std::string& text) { log.warning(text); });
+  const auto refused = segment->single_copy().probe();
+  log.info(refused.empty() ? "single copy inside this host: possible"
+                           : fmt::format("single copy inside this host: no, {}", refused));
 }
 
 void Job::connect() {

@@ -21,6 +21,13 @@ Error with_call(Error error, const Task& task) {
 
 }  // namespace
 
+/// The memory of all calls is about to be released: neither the links nor other ranks may take it
+/// for theirs.
+void ProgressEngine::abandon_memory() {
+  links_.abandon();
+  if (segment_) segment_->single_copy().revoke();
+}
+
 /// An agreed failure ends all calls.
 void ProgressEngine::fail_all() {
   for (auto* const task : active_) {
@@ -28,8 +35,7 @@ void ProgressEngine::fail_all() {
     retire(*task);
   }
   active_.clear();
-  // The memory of these calls is released: the links must not touch it again.
-  links_.abandon();
+  abandon_memory();
 }
 
 void ProgressEngine::fail_all_with(Task& failed_task, const std::exception_ptr& error) {
@@ -44,7 +50,7 @@ void ProgressEngine::fail_all_with(Task& failed_task, const std::exception_ptr& 
     retire(*task);
   }
   active_.clear();
-  links_.abandon();
+  abandon_memory();
 }
 
 /// Returns once the failure is agreed.

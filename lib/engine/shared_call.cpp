@@ -18,6 +18,11 @@ constexpr std::size_t min_one_way_bytes = std::size_t{16} << 10;
 // An exporting rank waits for its readers: below this size a copy is cheaper.
 constexpr std::size_t min_exported_bytes = std::size_t{32} << 10;
 
+bool is_single_copied(const SharedCall::Plan& plan, Operation operation) {
+  return plan.where == SharedCall::Where::ring && plan.unit_bytes >= min_single_copy_bytes &&
+         SingleCopyChoice::covers(operation);
+}
+
 }  // namespace
 
 bool shareable(Operation operation) noexcept {
@@ -41,7 +46,7 @@ bool shareable(Operation operation) noexcept {
 }
 
 SharedCall::SharedCall(transport::CollectiveChannel& channel, const SharedArguments& arguments,
-                       const Plan& plan, CopyChoice& copies)
+                       const Plan& plan, CopyChoices& copies)
     : channel_(&channel),
       arguments_(arguments),
       copies_(&copies),
@@ -145,16 +150,40 @@ void SharedCall::choose_export() {
       !channel_->all_can_read_heaps())
     return;
   const auto& heap = channel_->segment().heap();
-  // In all other operations the readers are done before a rank overwrites its input.
-  const bool overwrites =
-      (arguments_.call.operation == Operation::all_to_all || plan_.combine == Combine::prefix) &&
-      arguments_.input < arguments_.output + plan_.input_bytes &&
-      arguments_.output < arguments_.input + plan_.input_bytes;
-  if (plan_.put != Put::nothing && !overwrites) {
+  if (plan_.put != Put::nothing && !overwrites_input()) {
     exported_input_ = heap.offset_of(arguments_.input, plan_.input_bytes);
   }
   if (plan_.combine == Combine::slice)
     exported_output_ = heap.offset_of(arguments_.output, plan_.unit_bytes);
+}
+
+/// In all other operations the readers are done before a rank overwrites its input.
+bool SharedCall::overwrites_input() const {
+  return (arguments_.call.operation == Operation::all_to_all || plan_.combine == Combine::prefix) &&
+         arguments_.input < arguments_.output + plan_.input_bytes &&
+         arguments_.output < arguments_.input + plan_.input_bytes;
+}
+
+/// Publishes the address of this rank's buffer instead of copying it.
+void SharedCall::choose_single_copy() {
+  if (!is_single_copied(plan_, arguments_.call.operation)) return;
+  const auto& kernel = channel_->segment().single_copy();
+  // All ranks count all calls, whether they publish or not.
+  const bool single =
+      copies_->single.next({arguments_.call.operation, plan_.unit_bytes}, channel_->boards()) ||
+      kernel.is_forced();
+  publishes_address_ = single && plan_.put != Put::nothing && !exported_input_ &&
+                       !overwrites_input() && channel_->is_read_by_all() && is_input_readable();
+}
+
+/// Asks the kernel once for each buffer.
+bool SharedCall::is_input_readable() const {
+  const auto bytes = plan_.input_bytes;
+  if (copies_->readable == arguments_.input && copies_->readable_bytes == bytes) return true;
+  if (!channel_->segment().single_copy().is_readable(arguments_.input, bytes)) return false;
+  copies_->readable = arguments_.input;
+  copies_->readable_bytes = bytes;
+  return true;
 }
 
 /// Streaming stores do not pay for pieces of a few cache lines.
@@ -166,13 +195,15 @@ bool SharedCall::chooses_copies() const {
 void SharedCall::begin() {
   begun_ = true;
   choose_export();
+  choose_single_copy();
   if (plan_.where == Where::ring && plan_.put != Put::nothing) {
     const auto bytes = bytes_of(0);
     if (bytes.data + bytes.result > 0) channel_->grow();
   }
   // Only now, when all earlier calls of the channel are over: measurements must not overlap.
   if (chooses_copies()) {
-    streaming_ = copies_->next({arguments_.call.operation, is_root(), plan_.unit_bytes});
+    if (!publishes_address_)
+      streaming_ = copies_->stores.next({arguments_.call.operation, is_root(), plan_.unit_bytes});
     begun_at_ = std::chrono::steady_clock::now();
   }
   // A rank that reads nothing publishes so now: the others wait for it before they reuse a buffer.
@@ -185,8 +216,17 @@ void SharedCall::finish() {
   copy_own_block();
   finish_streaming_copies();
   if (chooses_copies()) {
-    copies_->took({arguments_.call.operation, is_root(), plan_.unit_bytes}, streaming_,
-                  std::chrono::steady_clock::now() - begun_at_);
+    const auto time = std::chrono::steady_clock::now() - begun_at_;
+    const bool single = publishes_address_ || has_read_addresses_;
+    if (!single) {
+      copies_->stores.took({arguments_.call.operation, is_root(), plan_.unit_bytes}, streaming_,
+                           time);
+    }
+    const bool copies = has_read_copies_ || (plan_.put != Put::nothing && !publishes_address_);
+    if (single != copies && is_single_copied(plan_, arguments_.call.operation)) {
+      copies_->single.took({arguments_.call.operation, plan_.unit_bytes}, single, time,
+                           channel_->self().region->times);
+    }
   }
   rounds_.finish();
 }

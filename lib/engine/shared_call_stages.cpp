@@ -1,8 +1,10 @@
 // The three stages of a shared-memory call: put, combine and get.
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 #include "base/copy.hpp"
+#include "base/system_error.hpp"
 #include "engine/shared_call.hpp"
 
 namespace tutti::engine {
@@ -15,8 +17,11 @@ struct DataLocation {
   std::uint64_t exported_output;
   std::uint64_t data;
   std::uint64_t result;
+  std::uint64_t address;  ///< of the rank's buffer, which is to be read by single copy; 0: none
 };
 static_assert(sizeof(DataLocation) <= transport::inline_bytes);
+
+constexpr std::size_t at_once_bytes = std::size_t{1} << 20;
 
 constexpr std::size_t up_to_a_line(std::size_t bytes) {
   return (bytes + line - 1) / line * line;
@@ -89,7 +94,7 @@ SharedCall::RoundBytes SharedCall::bytes_of(std::uint64_t round) const {
   const auto data =
       plan_.put == Put::blocks ? plan_.stride * static_cast<std::size_t>(channel_->size()) : length;
   RoundBytes bytes;
-  if (!exported_input_) bytes.data = up_to_a_line(data);
+  if (!exported_input_ && !publishes_address_) bytes.data = up_to_a_line(data);
   if (plan_.combine == Combine::slice && !exported_output_) {
     bytes.result = up_to_a_line(slice_of(channel_->rank(), length).length);
   }
@@ -154,16 +159,17 @@ bool SharedCall::try_put() {
     const auto span = channel_->next_span(number, bytes.data + bytes.result);
     if (!channel_->all_have_read(span.reads_before)) return false;
     channel_->reserve(number, span);
-    const DataLocation at{exported_input_ ? *exported_input_ + 1 : 0,
-                          exported_output_ ? *exported_output_ + 1 : 0, span.offset,
-                          span.offset + bytes.data};
+    const DataLocation at{
+        exported_input_ ? *exported_input_ + 1 : 0, exported_output_ ? *exported_output_ + 1 : 0,
+        span.offset, span.offset + bytes.data,
+        publishes_address_ ? reinterpret_cast<std::uintptr_t>(arguments_.input) : 0};
     std::memcpy(own.content, &at, sizeof at);
     to = channel_->self().ring + span.offset;
   } else {
     if (!channel_->all_have_read(reads_before_put())) return false;
     to = short_buffer(channel_->rank(), put_rounds_);
   }
-  if (!exported_input_) put_content(put_rounds_, to);
+  if (!exported_input_ && !publishes_address_) put_content(put_rounds_, to);
   finish_streaming_copies();
   rounds_.publish(put_rounds_);
   notify();
@@ -279,26 +285,44 @@ bool SharedCall::get_from(int member) {
     return true;
   }
   if (!rounds_.has_published(member, round)) return false;
+  const bool is_from_all = plan_.get == Get::all_whole || plan_.get == Get::all_blocks;
+  const bool is_block = plan_.get == Get::root_block || plan_.get == Get::all_blocks;
+  auto* const to = arguments_.output + (is_from_all ? block * plan_.unit_bytes : 0) + begin;
+  if (plan_.where == Where::ring) {
+    DataLocation at{};
+    std::memcpy(&at, rounds_.slot(member, round).content, sizeof at);
+    if (at.address != 0) {
+      return get_by_single_copy(member, to,
+                                at.address + (is_block ? own_block * plan_.unit_bytes : 0) + begin);
+    }
+  }
+  has_read_copies_ = true;
   const auto theirs = contribution(member, round);
-  const auto* const from = theirs.bytes;
-  switch (plan_.get) {
-    case Get::root_whole:
-      copy_out(arguments_.output + begin, from, length);
-      break;
-    case Get::root_block:
-      copy_out(arguments_.output + begin, from + own_block * theirs.stride, length);
-      break;
-    case Get::all_whole:
-      copy_out(arguments_.output + block * plan_.unit_bytes + begin, from, length);
-      break;
-    case Get::all_blocks:
-      copy_out(arguments_.output + block * plan_.unit_bytes + begin,
-               from + own_block * theirs.stride, length);
-      break;
-    default:
+  copy_out(to, theirs.bytes + (is_block ? own_block * theirs.stride : 0), length);
+  return true;
+}
+
+/// Reads some rounds at once, since each system call costs as much as copying some KiB. `from` is
+/// an address in the member's process. Returns false if that is gone.
+bool SharedCall::get_by_single_copy(int member, std::byte* to, std::uint64_t from) {
+  // What a rank overwrites of its own input, it must have put before.
+  const auto group = overwrites_input() ? 1 : std::max<std::size_t>(1, at_once_bytes / plan_.width);
+  if (got_rounds_ % group != 0) return true;
+  const auto bytes = std::min(group * plan_.width, plan_.unit_bytes - begin_of(got_rounds_));
+  has_read_addresses_ = true;
+  switch (channel_->segment().single_copy().read(channel_->member(member).local_rank, to, from,
+                                                 bytes)) {
+    case transport::SingleCopy::Result::read:
+      return true;
+    case transport::SingleCopy::Result::gone:
+      return false;
+    case transport::SingleCopy::Result::refused:
       break;
   }
-  return true;
+  throw system_error(
+      "can't read the memory of another rank by process_vm_readv(), as set-up could: set "
+      "TUTTI_SINGLE_COPY=off",
+      errno);
 }
 
 bool SharedCall::try_get() {

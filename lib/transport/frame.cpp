@@ -81,7 +81,7 @@ std::optional<Frame> decode(std::span<const std::byte, frame_header_bytes> heade
   const auto zero = reader.get<std::uint16_t>();
 
   if (kind < static_cast<std::uint8_t>(FrameKind::data) ||
-      kind > static_cast<std::uint8_t>(FrameKind::credit) ||
+      kind > static_cast<std::uint8_t>(FrameKind::taken) ||
       stream_kind > static_cast<std::uint8_t>(StreamKind::message) ||
       operation >= operation_count || type >= type_count || op >= operator_count ||
       call.signature.algorithm >= algorithm_id_count || zero != 0) {
@@ -93,10 +93,25 @@ std::optional<Frame> decode(std::span<const std::byte, frame_header_bytes> heade
   call.signature.type = static_cast<Type>(type);
   call.signature.op = static_cast<Operator>(op);
 
-  const bool carries_data = frame.kind == FrameKind::data || frame.kind == FrameKind::eager;
-  const bool payload_fits =
-      carries_data ? frame.payload > 0 && frame.payload <= max_payload_bytes : frame.payload == 0;
-  if (!payload_fits) return std::nullopt;
+  std::size_t min = 0;
+  std::size_t max = 0;
+  switch (frame.kind) {
+    case FrameKind::data:
+    case FrameKind::eager:
+      min = 1;
+      max = max_payload_bytes;
+      break;
+    case FrameKind::offer:
+      min = 1;
+      max = max_offered_bytes;
+      break;
+    case FrameKind::taken:
+      max = 1;
+      break;
+    default:
+      break;
+  }
+  if (frame.payload < min || frame.payload > max) return std::nullopt;
   return frame;
 }
 

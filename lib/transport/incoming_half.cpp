@@ -16,6 +16,8 @@ constexpr std::size_t staging_bytes = std::size_t{64} << 10;
 constexpr std::size_t ring_piece_bytes = std::size_t{16} << 10;
 // Bytes read from one peer before the others are served.
 constexpr std::size_t fair_share = std::size_t{2} << 20;
+// Bytes read from the memory of a peer before it is served again.
+constexpr std::size_t offered_piece_bytes = std::size_t{1} << 20;
 // Frames that wait for space in the socket.
 constexpr std::size_t usual_replies = 8;
 // Memory for unexpected bytes that is kept for reuse: of as many streams as ranks that repeat a few
@@ -105,6 +107,7 @@ Receipt IncomingHalf::try_receive(const CallContext& call, std::span<std::byte> 
 void IncomingHalf::finish(const StreamKey& key) {
   const auto found = streams_.find(key);
   if (found == streams_.end()) return;
+  if (found->second.offer.left > 0) std::erase(offered_, key);
   take_memory_back(found->second.bytes);
   buffered_ -= found->second.bytes.buffered();
   return_credit(found->second.bytes.buffered());
@@ -113,7 +116,7 @@ void IncomingHalf::finish(const StreamKey& key) {
 
 void IncomingHalf::clear_if_due(Stream& stream) {
   const auto posted = stream.bytes.posted();
-  if (!endpoint_ || posted <= stream.cleared) return;
+  if (!endpoint_ || posted <= stream.cleared || stream.offer.left > 0) return;
   if (posted <= eager_bytes_ && !stream.requested) return;
   stream.cleared = posted;
   const auto header =
@@ -158,7 +161,8 @@ bool IncomingHalf::read() {
   if (!negotiate()) return false;
   if (endpoint_.has_rings()) {
     while (moved < fair_share && !is_over()) {
-      const auto taken = take_from_ring();
+      auto taken = take_from_ring();
+      if (taken == 0 && !is_over()) taken = take_offered();
       if (taken == 0) break;
       moved += taken;
     }
@@ -257,6 +261,61 @@ std::size_t IncomingHalf::take_from_ring() {
   return 0;
 }
 
+bool IncomingHalf::has_ready_offer() {
+  return std::any_of(offered_.begin(), offered_.end(), [this](const StreamKey& key) {
+    return streams_.find(key)->second.bytes.has_request();
+  });
+}
+
+/// Returns the bytes moved.
+std::size_t IncomingHalf::take_offered() {
+  for (const auto& key : offered_) {
+    auto& stream = streams_.find(key)->second;
+    if (stream.bytes.has_request()) return take_offered(stream);
+  }
+  return 0;
+}
+
+/// Reads a piece of a stream's offer, or declines it.
+std::size_t IncomingHalf::take_offered(Stream& stream) {
+  auto& offer = stream.offer;
+  if (!offer.answer) {
+    offer.answer = endpoint_.memory().always_reads() ? OfferChoice::Answer{.reads = true}
+                                                     : offers_.next(offer.left);
+    offer.bytes = offer.left;
+    offer.begun = std::chrono::steady_clock::now();
+  }
+  // Empty if the bytes must be reduced.
+  const auto space = stream.bytes.direct_space();
+  const auto piece = std::min({space.size(), offer.left, offered_piece_bytes});
+  auto result = SingleCopy::Result::refused;
+  if (offer.answer->reads && piece > 0) {
+    result = endpoint_.memory().read_sender(space.data(), offer.address, piece);
+  }
+  if (result == SingleCopy::Result::read) {
+    stream.bytes.put_directly(piece);
+    offer.address += piece;
+    offer.left -= piece;
+    if (offer.left > 0) return piece;
+    offers_.took(offer.bytes, true, std::chrono::steady_clock::now() - offer.begun);
+  }
+  std::erase(offered_, stream.ours.key);
+  if (result == SingleCopy::Result::gone) return piece;  // the control plane reports it
+  // Memory of a device, for example, can't be read.
+  const bool pauses = offer.answer->pauses || (offer.answer->reads && offer.left > 0);
+  if (!offer.answer->reads) offer.measured_to = stream.bytes.arrived() + offer.left;
+  const auto reply = encode({.kind = FrameKind::taken,
+                             .payload = pauses ? 1U : 0U,
+                             .position = stream.bytes.arrived(),
+                             .call = stream.ours});
+  offer.left = 0;
+  offer.answer.reset();
+  outgoing_.insert(outgoing_.end(), reply.begin(), reply.end());
+  write();
+  if (stream.bytes.posted() > stream.bytes.arrived()) clear_if_due(stream);
+  return std::max(piece, frame_header_bytes);
+}
+
 bool IncomingHalf::take_header() {
   if (staged_end_ - staged_begin_ < frame_header_bytes) return false;
   const std::span<const std::byte, frame_header_bytes> header(staging_.data() + staged_begin_,
@@ -275,7 +334,10 @@ bool IncomingHalf::accept(std::span<const std::byte, frame_header_bytes> header)
 }
 
 bool IncomingHalf::on_frame(const Frame& frame) {
-  if (frame.kind == FrameKind::clear_to_send || frame.kind == FrameKind::credit) return false;
+  if (frame.kind == FrameKind::clear_to_send || frame.kind == FrameKind::credit ||
+      frame.kind == FrameKind::taken) {
+    return false;
+  }
   if (streams_.size() >= max_streams) return false;
   auto& stream = streams_.open(frame.call.key).first;
   if (!stream.theirs) {
@@ -291,7 +353,14 @@ bool IncomingHalf::on_frame(const Frame& frame) {
     clear_if_due(stream);
     return true;
   }
-  if (frame.position != stream.bytes.arrived()) return false;
+  if (frame.kind == FrameKind::offer) {
+    if (!endpoint_.has_rings() || stream.offer.left > 0) return false;
+    stream.requested = true;
+    stream.offer = {.address = frame.position, .left = frame.payload};
+    offered_.push_back(frame.call.key);
+    return true;
+  }
+  if (frame.position != stream.bytes.arrived() || stream.offer.left > 0) return false;
   const auto end = frame.position + frame.payload;
   if (frame.kind == FrameKind::data && end > stream.cleared) return false;
   if (frame.kind == FrameKind::eager &&
@@ -319,6 +388,11 @@ void IncomingHalf::deliver(std::span<const std::byte> payload) {
   if (is_eager) take_memory_back(stream.bytes);
   payload_left_ -= payload.size();
   if (payload_left_ == 0) frame_.reset();
+  if (auto& offer = stream.offer;
+      offer.measured_to != 0 && stream.bytes.arrived() >= offer.measured_to) {
+    offer.measured_to = 0;
+    offers_.took(offer.bytes, false, std::chrono::steady_clock::now() - offer.begun);
+  }
   if (is_eager) {
     buffered_ += payload.size() - taken;
     return_credit(taken);
@@ -328,6 +402,7 @@ void IncomingHalf::deliver(std::span<const std::byte> payload) {
 void IncomingHalf::abandon(const std::string& reason) {
   fail(reason);
   streams_.clear();
+  offered_.clear();
   frame_.reset();
 }
 

@@ -8,6 +8,8 @@
 #include <array>
 #include <cerrno>
 
+#include "base/shape.hpp"
+
 namespace tutti::transport {
 namespace {
 
@@ -114,6 +116,18 @@ bool OutgoingHalf::start_frame(Stream& stream) {
     return true;
   }
 
+  if (stream.offered != 0) return false;
+  if (may_offer(stream, request)) {
+    stream.requested = true;
+    stream.offered = request.from.size();
+    current_.emplace(Current{});
+    current_->header = encode({.kind = FrameKind::offer,
+                               .payload = static_cast<std::uint32_t>(request.from.size()),
+                               .position = reinterpret_cast<std::uintptr_t>(request.from.data()),
+                               .call = stream.call});
+    return true;
+  }
+
   Frame frame{.kind = FrameKind::data, .position = stream.sent, .call = stream.call};
   auto allowed = stream.cleared > stream.sent ? stream.cleared - stream.sent : 0;
   if (allowed == 0) {
@@ -143,6 +157,19 @@ bool OutgoingHalf::start_frame(Stream& stream) {
   current_->stream = &stream;
   current_->payload_left = static_cast<std::size_t>(payload);
   return true;
+}
+
+/// Eager messages are not offered: their sender need not wait for the receiver.
+bool OutgoingHalf::may_offer(const Stream& stream, const SendRequest& request) {
+  const auto bytes = request.from.size();
+  if (!endpoint_.has_rings() || stream.declined || request.sent != 0 || bytes <= eager_bytes_ ||
+      bytes < min_single_copy_bytes || bytes > max_offered_bytes ||
+      shape_of(stream.call.signature.operation).reduces || !endpoint_.memory().receiver_reads())
+    return false;
+  auto& pause = pauses_[single_copy_size_class(bytes)];
+  if (pause == 0) return true;
+  --pause;
+  return false;
 }
 
 /// Returns true if the current frame has been sent completely.
@@ -247,6 +274,7 @@ bool OutgoingHalf::on_frame(const Frame& frame) {
     credit_ += std::min<std::uint64_t>(used, frame.position);
     return true;
   }
+  if (frame.kind == FrameKind::taken) return on_taken(frame);
   if (frame.kind != FrameKind::clear_to_send || streams_.size() >= max_streams) return false;
   auto& stream = stream_of(frame.call);
   stream.cleared = std::max(stream.cleared, frame.position);
@@ -255,6 +283,24 @@ bool OutgoingHalf::on_frame(const Frame& frame) {
     // The receiver waits for another call: this rank's data must not fill its buffer.
     if (!fits) stream.cleared = 0;
   }
+  return true;
+}
+
+bool OutgoingHalf::on_taken(const Frame& frame) {
+  const auto found = streams_.find(frame.call.key);
+  if (found == streams_.end() || found->second.offered == 0) return false;
+  auto& stream = found->second;
+  if (frame.position < stream.sent || frame.position - stream.sent > stream.offered) return false;
+  const auto taken = frame.position - stream.sent;
+  auto& request = *stream.requests.front();
+  request.sent += static_cast<std::size_t>(taken);
+  stream.sent = frame.position;
+  stream.declined |= taken < stream.offered;
+  if (frame.payload != 0) {
+    pauses_[single_copy_size_class(request.from.size())] = OfferChoice::paused_messages;
+  }
+  stream.offered = 0;
+  if (request.done()) stream.requests.pop_front();
   return true;
 }
 

@@ -30,8 +30,9 @@ bool is_acceptance(Received received, const Note& note) {
 
 }  // namespace
 
-SegmentSetup::SegmentSetup(const rendezvous::Peers& peers, NoteKey key, bool refuses)
-    : key_(std::move(key)), refuses_(refuses), self_(peers.rank()) {
+SegmentSetup::SegmentSetup(const rendezvous::Peers& peers, NoteKey key, SingleCopyUse single_copy,
+                           bool refuses)
+    : key_(std::move(key)), single_copy_(single_copy), refuses_(refuses), self_(peers.rank()) {
   for (int rank = 0; rank < peers.size(); ++rank) {
     if (peers.on_this_host(rank)) local_.push_back(rank);
   }
@@ -57,8 +58,10 @@ SegmentSetup::Outcome SegmentSetup::finish(const rendezvous::Peers& peers, Deadl
 std::shared_ptr<SharedSegment> SegmentSetup::map(Descriptor file) const {
   if (refuses_) throw Error(ErrorCode::system, "TUTTI_FAULT refuses shared memory");
   const auto here = std::find(local_.begin(), local_.end(), self_) - local_.begin();
-  return std::make_shared<SharedSegment>(std::move(file), static_cast<int>(here),
-                                         static_cast<int>(local_.size()));
+  auto segment = std::make_shared<SharedSegment>(std::move(file), static_cast<int>(here),
+                                                 static_cast<int>(local_.size()));
+  segment->single_copy().publish(single_copy_);
+  return segment;
 }
 
 /// Waits for all followers; otherwise returns which one is missing.

@@ -144,6 +144,9 @@ SharedSegment::SharedSegment(Descriptor file, int local_rank, int ranks)
   heap_.emplace(file_.get(), before_heaps, zone, local_rank_, ranks_);
   doorbell(local_rank_)
       .can_read_heaps.store(heap_->is_reachable() ? 1 : 0, std::memory_order_release);
+  std::vector<MemoryAccess*> access;
+  for (int rank = 0; rank < ranks_; ++rank) access.push_back(&doorbell(rank).memory);
+  single_copy_.emplace(std::move(access), local_rank_);
 }
 
 /// Allocates now, so that a lack of memory is an error here and not SIGBUS later.
@@ -290,6 +293,11 @@ CollectiveChannel::CollectiveChannel(std::shared_ptr<SharedSegment> segment, std
                         .doorbell = &segment_->doorbell(local_rank),
                         .local_rank = local_rank,
                         .read = next_round});
+    boards_.push_back(&members_.back().region->times);
+  }
+  for (auto& posted : self().region->times) {
+    posted.shared.store(0, std::memory_order_relaxed);
+    posted.single.store(0, std::memory_order_relaxed);
   }
   const std::lock_guard lock(segment_->mutex_);
   segment_->uses_[number_] = {.communicator = communicator,
@@ -369,6 +377,12 @@ void CollectiveChannel::grow() {
 bool CollectiveChannel::all_can_read_heaps() const {
   return std::all_of(members_.begin(), members_.end(), [](const Member& member) {
     return member.doorbell->can_read_heaps.load(std::memory_order_acquire) != 0;
+  });
+}
+
+bool CollectiveChannel::is_read_by_all() const {
+  return std::all_of(members_.begin(), members_.end(), [&](const Member& member) {
+    return segment_->single_copy().is_read_by(member.local_rank);
   });
 }
 

@@ -35,7 +35,7 @@ struct Ranks {
       : key{tutti::test::known_secret(number)}, outcomes(static_cast<std::size_t>(size)) {
     for (int rank = 0; rank < size; ++rank) {
       peers.push_back(peers_of(rank, size));
-      setups.push_back(std::make_unique<SegmentSetup>(peers.back(), key, false));
+      setups.push_back(std::make_unique<SegmentSetup>(peers.back(), key, SingleCopyUse::automatic));
     }
   }
   void start(std::size_t rank, std::chrono::milliseconds limit) {

@@ -21,6 +21,14 @@ using EnvironmentMap = std::map<std::string, std::string, std::less<>>;
 /// Address families to use.
 enum class SocketFamily : std::uint8_t { any, v4, v6 };
 
+/// Whether ranks of a host read each other's memory by process_vm_readv, where the kernel lets
+/// them.
+enum class SingleCopyUse : std::uint8_t {
+  automatic,  ///< where it is faster
+  always,
+  off,
+};
+
 /// Ports for listening sockets, both ends included; by default the kernel chooses.
 struct PortRange {
   std::uint16_t first = 0;
@@ -78,6 +86,8 @@ struct Environment {
   std::string record_folder;
   /// TUTTI_SHARED_MEMORY: 0: ranks of one host use TCP; must be the same on all ranks.
   bool shared_memory = true;
+  /// TUTTI_SINGLE_COPY: auto, always or off.
+  SingleCopyUse single_copy = SingleCopyUse::automatic;
   /// TUTTI_ENCRYPT: 1: TLS on all links; must be the same on all ranks.
   bool encrypt = false;
   /// TUTTI_CONGESTION: TCP congestion control of data links ("cubic"); empty: the system's, except

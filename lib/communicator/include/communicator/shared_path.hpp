@@ -46,12 +46,15 @@ class SharedPath {
   /// done: then the progress engine has to take it.
   [[nodiscard]] bool run(engine::SharedCall& call) const;
 
+  /// After a failure: see transport::SingleCopy::revoke().
+  void abandon_memory() { channel_.segment().single_copy().revoke(); }
+
  private:
   [[nodiscard]] Prepared prepare_anew(const CheckedCollective& call) const;
 
   const control::FailureDetector& detector_;
   transport::CollectiveChannel channel_;
-  CopyChoice copies_;
+  engine::CopyChoices copies_;
   WaitPolicy waits_;
   std::array<Prepared, operation_count> latest_{};  ///< by operation
 };

@@ -96,6 +96,7 @@ class ProgressEngine {
   [[noreturn]] void fail(const control::FailureReport& report, const Task& task);
   void complete(Task& task);
   void retire(Task& task);
+  void abandon_memory();
   void fail_all();
   void report_failure(const Task& failed_task, const std::exception_ptr& error);
   void fail_all_with(Task& failed_task, const std::exception_ptr& error);

@@ -6,6 +6,7 @@
 
 #include "base/checked_collective.hpp"
 #include "base/copy_choice.hpp"
+#include "base/single_copy_choice.hpp"
 #include "engine/reduce.hpp"
 #include "transport/call_rounds.hpp"
 
@@ -28,6 +29,15 @@ struct SharedArguments {
   std::uint64_t fingerprint = 0;  ///< of this call and all before it
 };
 
+/// How the calls of a communicator copy.
+struct CopyChoices {
+  CopyChoice stores;
+  SingleCopyChoice single;
+  /// Latest buffer that was found to be readable by other processes.
+  const std::byte* readable = nullptr;
+  std::size_t readable_bytes = 0;
+};
+
 /// True if the operation has a shared-memory implementation.
 [[nodiscard]] bool shareable(Operation operation) noexcept;
 
@@ -38,7 +48,8 @@ struct SharedArguments {
 /// combine reduces this rank's slice of all contributions, in rank order, once all have put | get
 /// copies this rank's results out of the other ranks' regions
 ///
-/// Zero-copy buffers are not put: the slot holds their location in the rank's heap.
+/// Zero-copy buffers are not put: the slot holds their location in the rank's heap. By single copy
+/// neither are others: the slot holds their address, and the other ranks read them there.
 ///
 /// Up to 104 bytes are inlined in the slot, less than a page uses one of the region's pages, more
 /// goes through the ring. A round moves up to CollectiveChannel::round_bytes() a rank. As many
@@ -73,7 +84,7 @@ class SharedCall {
   /// Reserves the channel's next rounds. `plan` must be made from arguments that agree in
   /// operation, root, count and type.
   SharedCall(transport::CollectiveChannel& channel, const SharedArguments& arguments,
-             const Plan& plan, CopyChoice& copies);
+             const Plan& plan, CopyChoices& copies);
 
   /// True once all earlier calls of the channel are over. One without elements has no rounds.
   [[nodiscard]] bool may_run() const { return rounds_.may_run(); }
@@ -117,8 +128,13 @@ class SharedCall {
   [[nodiscard]] Contribution contribution(int member, std::uint64_t round) const;
   [[nodiscard]] const std::byte* result(int member, std::uint64_t round, const Slice& slice) const;
   void choose_export();
+  void choose_single_copy();
+  [[nodiscard]] bool overwrites_input() const;
+  [[nodiscard]] bool is_input_readable() const;
   [[nodiscard]] bool reads_exported(int member) const;
-  [[nodiscard]] bool exports() const { return exported_input_ || exported_output_; }
+  [[nodiscard]] bool exports() const {
+    return exported_input_ || exported_output_ || publishes_address_;
+  }
   [[nodiscard]] bool is_over();
 
   [[nodiscard]] bool all_have_put(std::uint64_t round);
@@ -126,6 +142,7 @@ class SharedCall {
   [[nodiscard]] bool try_combine();
   [[nodiscard]] bool try_get();
   [[nodiscard]] bool get_from(int member);
+  [[nodiscard]] bool get_by_single_copy(int member, std::byte* to, std::uint64_t from);
   void put_content(std::uint64_t round, std::byte* to) const;
   void copy_own_block() const;
   void copy_in(std::byte* to, const std::byte* from, std::size_t bytes) const;
@@ -151,7 +168,7 @@ class SharedCall {
 
   transport::CollectiveChannel* channel_;
   SharedArguments arguments_;
-  CopyChoice* copies_;
+  CopyChoices* copies_;
   Plan plan_;
   transport::CallRounds rounds_;
   bool begun_ = false;
@@ -162,6 +179,11 @@ class SharedCall {
   std::optional<std::uint64_t> exported_input_;
   std::optional<std::uint64_t> exported_output_;
   mutable bool has_read_exported_ = false;
+  // The same for other buffers, which the other ranks read by single copy.
+  bool publishes_address_ = false;
+  // For the choice between both: what this rank has read.
+  bool has_read_copies_ = false;
+  bool has_read_addresses_ = false;
   Streaming streaming_ = Streaming::none;
   std::chrono::steady_clock::time_point begun_at_{};
   // Number of this call's rounds that have passed each stage.

@@ -22,11 +22,18 @@ enum class FrameKind : std::uint8_t {
   clear_to_send,
   /// Receiver → sender: `position` more eager bytes may be sent.
   credit,
+  /// Sender → receiver, inside a host: as request_to_send, and the receiver may read the next
+  /// `payload` bytes of the stream at address `position` of the sender instead.
+  offer,
+  /// Receiver → sender: the bytes of the offer up to `position` of the stream have been read, the
+  /// others must be sent. `payload` 1: offer fewer messages of this size.
+  taken,
 };
 
 inline constexpr std::size_t frame_header_bytes = 56;
 /// Longer payloads are split, so that streams share a link fairly.
 inline constexpr std::size_t max_payload_bytes = std::size_t{256} << 10;
+inline constexpr std::size_t max_offered_bytes = std::size_t{1} << 30;
 /// Limit of open streams. Streams without a request accumulate at both ends, by early clear-to-send
 /// frames and by the calls of a peer that is ahead; a peer that exceeds the limit is faulty.
 inline constexpr std::size_t max_streams = std::size_t{1} << 16;
@@ -41,8 +48,7 @@ struct Frame {
 using FrameHeader = std::array<std::byte, frame_header_bytes>;
 
 [[nodiscard]] FrameHeader encode(const Frame& frame);
-/// Returns nothing for a malformed frame. A payload is at most max_payload_bytes, and only data
-/// frames have one.
+/// Returns nothing for a malformed frame. The payload of a data frame is at most max_payload_bytes.
 [[nodiscard]] std::optional<Frame> decode(std::span<const std::byte, frame_header_bytes> header);
 
 }  // namespace tutti::transport

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/single_copy_choice.hpp"
 #include "transport/frame.hpp"
 #include "transport/incoming_stream.hpp"
 #include "transport/link_endpoint.hpp"
@@ -47,10 +49,22 @@ class IncomingHalf {
   [[nodiscard]] bool has_rings() const { return endpoint_.has_rings(); }
   /// True if read() or write() would move something through the rings, which raise no event.
   [[nodiscard]] bool has_ring_work() {
-    return !is_over() && (endpoint_.has_input() || (blocked_ && endpoint_.has_space()));
+    return !is_over() && (endpoint_.has_input() || (blocked_ && endpoint_.has_space()) ||
+                          (!offered_.empty() && has_ready_offer()));
   }
 
  private:
+  /// Memory of the peer that holds the next bytes of a stream.
+  struct Offer {
+    std::uint64_t address = 0;
+    std::size_t left = 0;  ///< 0: no offer is open
+    /// Once there is a request.
+    std::optional<OfferChoice::Answer> answer = std::nullopt;
+    // Of the latest answer.
+    std::size_t bytes = 0;
+    std::chrono::steady_clock::time_point begun{};
+    std::uint64_t measured_to = 0;  ///< position in the stream, if the sender copies; 0: none
+  };
   struct Stream {
     IncomingStream bytes;
     std::optional<CallContext> theirs;  ///< the peer's call, once a frame has named it
@@ -58,6 +72,7 @@ class IncomingHalf {
     std::uint64_t cleared = 0;
     bool requested = false;
     RecvRequest* empty_request = nullptr;  ///< for a message without bytes
+    Offer offer;
   };
 
   std::size_t fill(bool ahead);
@@ -68,6 +83,9 @@ class IncomingHalf {
   bool accept(std::span<const std::byte, frame_header_bytes> header);
   void deliver(std::span<const std::byte> payload);
   bool on_frame(const Frame& frame);
+  [[nodiscard]] bool has_ready_offer();
+  std::size_t take_offered();
+  std::size_t take_offered(Stream& stream);
   void lend_memory(IncomingStream& stream);
   void take_memory_back(IncomingStream& stream);
   void clear_if_due(Stream& stream);
@@ -84,6 +102,8 @@ class IncomingHalf {
   std::vector<std::byte> staging_;  ///< bytes read and not yet parsed: [staged_begin_, staged_end_)
   std::size_t staged_begin_ = 0;
   std::size_t staged_end_ = 0;
+  std::vector<StreamKey> offered_;  ///< streams with an open offer
+  OfferChoice offers_;
   std::optional<Frame> frame_;  ///< whose payload is being received
   std::size_t payload_left_ = 0;
   std::size_t buffered_ = 0;                           ///< bytes of eager frames without a request

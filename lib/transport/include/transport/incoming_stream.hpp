@@ -23,6 +23,7 @@ class IncomingStream {
   /// rest is buffered if `may_buffer`.
   std::size_t put(std::span<const std::byte> bytes, bool may_buffer);
 
+  [[nodiscard]] bool has_request() const { return !requests_.empty(); }
   [[nodiscard]] std::uint64_t posted() const { return posted_; }
   [[nodiscard]] std::uint64_t arrived() const { return arrived_; }
   /// Bytes buffered and not yet consumed.

@@ -61,6 +61,7 @@ class LinkEndpoint {
   [[nodiscard]] bool has_input() const { return in_->available() > 0; }
   [[nodiscard]] bool has_space(std::size_t bytes = 1) { return out_->has_space(bytes); }
   [[nodiscard]] RingReader& input() { return *in_; }
+  [[nodiscard]] const LinkMemory& memory() const { return *memory_; }
   /// Reads the wake-up bytes and detects the end of the peer. Data in the ring can still be read
   /// afterwards.
   void drain_doorbell();

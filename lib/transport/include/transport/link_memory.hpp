@@ -36,6 +36,16 @@ class LinkMemory {
   /// warns once and returns false.
   [[nodiscard]] bool grow_data_ring(std::size_t bytes) const;
 
+  /// True if the receiver can read the sender's memory by single copy.
+  [[nodiscard]] bool receiver_reads() const { return segment_->single_copy().is_read_by(to_); }
+  /// True if this rank, the receiver, reads whatever it can.
+  [[nodiscard]] bool always_reads() const { return segment_->single_copy().is_forced(); }
+  /// Copies memory of the sender.
+  [[nodiscard]] SingleCopy::Result read_sender(std::byte* to, std::uint64_t address,
+                                               std::size_t bytes) const {
+    return segment_->single_copy().read(from_, to, address, bytes);
+  }
+
   [[nodiscard]] Ring data_ring() const;
   [[nodiscard]] Ring reply_ring() const;
   [[nodiscard]] std::atomic<std::uint32_t>& sender_asleep() const {

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "base/copy_choice.hpp"
+#include "base/single_copy_choice.hpp"
 #include "transport/frame.hpp"
 #include "transport/link_endpoint.hpp"
 #include "transport/links.hpp"
@@ -62,8 +64,10 @@ class OutgoingHalf {
     RequestQueue<SendRequest> requests;  ///< none of them is done
     std::uint64_t sent = 0;
     std::uint64_t cleared = 0;
+    std::uint64_t offered = 0;  ///< bytes that the peer may read; no other frame meanwhile
     bool requested = false;
     bool inspected = false;
+    bool declined = false;  ///< an offer; the rest is sent
   };
   struct Current {
     FrameHeader header{};
@@ -75,11 +79,13 @@ class OutgoingHalf {
   Stream& stream_of(const CallContext& call);
   bool start_next_frame();
   bool start_frame(Stream& stream);
+  bool may_offer(const Stream& stream, const SendRequest& request);
   bool send_current();
   ssize_t write_parts(std::span<const iovec> parts, const SendRequest* request);
   void begin_copies(const SendRequest& request);
   void end_copies(const SendRequest& request);
   bool on_frame(const Frame& frame);
+  bool on_taken(const Frame& frame);
 
   int peer_;
   std::size_t eager_bytes_;
@@ -98,6 +104,8 @@ class OutgoingHalf {
   Streaming streaming_ = Streaming::none;
   std::chrono::steady_clock::time_point begun_{};
   std::chrono::steady_clock::duration copying_{};
+  /// By size: messages that are not offered, since the peer does not want to read them.
+  std::array<std::uint32_t, single_copy_sizes> pauses_{};
   std::size_t max_written_ = 0;
   FrameHeader incoming_{};
   std::size_t incoming_bytes_ = 0;

@@ -31,7 +31,8 @@ class SegmentSetup {
   /// Opens the socket. In epoch 0 all ranks of the host must have constructed theirs before any
   /// calls finish(). After a loss they may arrive at any time; finish() waits for them for most of
   /// its deadline. `refuses`: injected fault, this rank refuses shared memory.
-  SegmentSetup(const rendezvous::Peers& peers, NoteKey key, bool refuses);
+  SegmentSetup(const rendezvous::Peers& peers, NoteKey key, SingleCopyUse single_copy,
+               bool refuses = false);
   SegmentSetup(const SegmentSetup&) = delete;
   SegmentSetup& operator=(const SegmentSetup&) = delete;
 
@@ -51,6 +52,7 @@ class SegmentSetup {
   Descriptor reach_leader(Deadline limit, const Cancelled& cancelled) const;
 
   NoteKey key_;
+  SingleCopyUse single_copy_;
   bool refuses_;
   int self_;
   std::vector<int> local_;

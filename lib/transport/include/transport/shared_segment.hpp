@@ -16,7 +16,9 @@
 
 #include "base/descriptor.hpp"
 #include "base/page.hpp"
+#include "base/single_copy_choice.hpp"
 #include "transport/heap.hpp"
+#include "transport/single_copy.hpp"
 
 /// The shared segment of one host: sealed memory that all its ranks map.
 ///
@@ -60,6 +62,7 @@ struct RankRegion {
   Slot slots[slots_in_flight];
   Counter reduced;  ///< this rank's slice is in its results
   Counter read;     ///< this rank has finished reading the others' data
+  alignas(slot_bytes) SingleCopyChoice::Board times;
 };
 
 /// Wakes a rank of the host.
@@ -71,7 +74,9 @@ struct alignas(slot_bytes) Doorbell {
   std::atomic<std::uint32_t> can_read_heaps;  ///< not 0: this rank can read exported memory
   /// For each channel, the latest communicator that the rank has left.
   std::atomic<std::uint32_t> left[channel_count];
+  MemoryAccess memory;
 };
+static_assert(sizeof(Doorbell) == slot_bytes);
 
 struct alignas(slot_bytes) HostLine {
   std::atomic<std::uint32_t> sleepers;  ///< of all ranks
@@ -109,6 +114,10 @@ class CollectiveChannel {
 
   /// True if all members can read exported memory.
   [[nodiscard]] bool all_can_read_heaps() const;
+  /// True if all members can read this process's memory by single copy.
+  [[nodiscard]] bool is_read_by_all() const;
+  /// The times that each member has posted.
+  [[nodiscard]] std::span<SingleCopyChoice::Board* const> boards() const { return boards_; }
   /// True once the member has read all rounds below `number`.
   [[nodiscard]] bool has_read(int rank, std::uint64_t number);
   /// True once all other members have.
@@ -172,6 +181,7 @@ class CollectiveChannel {
   std::uint64_t oldest_ = 0;  ///< the oldest round whose span has not been reused
   std::array<Reservation, slots_in_flight> reservations_{};
   std::vector<Member> members_;
+  std::vector<SingleCopyChoice::Board*> boards_;
   std::unique_ptr<std::byte[]> scratch_;
 };
 
@@ -199,6 +209,7 @@ class SharedSegment {
   [[nodiscard]] int local_rank() const { return local_rank_; }
   [[nodiscard]] int ranks() const { return ranks_; }
   [[nodiscard]] Heap& heap() { return *heap_; }
+  [[nodiscard]] SingleCopy& single_copy() { return *single_copy_; }
   [[nodiscard]] bool has_links() const { return has_links_; }
   /// False in a forked child.
   [[nodiscard]] bool is_owner() const;
@@ -243,6 +254,7 @@ class SharedSegment {
   bool has_links_ = false;
   bool has_warned_of_links_ = false;
   std::optional<Heap> heap_;
+  std::optional<SingleCopy> single_copy_;
   struct Use {
     std::uint32_t communicator = 0;
     bool in_use = false;
