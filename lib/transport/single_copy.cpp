@@ -92,6 +92,7 @@ bool SingleCopy::is_readable(const std::byte* memory, std::size_t bytes) const {
 SingleCopy::Result SingleCopy::read(int local_rank, std::byte* to, std::uint64_t from,
                                     std::size_t bytes) const {
   const auto& target = targets_[static_cast<std::size_t>(local_rank)];
+  if (target.pid == 0) return Result::refused;
   Witness seen;
   const std::array<iovec, 2> local{{{to, bytes}, {&seen, sizeof seen}}};
   const std::array<iovec, 2> remote{

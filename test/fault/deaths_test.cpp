@@ -110,6 +110,32 @@ TEST_CASE("a rank killed in an all_reduce is named by every survivor within a se
   }
 }
 
+TEST_CASE("a rank killed while others read its memory, or it theirs, is named by every survivor") {
+  std::mt19937 random(29);  // NOLINT
+  LossReport worst;
+  for (const auto loop : {gather_forever, send_around_forever}) {
+    for (const int size : {2, 4}) {
+      for (int round = 0; round < 8; ++round) {
+        const int victim = static_cast<int>(random() % static_cast<unsigned>(size));
+        CAPTURE(loop == gather_forever, size, round, victim);
+        ::setenv("TUTTI_SINGLE_COPY", "always", 1);
+        Job job(size, [loop](Rank& rank) -> std::string {
+          loop(rank, std::size_t{1} << 20);
+          return {};
+        });
+        ::unsetenv("TUTTI_SINGLE_COPY");
+        job.await_marks_of_all(3);
+        std::this_thread::sleep_for(std::chrono::microseconds(random() % 8000));
+        const auto since = job.signal(victim, SIGKILL);
+        const auto loss = check_survivors(job.finish(), {victim}, since);
+        CHECK(loss.failed_ranks == std::vector{victim});
+        keep_worst(worst, loss);
+      }
+    }
+  }
+  print("kill, 4 MiB by single copy", worst);
+}
+
 TEST_CASE("a rank killed in a call between hosts that share memory is named by every survivor") {
   std::mt19937 random(28);  // NOLINT
   LossReport worst;

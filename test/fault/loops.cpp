@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 
 namespace tutti::test {
@@ -30,6 +31,37 @@ void reduce_forever(Rank& rank, std::size_t count, const Options& options) {
   while (true) {
     rank.stamp();
     reduce_and_check(rank, communicator, data);
+    rank.mark();
+  }
+}
+
+void gather_forever(Rank& rank, std::size_t count) {
+  auto& communicator = rank.communicator();
+  std::vector<float> mine(count);
+  std::vector<float> all(count * static_cast<std::size_t>(rank.size()));
+  for (int round = 0;; ++round) {
+    rank.stamp();
+    std::fill(mine.begin(), mine.end(), static_cast<float>(round + rank.rank()));
+    communicator.all_gather(mine, all);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      expect(all[i] == static_cast<float>(round + static_cast<int>(i / count)), "WRONG DATA");
+    }
+    rank.mark();
+  }
+}
+
+void send_around_forever(Rank& rank, std::size_t count) {
+  auto& communicator = rank.communicator();
+  const int from = (rank.rank() + rank.size() - 1) % rank.size();
+  std::vector<float> mine(count);
+  std::vector<float> got(count);
+  for (int round = 0;; ++round) {
+    rank.stamp();
+    std::fill(mine.begin(), mine.end(), static_cast<float>(round + rank.rank()));
+    communicator.send_recv(std::span<const float>(mine), (rank.rank() + 1) % rank.size(),
+                           std::span(got), from);
+    const auto due = static_cast<float>(round + from);
+    expect(std::all_of(got.begin(), got.end(), [&](float v) { return v == due; }), "WRONG DATA");
     rank.mark();
   }
 }

@@ -15,6 +15,10 @@ void reduce_and_check(Rank& rank, Communicator& communicator, std::vector<float>
 /// Repeats until an error is thrown. Calls mark() after each all_reduce.
 [[noreturn]] void reduce_forever(Rank& rank, std::size_t count, const Options& options = {});
 
+/// The same with all_gather, and with messages to the next rank. Both check their data.
+[[noreturn]] void gather_forever(Rank& rank, std::size_t count);
+[[noreturn]] void send_around_forever(Rank& rank, std::size_t count);
+
 /// Repeats until the parent calls Job::release(); all ranks end in the same round. Returns the
 /// number of rounds.
 int reduce_until_released(Rank& rank, Communicator& communicator, std::size_t count);

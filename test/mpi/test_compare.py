@@ -41,6 +41,11 @@ class Compare(unittest.TestCase):
             with self.subTest(per_host):
                 self.random_program(6, 10, hosts_of=per_host)
 
+    def test_random_program_by_single_copy(self):
+        for ranks in (2, 4):
+            with self.subTest(ranks):
+                self.random_program(ranks, 10, env={"TUTTI_SINGLE_COPY": "always"})
+
     def test_random_program_of_7_ranks(self):
         self.random_program(7, 10)
 

@@ -35,9 +35,11 @@ constexpr std::size_t op_at = 52;
 }  // namespace
 
 TEST_CASE("every kind of frame survives encoding and decoding") {
-  for (const auto kind : {FrameKind::data, FrameKind::eager, FrameKind::request_to_send,
-                          FrameKind::clear_to_send, FrameKind::credit}) {
-    const bool carries_data = kind == FrameKind::data || kind == FrameKind::eager;
+  for (const auto kind :
+       {FrameKind::data, FrameKind::eager, FrameKind::request_to_send, FrameKind::clear_to_send,
+        FrameKind::credit, FrameKind::offer, FrameKind::taken}) {
+    const bool carries_data =
+        kind == FrameKind::data || kind == FrameKind::eager || kind == FrameKind::offer;
     const auto frame = sample(kind, carries_data ? 77 : 0);
     const auto arrived = decode(encode(frame));
     REQUIRE(arrived);
@@ -62,10 +64,11 @@ TEST_CASE("only known values of each enumeration are accepted") {
   const auto frame = sample(FrameKind::data, 1);
   for (unsigned value = 0; value < 256; ++value) {
     INFO("value " << value);
-    // The other three kinds have no payload, but this frame has one.
-    REQUIRE(with(frame, kind_at, value).has_value() == (value == 1 || value == 2));
+    // Kinds 3 to 5 have no payload, but this frame has one.
+    REQUIRE(with(frame, kind_at, value).has_value() ==
+            (value == 1 || value == 2 || value == 6 || value == 7));
     REQUIRE(with(sample(FrameKind::clear_to_send, 0), kind_at, value).has_value() ==
-            (value >= 3 && value <= 5));
+            ((value >= 3 && value <= 5) || value == 7));
     REQUIRE(with(frame, stream_kind_at, value).has_value() == (value < 2));
     REQUIRE(with(frame, operation_at, value).has_value() == (value < operation_count));
     REQUIRE(with(frame, type_at, value).has_value() == (value < type_count));
@@ -88,7 +91,15 @@ TEST_CASE("an empty or too long payload is refused") {
   }
 }
 
-TEST_CASE("only data frames have a payload") {
+TEST_CASE("an offer has a size, and its answer says whether the next ones are wanted") {
+  CHECK(!decode(encode(sample(FrameKind::offer, 0))));
+  CHECK(decode(encode(sample(FrameKind::offer, max_offered_bytes))));
+  CHECK(!decode(encode(sample(FrameKind::offer, max_offered_bytes + 1))));
+  CHECK(decode(encode(sample(FrameKind::taken, 1))));
+  CHECK(!decode(encode(sample(FrameKind::taken, 2))));
+}
+
+TEST_CASE("only data frames and offers have a payload") {
   for (const auto kind :
        {FrameKind::request_to_send, FrameKind::clear_to_send, FrameKind::credit}) {
     CHECK(decode(encode(sample(kind, 0))));

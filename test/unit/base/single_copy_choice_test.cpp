@@ -1,0 +1,133 @@
+// The choice between two copies through shared memory and the kernel's single copy.
+#include "base/single_copy_choice.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "support/catch.hpp"
+
+namespace tutti::test {
+namespace {
+
+using namespace std::chrono_literals;
+constexpr std::size_t mebibyte = std::size_t{1} << 20;
+constexpr SingleCopyChoice::Kind whole{Operation::all_gather, mebibyte};
+
+/// The ranks of a communicator, which all ask and measure in each call.
+struct Ranks {
+  std::vector<SingleCopyChoice> choices;
+  std::vector<SingleCopyChoice::Board> memory;
+  std::vector<SingleCopyChoice::Board*> boards;
+
+  explicit Ranks(std::size_t count) : choices(count), memory(count) {
+    for (auto& board : memory) boards.push_back(&board);
+  }
+  /// Number of the next `calls` calls that used single copy; `times[rank]` are those of a call
+  /// through shared memory and by single copy.
+  struct Times {
+    std::chrono::nanoseconds shared;
+    std::chrono::nanoseconds single;
+  };
+  int run(int calls, const std::vector<Times>& times) {
+    int count = 0;
+    for (int call = 0; call < calls; ++call) {
+      const bool single = choices[0].next(whole, boards);
+      for (std::size_t rank = 1; rank < choices.size(); ++rank) {
+        CHECK(choices[rank].next(whole, boards) == single);
+      }
+      for (std::size_t rank = 0; rank < choices.size(); ++rank) {
+        const auto time = single ? times[rank].single : times[rank].shared;
+        choices[rank].took(whole, single, time, memory[rank]);
+      }
+      count += single ? 1 : 0;
+    }
+    return count;
+  }
+};
+
+/// Number of the next `offers` offers that are read, and that end with a pause.
+struct Answers {
+  int read = 0;
+  int pauses = 0;
+};
+Answers answer(OfferChoice& choice, int offers, std::chrono::nanoseconds shared,
+               std::chrono::nanoseconds single) {
+  Answers all;
+  for (int offer = 0; offer < offers; ++offer) {
+    const auto one = choice.next(mebibyte);
+    choice.took(mebibyte, one.reads, one.reads ? single : shared);
+    all.read += one.reads ? 1 : 0;
+    all.pauses += one.pauses ? 1 : 0;
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("only operations that move data without reducing it are covered") {
+  for (const auto operation : {Operation::broadcast, Operation::fan_out, Operation::all_gather,
+                               Operation::gather, Operation::scatter, Operation::all_to_all}) {
+    CHECK(SingleCopyChoice::covers(operation));
+  }
+  for (const auto operation : {Operation::all_reduce, Operation::reduce, Operation::reduce_scatter,
+                               Operation::barrier, Operation::send, Operation::all_to_all_v}) {
+    CHECK(!SingleCopyChoice::covers(operation));
+  }
+}
+
+TEST_CASE("single copy is used if it is faster, and seldom otherwise") {
+  Ranks faster(1);
+  faster.run(24, {{2ms, 1ms}});
+  CHECK(faster.run(10'000, {{2ms, 1ms}}) > 9'900);
+  Ranks slower(1);
+  slower.run(24, {{1ms, 2ms}});
+  const int tried = slower.run(10'000, {{1ms, 2ms}});
+  CHECK(tried > 0);
+  CHECK(tried < 100);  // below one in a hundred
+}
+
+TEST_CASE("the time of the slowest rank decides") {
+  // A root is fast in either way: only its readers see a difference.
+  Ranks ranks(2);
+  ranks.run(24, {{1ms, 2ms}, {5ms, 3ms}});
+  CHECK(ranks.run(400, {{1ms, 2ms}, {5ms, 3ms}}) == 400);
+  Ranks others(2);
+  others.run(24, {{2ms, 1ms}, {3ms, 5ms}});
+  CHECK(others.run(400, {{2ms, 1ms}, {3ms, 5ms}}) == 0);
+}
+
+TEST_CASE("a way that becomes the faster one is found") {
+  Ranks ranks(2);
+  ranks.run(100, {{1ms, 2ms}, {1ms, 2ms}});
+  ranks.run(2'000, {{4ms, 2ms}, {4ms, 2ms}});
+  CHECK(ranks.run(400, {{4ms, 2ms}, {4ms, 2ms}}) > 390);
+}
+
+TEST_CASE("sizes are told apart, from the smallest to the largest") {
+  CHECK(single_copy_size_class(1) == 0);
+  CHECK(single_copy_size_class(min_single_copy_bytes) == 0);
+  CHECK(single_copy_size_class(2 * min_single_copy_bytes - 1) == 0);
+  CHECK(single_copy_size_class(2 * min_single_copy_bytes) == 1);
+  CHECK(single_copy_size_class(~std::size_t{0}) == single_copy_sizes - 1);
+}
+
+TEST_CASE("a receiver reads offers if that is faster, and else lets the sender pause") {
+  OfferChoice choice;
+  CHECK(answer(choice, 8, 2ms, 1ms).read == 4);
+  const auto faster = answer(choice, 10'000, 2ms, 1ms);
+  CHECK(faster.read > 9'900);
+  CHECK(faster.pauses == 0);
+
+  OfferChoice other;
+  answer(other, 8, 1ms, 2ms);
+  // In turns of four offers, two of which are read; a pause follows each turn.
+  const auto slower = answer(other, 40, 1ms, 2ms);
+  CHECK(slower.read == 20);
+  CHECK(slower.pauses == 10);
+  CHECK(2.0 / (4 + OfferChoice::paused_messages) < 0.01);
+  // It becomes the faster way.
+  answer(other, 16, 4ms, 2ms);
+  CHECK(answer(other, 100, 4ms, 2ms).pauses == 0);
+}
+
+}  // namespace tutti::test
