@@ -9,18 +9,34 @@ namespace {
 
 constexpr std::uint32_t no_time = std::numeric_limits<std::uint32_t>::max();
 
-// The first calls of a size go through shared memory, until CopyChoice has tried each of its kinds,
-// and the next ones by single copy. From then on the faster way is used for a period, at whose end
-// the slower one is tried again: in so few calls that the 99th percentile does not contain them.
-constexpr std::uint32_t tries = 2;
-constexpr std::uint32_t first_shared_calls = 3 * tries;
-constexpr std::uint32_t first_calls = first_shared_calls + tries;
-constexpr std::uint32_t first_period = 16;
-constexpr std::uint32_t period = 500;
+// Trials begin at calls 0 and 16, and after each further period. In the first one CopyChoice tries
+// its kinds, so it has more calls through shared memory. The slower way gets four calls of a
+// period: the 99th percentile of a call does not contain them.
+constexpr std::uint32_t second_trial = 16;
+constexpr std::uint32_t period = 1000;
+constexpr std::uint32_t shared_trials = 4;
+constexpr std::uint32_t first_shared_trials = 6;
+
+constexpr std::uint32_t first_of_trial(std::uint32_t call) {
+  return call < second_trial ? 0 : call - (call - second_trial) % period;
+}
+
+constexpr bool is_single_trial(std::uint32_t first, std::uint32_t offset) {
+  return offset >= (first == 0 ? first_shared_trials : shared_trials);
+}
+
+std::uint32_t ticks_of(SingleCopyChoice::Time time) {
+  constexpr int log2_ns = 5;
+  const auto ns =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+  return static_cast<std::uint32_t>(static_cast<std::uint64_t>(ns) >> log2_ns);
+}
 
 // Offers: each way twice in turn.
 constexpr std::uint32_t first_offers = 8;
+constexpr std::uint32_t tries = 2;
 constexpr std::uint32_t turn = 2 * tries;
+constexpr std::uint32_t offer_period = 500;
 
 }  // namespace
 
@@ -62,39 +78,60 @@ bool SingleCopyChoice::next(const Kind& kind, std::span<Board* const> boards) {
   const auto at = case_of(kind);
   auto& now = cases_[at];
   const auto call = now.calls++;
-  if (call < first_calls) return call >= first_shared_calls;
-  auto since = call - first_calls;
-  auto length = first_period;
-  if (since >= first_period) {
-    since = (since - first_period) % period;
-    length = period;
+  const auto first = first_of_trial(call);
+  const auto offset = call - first;
+  if (offset < trial_calls) {
+    now.bytes[offset] = kind.bytes;
+    return is_single_trial(first, offset);
   }
-  if (since == 0) {
-    // The slowest rank counts.
-    std::uint32_t shared = 0;
-    std::uint32_t single = 0;
-    for (auto* const board : boards) {
-      shared = std::max(shared, (*board)[at].shared.load(std::memory_order_relaxed));
-      single = std::max(single, (*board)[at].single.load(std::memory_order_relaxed));
-    }
-    now.single = single != 0 && (single < shared || shared == 0);
-  }
-  return now.single != (since >= length - tries);
+  if (now.judged != first) judge(now, first, at, boards);
+  return now.single;
 }
 
-void SingleCopyChoice::took(const Kind& kind, bool single, std::chrono::nanoseconds time,
-                            Board& own) {
+/// Changes nothing as long as a rank has not posted all calls of the trial.
+void SingleCopyChoice::judge(Case& one, std::uint32_t first, std::size_t at,
+                             std::span<Board* const> boards) {
+  std::array<std::int64_t, 2> shortest{};  // per MiB
+  shortest.fill(std::numeric_limits<std::int64_t>::max());
+  for (std::uint32_t offset = 0; offset < trial_calls; ++offset) {
+    const auto origin = (*boards.front())[at][offset].begun.load(std::memory_order_relaxed);
+    auto begun = std::numeric_limits<std::int32_t>::min();
+    auto ended = begun;
+    for (auto* const board : boards) {
+      const auto& posted = (*board)[at][offset];
+      if (posted.call.load(std::memory_order_acquire) != first + offset + 1) return;
+      // The clock of the units may wrap around.
+      const auto since = [origin](const std::atomic<std::uint32_t>& time) {
+        return static_cast<std::int32_t>(time.load(std::memory_order_relaxed) - origin);
+      };
+      begun = std::max(begun, since(posted.begun));
+      ended = std::max(ended, since(posted.ended));
+    }
+    auto& way = shortest[is_single_trial(first, offset) ? 1 : 0];
+    const auto time = std::max<std::int64_t>(0, std::int64_t{ended} - begun);
+    way = std::min(way, (time << 20) / static_cast<std::int64_t>(one.bytes[offset]));
+  }
+  one.single = shortest[1] < shortest[0];
+  one.judged = first;
+}
+
+void SingleCopyChoice::took(const Kind& kind, Time begun, Time ended, Board& own) const {
   const auto at = case_of(kind);
-  auto& times = single ? cases_[at].single_times : cases_[at].shared_times;
-  times.add(time, kind.bytes);
-  (single ? own[at].single : own[at].shared).store(times.shortest(), std::memory_order_relaxed);
+  const auto call = cases_[at].calls - 1;
+  const auto offset = call - first_of_trial(call);
+  if (offset >= trial_calls) return;
+  auto& posted = own[at][offset];
+  posted.begun.store(ticks_of(begun), std::memory_order_relaxed);
+  posted.ended.store(ticks_of(ended), std::memory_order_relaxed);
+  posted.call.store(call + 1, std::memory_order_release);
 }
 
 OfferChoice::Answer OfferChoice::next(std::size_t bytes) {
   auto& now = cases_[single_copy_size_class(bytes)];
   const auto offer = now.offers++;
-  const bool single_is_best = now.single_times.shortest() < now.shared_times.shortest();
-  if (offer >= first_offers && single_is_best) return {.reads = offer % period >= tries};
+  now.reads = offer >= first_offers && std::uint64_t{3} * now.single_times.shortest() <=
+                                           std::uint64_t{4} * now.shared_times.shortest();
+  if (now.reads) return {.reads = offer % offer_period >= tries};
   // While the sender's own copies are faster, it offers `turn` messages between two pauses.
   return {.reads = offer % turn < tries,
           .pauses = offer >= first_offers && offer % turn == turn - 1};

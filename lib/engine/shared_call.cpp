@@ -216,15 +216,13 @@ void SharedCall::finish() {
   copy_own_block();
   finish_streaming_copies();
   if (chooses_copies()) {
-    const auto time = std::chrono::steady_clock::now() - begun_at_;
-    const bool single = publishes_address_ || has_read_addresses_;
-    if (!single) {
+    const auto now = std::chrono::steady_clock::now();
+    if (!publishes_address_ && !has_read_addresses_) {
       copies_->stores.took({arguments_.call.operation, is_root(), plan_.unit_bytes}, streaming_,
-                           time);
+                           now - begun_at_);
     }
-    const bool copies = has_read_copies_ || (plan_.put != Put::nothing && !publishes_address_);
-    if (single != copies && is_single_copied(plan_, arguments_.call.operation)) {
-      copies_->single.took({arguments_.call.operation, plan_.unit_bytes}, single, time,
+    if (is_single_copied(plan_, arguments_.call.operation)) {
+      copies_->single.took({arguments_.call.operation, plan_.unit_bytes}, begun_at_, now,
                            channel_->self().region->times);
     }
   }

@@ -296,7 +296,6 @@ bool SharedCall::get_from(int member) {
                                 at.address + (is_block ? own_block * plan_.unit_bytes : 0) + begin);
     }
   }
-  has_read_copies_ = true;
   const auto theirs = contribution(member, round);
   copy_out(to, theirs.bytes + (is_block ? own_block * theirs.stride : 0), length);
   return true;

@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/shape.hpp"
+
 #include "transport/outgoing_half.hpp"
 
 namespace tutti::transport {
@@ -118,6 +120,8 @@ void IncomingHalf::clear_if_due(Stream& stream) {
   const auto posted = stream.bytes.posted();
   if (!endpoint_ || posted <= stream.cleared || stream.offer.left > 0) return;
   if (posted <= eager_bytes_ && !stream.requested) return;
+  // An offer needs no clear-to-send. Without one, the sender asks.
+  if (!stream.requested && expects_offer(stream)) return;
   stream.cleared = posted;
   const auto header =
       encode({.kind = FrameKind::clear_to_send, .position = posted, .call = stream.ours});
@@ -259,6 +263,12 @@ std::size_t IncomingHalf::take_from_ring() {
   }
   if (endpoint_.is_closed()) fail("the peer closed the connection");
   return 0;
+}
+
+bool IncomingHalf::expects_offer(const Stream& stream) const {
+  return endpoint_.has_rings() && stream.bytes.posted() >= min_single_copy_bytes &&
+         !shape_of(stream.ours.signature.operation).reduces &&
+         offers_.expects_offer(static_cast<std::size_t>(stream.bytes.posted()));
 }
 
 bool IncomingHalf::has_ready_offer() {

@@ -145,6 +145,7 @@ SharedSegment::SharedSegment(Descriptor file, int local_rank, int ranks)
   doorbell(local_rank_)
       .can_read_heaps.store(heap_->is_reachable() ? 1 : 0, std::memory_order_release);
   std::vector<MemoryAccess*> access;
+  access.reserve(static_cast<std::size_t>(ranks_));
   for (int rank = 0; rank < ranks_; ++rank) access.push_back(&doorbell(rank).memory);
   single_copy_.emplace(std::move(access), local_rank_);
 }
@@ -295,9 +296,8 @@ CollectiveChannel::CollectiveChannel(std::shared_ptr<SharedSegment> segment, std
                         .read = next_round});
     boards_.push_back(&members_.back().region->times);
   }
-  for (auto& posted : self().region->times) {
-    posted.shared.store(0, std::memory_order_relaxed);
-    posted.single.store(0, std::memory_order_relaxed);
+  for (auto& trial : self().region->times) {
+    for (auto& posted : trial) posted.call.store(0, std::memory_order_relaxed);
   }
   const std::lock_guard lock(segment_->mutex_);
   segment_->uses_[number_] = {.communicator = communicator,

@@ -28,23 +28,27 @@ class RecentTimes {
   [[nodiscard]] std::uint32_t shortest() const;
 
  private:
-  static constexpr std::size_t kept = 6;  ///< two of each kind in CopyChoice
+  static constexpr std::size_t kept = 4;
   std::array<std::uint32_t, kept> times_{};
   std::uint32_t count_ = 0;
 };
 
-/// For the collective calls of a communicator inside one host. A rank that publishes data decides
-/// for itself, from the times of all ranks: what is short for a root may be long for its readers.
+/// For the collective calls of a communicator inside one host. Each rank decides for itself, from
+/// the same times. A call lasts from the moment when its last rank has entered until its last rank
+/// is done, since a root returns early from a copy that its readers still wait for.
 class SingleCopyChoice {
  public:
-  /// Where a rank posts its shortest times for the others, in ns per MiB; 0: none. In shared
-  /// memory, all zero at first.
-  struct Posted {
-    std::atomic<std::uint32_t> shared;
-    std::atomic<std::uint32_t> single;
-  };
+  using Time = std::chrono::steady_clock::time_point;
   static constexpr std::size_t operations = 6;
-  using Board = std::array<Posted, operations * single_copy_sizes>;
+  static constexpr std::size_t trial_calls = 8;
+  /// When a rank was in a call of the latest trial. In shared memory, all zero at first.
+  struct Posted {
+    std::atomic<std::uint32_t> call;   ///< its number among those of the kind, from 1; written last
+    std::atomic<std::uint32_t> begun;  ///< in units of 32 ns
+    std::atomic<std::uint32_t> ended;
+  };
+  using Trial = std::array<Posted, trial_calls>;
+  using Board = std::array<Trial, operations * single_copy_sizes>;
   struct Kind {
     Operation operation;
     std::size_t bytes;  ///< of a block, at least min_single_copy_bytes
@@ -55,23 +59,26 @@ class SingleCopyChoice {
   /// The choice for the next call. All ranks of the communicator ask, so that they try a way in the
   /// same calls. `boards` are those of all ranks.
   [[nodiscard]] bool next(const Kind& kind, std::span<Board* const> boards);
-  /// Records the time of a call on this rank, and posts it on its own board.
-  void took(const Kind& kind, bool single, std::chrono::nanoseconds time, Board& own);
+  /// Posts the times of this rank's latest call of the kind on its own board.
+  void took(const Kind& kind, Time begun, Time ended, Board& own) const;
 
  private:
+  static constexpr std::uint32_t never = UINT32_MAX;
   struct Case {
     std::uint32_t calls = 0;
+    std::uint32_t judged = never;  ///< first call of the trial that `single` follows from
+    std::array<std::size_t, trial_calls> bytes{};  ///< of the calls of the latest trial
     bool single = false;
-    RecentTimes shared_times;
-    RecentTimes single_times;
   };
   [[nodiscard]] static std::optional<std::size_t> index_of(Operation operation);
   [[nodiscard]] static std::size_t case_of(const Kind& kind);
+  static void judge(Case& one, std::uint32_t first, std::size_t at, std::span<Board* const> boards);
   std::array<Case, operations * single_copy_sizes> cases_{};
 };
 
 /// For messages from one rank to another: the sender offers its memory, and the receiver decides
-/// whether it reads it or lets the sender copy it into shared memory.
+/// whether it reads it or lets the sender copy it into shared memory. Since a copy also takes the
+/// sender's time, it has to be faster by a quarter.
 class OfferChoice {
  public:
   struct Answer {
@@ -81,12 +88,17 @@ class OfferChoice {
   static constexpr std::uint32_t paused_messages = 500;
 
   [[nodiscard]] Answer next(std::size_t bytes);
+  /// True if the latest offer of this size was read because that is faster.
+  [[nodiscard]] bool expects_offer(std::size_t bytes) const {
+    return cases_[single_copy_size_class(bytes)].reads;
+  }
   /// From the offer, and the receiver's request, to the last byte.
   void took(std::size_t bytes, bool single, std::chrono::nanoseconds time);
 
  private:
   struct Case {
     std::uint32_t offers = 0;
+    bool reads = false;
     RecentTimes shared_times;
     RecentTimes single_times;
   };

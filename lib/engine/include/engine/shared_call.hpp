@@ -181,8 +181,6 @@ class SharedCall {
   mutable bool has_read_exported_ = false;
   // The same for other buffers, which the other ranks read by single copy.
   bool publishes_address_ = false;
-  // For the choice between both: what this rank has read.
-  bool has_read_copies_ = false;
   bool has_read_addresses_ = false;
   Streaming streaming_ = Streaming::none;
   std::chrono::steady_clock::time_point begun_at_{};

@@ -83,6 +83,7 @@ class IncomingHalf {
   bool accept(std::span<const std::byte, frame_header_bytes> header);
   void deliver(std::span<const std::byte> payload);
   bool on_frame(const Frame& frame);
+  [[nodiscard]] bool expects_offer(const Stream& stream) const;
   [[nodiscard]] bool has_ready_offer();
   std::size_t take_offered();
   std::size_t take_offered(Stream& stream);

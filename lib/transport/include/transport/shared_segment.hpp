@@ -116,7 +116,7 @@ class CollectiveChannel {
   [[nodiscard]] bool all_can_read_heaps() const;
   /// True if all members can read this process's memory by single copy.
   [[nodiscard]] bool is_read_by_all() const;
-  /// The times that each member has posted.
+  /// The times of trials that each member has posted.
   [[nodiscard]] std::span<SingleCopyChoice::Board* const> boards() const { return boards_; }
   /// True once the member has read all rounds below `number`.
   [[nodiscard]] bool has_read(int rank, std::uint64_t number);
