@@ -104,8 +104,11 @@ SingleCopy::Result SingleCopy::read(int local_rank, std::byte* to, std::uint64_t
   }
   // Another process may have got the pid meanwhile: its data stays with it.
   if (got > 0) std::memset(to, 0, std::min(bytes, static_cast<std::size_t>(got)));
+  const int reason = got < 0 ? errno : EFAULT;
   const auto owner = read_witness(target);
-  return owner == Result::read ? Result::refused : owner;
+  if (owner == Result::gone) return owner;
+  errno = reason;
+  return Result::refused;
 }
 
 void SingleCopy::revoke() {

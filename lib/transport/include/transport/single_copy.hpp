@@ -34,7 +34,7 @@ class SingleCopy {
  public:
   enum class Result : std::uint8_t {
     read,
-    refused,  ///< by the kernel: use another way
+    refused,  ///< by the kernel, as errno says: use another way
     gone,     ///< the process ended, or abandoned its calls after a failure, which will be reported
   };
 
