@@ -79,6 +79,11 @@ std::string describe(const CallSignature& call) {
     case Operation::send_recv:
       return fmt::format("{} of {} {}{}", name(call.operation), call.count, name(call.type),
                          rank(" to rank "));
+    case Operation::recv:
+      if (call.root < 0) {
+        return fmt::format("recv of {} {} from any rank", call.count, name(call.type));
+      }
+      [[fallthrough]];
     default:
       return fmt::format("{} of {} {}{}", name(call.operation), call.count, name(call.type),
                          rank(" from rank "));

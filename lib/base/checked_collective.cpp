@@ -1,5 +1,7 @@
 #include "base/checked_collective.hpp"
 
+#include <algorithm>
+
 namespace tutti {
 
 void add_counts(CallSignature& signature, const CheckedCollective& call, const Shape& shape) {
@@ -17,7 +19,7 @@ CallSignature signature_of(const Message& message) {
   const bool sends = message.operation != Operation::recv;
   return {.operation = message.operation,
           .type = message.type,
-          .root = sends ? message.to : message.from,
+          .root = sends ? message.to : std::max(message.from, -1),
           .count = sends ? message.send_count : message.recv_count};
 }
 

@@ -282,7 +282,14 @@ void check_arguments(const Message& message, const control::Group& group) {
   }
   if (receives) {
     require_memory(message.recv, message.recv_count, message.type);
-    require_rank("sender", message.from, group);
+    if (message.from != any_rank) {
+      require_rank("sender", message.from, group);
+    } else if (sends || message.memory == Memory::device) {
+      refuse("{} can't receive from any rank: name the sender",
+             sends ? "send_recv" : "recv on device memory");
+    } else if (group.size() == 1) {
+      refuse("recv from any rank has no sender: the communicator has only rank 0");
+    }
   }
   if (!sends || !receives) {
     if (sends && message.to == rank) {

@@ -102,11 +102,12 @@ void Communicator::run(const Collective& collective, const CallOptions& options)
   backend.run(checked, state_->collective_settings_of(options, memory));
 }
 
-void Communicator::run(const Message& message, const CallOptions& options) {
+int Communicator::run(const Message& message, const CallOptions& options) {
   check_arguments(message, state_->group());
   state_->job->faults.before_call();
   auto& backend = state_->backend(message.memory);
   backend.run(message, state_->settings_of(options, message.memory));
+  return message.from == any_rank ? state_->host->latest_source() : message.from;
 }
 
 Work Communicator::start(const Collective& collective, const CallOptions& options) {

@@ -187,12 +187,36 @@ void HostBackend::require_no_failure(const CallSignature& call) const {
       .error();
 }
 
-transport::StreamKey HostBackend::next_message(std::map<Peer, std::uint64_t>& sequences, int peer,
-                                               std::uint32_t tag) const {
+transport::StreamKey HostBackend::message_key(std::uint32_t tag, std::uint64_t sequence) const {
   return {.communicator = group().id,
           .kind = transport::StreamKind::message,
           .tag = tag,
-          .sequence = ++sequences[{peer, tag}]};
+          .sequence = sequence};
+}
+
+std::shared_ptr<engine::ReceiveOrder> HostBackend::order_of(std::uint32_t tag) {
+  auto& order = any_orders_[tag];
+  if (order) return order;
+  order = std::make_shared<engine::ReceiveOrder>();
+  for (int rank = 0; rank < group().size(); ++rank) {
+    const auto found = received_.find({rank, tag});
+    order->received.push_back(found == received_.end() ? 0 : found->second);
+    if (found != received_.end()) received_.erase(found);
+  }
+  return order;
+}
+
+std::uint64_t HostBackend::next_received(int peer, std::uint32_t tag) {
+  const auto found = any_orders_.find(tag);
+  if (found == any_orders_.end()) return ++received_[{peer, tag}];
+  auto& order = *found->second;
+  if (order.pending.load(std::memory_order_acquire) > 0) {
+    throw Error(ErrorCode::usage,
+                fmt::format("recv from rank {} while a receive from any rank with tag {} is in "
+                            "flight: complete that first, or use another tag",
+                            peer, tag));
+  }
+  return ++order.received[static_cast<std::size_t>(peer)];
 }
 
 engine::Messages HostBackend::messages_of(const Message& message, const CallSettings& settings) {
@@ -209,14 +233,26 @@ engine::Messages HostBackend::messages_of(const Message& message, const CallSett
     messages.own = {.from = {out, message.send_count * element}, .to = in};
     return messages;
   }
+  // First, because it may throw.
+  const bool names_sender = receives && message.from != any_rank;
+  const auto key =
+      message_key(settings.tag, names_sender ? next_received(message.from, settings.tag) : 0);
   if (sends) {
     messages.out = {.to = group().world_of(message.to),
-                    .call = {.key = next_message(sent_, message.to, settings.tag),
+                    .call = {.key = message_key(settings.tag, ++sent_[{message.to, settings.tag}]),
                              .signature = sent(message.to, message.send_count)},
                     .bytes = {out, message.send_count * element}};
   }
-  if (receives) {
-    const auto key = next_message(received_, message.from, settings.tag);
+  if (receives && !names_sender) {
+    auto order = order_of(settings.tag);
+    order->pending.fetch_add(1, std::memory_order_relaxed);
+    messages.any = {.order = std::move(order),
+                    .call = {.key = key,
+                             .signature = {.operation = Operation::recv,
+                                           .type = message.type,
+                                           .count = message.recv_count}},
+                    .bytes = {in, message.recv_count * element}};
+  } else if (receives) {
     messages.in = {
         .from = group().world_of(message.from),
         .call = {.key = key,
@@ -320,7 +356,10 @@ void HostBackend::require_all_received(const CallSettings& settings) {
     return counts;
   };
   const auto sent = count(sent_);
-  const auto received = count(received_);
+  auto received = count(received_);
+  for (const auto& [tag, order] : any_orders_) {
+    for (std::size_t peer = 0; peer < size; ++peer) received[peer] += order->received[peer];
+  }
   std::vector<std::uint64_t> due(size);
   const CheckedCollective exchange{.operation = Operation::all_to_all,
                                    .type = Type::u64,
@@ -362,6 +401,7 @@ void HostBackend::run(const Message& message, const CallSettings& settings) {
   blocking_.work.messages = messages;
   begin(blocking_, past, settings);
   progress_.run(blocking_);
+  if (messages.any) latest_source_ = source_of(blocking_.work.messages);
 }
 
 std::unique_ptr<Pending> HostBackend::start(const CheckedCollective& given,

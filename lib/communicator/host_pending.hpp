@@ -7,6 +7,11 @@
 
 namespace tutti {
 
+/// The sender of the message that a call has received, or -1.
+inline int source_of(const std::optional<engine::Messages>& messages) {
+  return !messages || !messages->in ? -1 : messages->in->call.signature.root;
+}
+
 /// A call on host memory that was started.
 class HostPending final : public Pending {
  public:
@@ -20,6 +25,7 @@ class HostPending final : public Pending {
     if (finished && task_->error) std::rethrow_exception(task_->error);
     return finished;
   }
+  [[nodiscard]] int source() const override { return source_of(task_->work.messages); }
   void order_before(void*) override {
     throw Error(ErrorCode::usage,
                 "a call on host memory can't be waited for by a stream: use wait()");

@@ -27,8 +27,10 @@ bool Work::wait_for(std::chrono::nanoseconds limit) {
     pending_.reset();
     throw;
   }
-  if (done) pending_.reset();
-  return done;
+  if (!done) return false;
+  source_ = pending_->source();
+  pending_.reset();
+  return true;
 }
 
 bool Work::test() {

@@ -85,6 +85,33 @@ void ProgressEngine::start_messages(Task& task) {
   }
 }
 
+/// Returns true if a message for the task's receive from any rank has arrived, of the lowest such
+/// rank.
+bool ProgressEngine::find_any(Task& task) {
+  auto& messages = *task.work.messages;
+  auto& any = *messages.any;
+  const auto& group = *task.pending.group;
+  for (int rank = 0; rank < group.size(); ++rank) {
+    if (rank == group.rank) continue;
+    auto& received = any.order->received[static_cast<std::size_t>(rank)];
+    auto call = any.call;
+    call.key.sequence = received + 1;
+    call.signature.root = rank;
+    const int from = group.world_of(rank);
+    if (!links_.has_arrived(from, call.key)) continue;
+    ++received;
+    any.from = rank;
+    any.order->pending.fetch_sub(1, std::memory_order_release);
+    auto senders_call = call;
+    senders_call.signature.operation = Operation::send;
+    senders_call.signature.root = group.rank;
+    messages.in = {.from = from, .call = call, .senders_call = senders_call, .bytes = any.bytes};
+    start_messages(task);
+    return true;
+  }
+  return false;
+}
+
 bool ProgressEngine::advance(Task& task) {
   if (!task.progress) activate(task);
   if (auto& shared = task.work.shared) {
@@ -97,7 +124,10 @@ bool ProgressEngine::advance(Task& task) {
     return progress == SharedCall::Progress::done &&
            !(shared->has_read_exported() && detector_.job_failed());
   }
-  if (task.work.messages) return task.progress->transfer.done();
+  if (const auto& messages = task.work.messages) {
+    if (messages->awaits_any() && !find_any(task)) return false;
+    return task.progress->transfer.done();
+  }
   auto& rounds = task.work.rounds;
   if (rounds && !rounds->may_run()) return false;
   const bool done = task.execution->advance();
@@ -126,6 +156,8 @@ void ProgressEngine::retire(Task& task) {
   if (const auto& messages = task.work.messages) {
     if (const auto& out = messages->out) checker_.remove_message(out->call);
     if (const auto& in = messages->in) checker_.remove_message(in->call);
+    if (messages->awaits_any())
+      messages->any->order->pending.fetch_sub(1, std::memory_order_release);
   }
   task.history->end(task.pending.begun.ticket);
   finished_.push_back(&task);

@@ -4,7 +4,7 @@
 namespace tutti::engine {
 
 bool ProgressEngine::try_inline(Messages& messages) {
-  if (messages.own) return false;
+  if (messages.own || messages.any) return false;
   // Only a task calls `while_waiting_` at the promised rate.
   const int turns = while_waiting_ ? 1 : WaitPolicy::inline_turns;
   Wait wait;

@@ -36,7 +36,18 @@ bool ProgressEngine::sleep_in_segment(std::chrono::nanoseconds limit) {
 /// Valid until the next call.
 const std::vector<Awaited>& ProgressEngine::awaited(Task& task) {
   awaited_.clear();
-  if (task.work.messages) {
+  const auto& messages = task.work.messages;
+  if (messages && messages->awaits_any()) {
+    // As long as one is left that may send.
+    const auto& world = task.pending.group->world;
+    const int self = detector_.peers().rank();
+    for (const int rank : world) {
+      if (rank != self && !detector_.has_departed(rank)) awaited_.push_back({rank, true});
+    }
+    for (const int rank : world) {
+      if (rank != self && awaited_.empty()) awaited_.push_back({rank, true});
+    }
+  } else if (messages) {
     task.progress->transfer.add_awaited(awaited_);
   } else if (auto& shared = task.work.shared) {
     const auto& group = *task.pending.group;

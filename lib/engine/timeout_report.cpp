@@ -153,7 +153,7 @@ std::vector<int> TimeoutDiagnosis::cycle() const {
   const int self = group.world_of(group.rank);
   std::vector<int> cycle{self};
   auto call = pending_.begun.call;
-  while (is_one_way(call.operation)) {
+  while (is_one_way(call.operation) && call.root >= 0) {
     const int next = group.world_of(call.root);
     if (next == self) {
       // A send and its matching recv are no deadlock.

@@ -102,6 +102,11 @@ Receipt IncomingHalf::try_receive(const CallContext& call, std::span<std::byte> 
   return Receipt::taken;
 }
 
+bool IncomingHalf::has_arrived(const StreamKey& key) {
+  const auto found = streams_.find(key);
+  return found != streams_.end() && found->second.theirs.has_value();
+}
+
 void IncomingHalf::finish(const StreamKey& key) {
   const auto found = streams_.find(key);
   if (found == streams_.end()) return;

@@ -123,6 +123,11 @@ Receipt TcpLinks::try_receive(int from, const CallContext& call, std::span<std::
   return receipt;
 }
 
+bool TcpLinks::has_arrived(int from, const StreamKey& key) {
+  const auto found = incoming_.find(from);
+  return found != incoming_.end() && found->second.has_arrived(key);
+}
+
 void TcpLinks::finish_collective(const StreamKey& key) {
   for (auto& [peer, half] : outgoing_) half.finish(key);
   for (auto& [peer, half] : incoming_) {

@@ -52,6 +52,7 @@ class Request {
     const nb::gil_scoped_release released;
     return work_.test();
   }
+  [[nodiscard]] int source() const { return work_.source(); }
   /// The call uses the buffers until its end.
   ~Request() {
     if (!work_.is_active()) return;
@@ -89,10 +90,10 @@ class Handle {
     const nb::gil_scoped_release released;
     communicator.run(prepared.call, options);
   }
-  void run(const Message& message, const CallOptions& options) {
+  int run(const Message& message, const CallOptions& options) {
     auto& communicator = get();
     const nb::gil_scoped_release released;
-    communicator.run(message, options);
+    return communicator.run(message, options);
   }
   void free() {
     const nb::gil_scoped_release released;

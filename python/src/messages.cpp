@@ -39,11 +39,11 @@ void add_messages(nb::class_<Handle>& type) {
           "Recv",
           [](Handle& self, nb::handle buf, int source, unsigned tag, const Seconds& timeout) {
             const Buffer buffer(buf, true);
-            self.run(receiving(buffer, source), {.timeout = duration(timeout), .tag = tag});
+            return self.run(receiving(buffer, source), {.timeout = duration(timeout), .tag = tag});
           },
           "buf"_a, "source"_a, "tag"_a = 0, "timeout"_a = nb::none(),
-          "Receives from rank `source` a message of exactly the count and type of `buf`. Raises "
-          "Error.")
+          "Receives from rank `source`, or ANY_SOURCE, a message of exactly the count and type of "
+          "`buf`. Returns the sender's rank. Raises Error.")
       .def(
           "Sendrecv",
           [](Handle& self, nb::handle sendbuf, int dest, nb::handle recvbuf, int source,

@@ -37,6 +37,7 @@ NB_MODULE(_c, module) {
     }
   });
   module.attr("Version") = version_string;
+  module.attr("AnySource") = any_rank;
 
   nb::enum_<Operator>(module, "Op", "How two contributions become one.")
       .value("SUM", Operator::sum)
@@ -67,8 +68,9 @@ NB_MODULE(_c, module) {
       module, "Request",
       "A call that was started. Its buffers must not be touched until Wait() has returned.")
       .def("Wait", &Request::wait, "Returns when the call is complete. Raises its Error.")
-      .def("Test", &Request::test,
-           "True if the call is complete. Does not wait. Raises its Error.");
+      .def("Test", &Request::test, "True if the call is complete. Does not wait. Raises its Error.")
+      .def_prop_ro("source", &Request::source,
+                   "The sender's rank, once a call of Irecv() is complete; otherwise -1.");
 
   nb::class_<Handle> communicator(
       module, "Communicator",

@@ -19,13 +19,15 @@ from tutti._c import Communicator, InPlace, Op, RankInfo, Request, Version
 from tutti._local_device import local_device
 
 __all__ = [
-    "AVG", "BAND", "BOR", "BXOR", "IN_PLACE", "LAND", "LOR", "LXOR", "MAX", "MIN", "PROD", "SUM",
+    "ANY_SOURCE", "AVG", "BAND", "BOR", "BXOR", "IN_PLACE", "LAND", "LOR", "LXOR", "MAX", "MIN", "PROD", "SUM",
     "Communicator", "Error", "Op", "RankInfo", "Request",
     "connect", "from_environment", "from_mpi", "local_device",
 ]
 
 __version__ = Version
 
+ANY_SOURCE: int = _c.AnySource
+"""Instead of the source of Recv() and Irecv(): the rank whose message arrives first."""
 IN_PLACE = InPlace()
 """Instead of a send buffer: the receive buffer holds the input, too."""
 SUM, PROD, MIN, MAX, AVG = Op.SUM, Op.PROD, Op.MIN, Op.MAX, Op.AVG

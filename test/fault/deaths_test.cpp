@@ -355,6 +355,8 @@ TEST_CASE("each later call throws the same error again") {
         [&] { communicator.broadcast(std::span(data), 0); },
         [&] { communicator.send(std::span(data), (rank.rank() + 1) % 3); },
         [&] { communicator.recv(std::span(data), (rank.rank() + 1) % 3); },
+        [&] { communicator.recv(std::span(data), any_rank); },
+        [&] { communicator.recv(std::span(data), (rank.rank() + 1) % 3); },
         [&] { communicator.finalize(); },
     };
     for (std::size_t i = 0; i < calls.size(); ++i) {
@@ -380,24 +382,26 @@ TEST_CASE("each later call throws the same error again") {
 TEST_CASE(
     "a death among point-to-point calls is reported to ranks that do not communicate with the dead "
     "rank") {
-  // Rank 0 receives from rank 1, which never sends. Rank 2 dies. Rank 3 is outside any call and
-  // makes one later.
-  Job job(4, [](Rank& rank) -> std::string {
-    auto& communicator = rank.communicator();
-    std::vector<float> data(1000);
-    reduce_and_check(rank, communicator, data);
-    rank.mark();
-    if (rank.rank() == 0) communicator.recv(std::span(data), 1);
-    rank.wait_for_release();
-    communicator.recv(std::span(data), 0);
-    return "received from nobody";
-  });
-  job.await_marks_of_all(1);
-  std::this_thread::sleep_for(50ms);
-  const auto since = job.signal(2, SIGKILL);
-  std::this_thread::sleep_for(100ms);
-  job.release();
-  CHECK(check_survivors(job.finish(), {2}, since).failed_ranks == std::vector{2});
+  // Rank 0 receives from rank 1, or from any rank, and nobody sends. Rank 2 dies. Rank 3 is outside
+  // any call and makes one later.
+  for (const int from : {1, any_rank}) {
+    Job job(4, [from](Rank& rank) -> std::string {
+      auto& communicator = rank.communicator();
+      std::vector<float> data(1000);
+      reduce_and_check(rank, communicator, data);
+      rank.mark();
+      if (rank.rank() == 0) communicator.recv(std::span(data), from);
+      rank.wait_for_release();
+      communicator.recv(std::span(data), 0);
+      return "received from nobody";
+    });
+    job.await_marks_of_all(1);
+    std::this_thread::sleep_for(50ms);
+    const auto since = job.signal(2, SIGKILL);
+    std::this_thread::sleep_for(100ms);
+    job.release();
+    CHECK(check_survivors(job.finish(), {2}, since).failed_ranks == std::vector{2});
+  }
 }
 
 TEST_CASE(

@@ -203,14 +203,14 @@ class Program {
     while (flight_.size() > (one.async ? max_in_flight : 0)) retire();
   }
 
-  /// Every rank sends one message with a tag and receives one, in one of three ways.
+  /// Every rank sends one message with a tag and receives one, in one of four ways.
   void exchange() {
     auto& world = *parts_.front().ours;
     const int size = world.size();
     const int shift = static_cast<int>(draw(static_cast<std::uint64_t>(size)));
     const auto tag = static_cast<std::uint32_t>(draw(5));
     const auto count = draw(std::uint64_t{1} << draw(17));
-    const auto way = draw(3);
+    const auto way = draw(4);
     const int to = (world.rank() + shift) % size;
     const int from = (world.rank() + size - shift) % size;
     const auto value = [&](int rank, std::size_t i) {
@@ -225,6 +225,13 @@ class Program {
       auto sent = world.start_send(out, to, {.tag = tag});
       world.recv(in, from, {.tag = tag});
       sent.wait();
+    } else if (way == 3) {
+      // With a tag of its own, so that nobody's next message is taken for this one.
+      const auto own_tag = 1000 + static_cast<std::uint32_t>(steps_);
+      auto received = world.start_recv(in, any_rank, {.tag = own_tag});
+      world.send(out, to, {.tag = own_tag});
+      received.wait();
+      if (received.source() != from) report(prefix() + "a message of another rank");
     } else {
       auto received = world.start_recv(in, from, {.tag = tag});
       world.send(out, to, {.tag = tag});

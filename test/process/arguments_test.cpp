@@ -36,6 +36,11 @@ std::vector<Misuse> misuses() {
       {"send to oneself",
        [](C& c, V& v) { c.send(std::span(v), c.rank()); },
        {"itself", "send_recv"}},
+      {"send_recv from any rank",
+       [](C& c, V& v) {
+         c.send_recv(std::span(v).first(10), (c.rank() + 1) % 3, std::span(v).last(10), any_rank);
+       },
+       {"send_recv", "any rank"}},
       {"recv from oneself",
        [](C& c, V& v) { c.recv(std::span(v), c.rank()); },
        {"itself", "send_recv"}},

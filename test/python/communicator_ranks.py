@@ -53,6 +53,17 @@ def calls() -> None:
     for request in requests:
         request.Wait()
     assert part[0] == 2 * left
+    if RANK == 0:
+        sources = [comm.Recv(part, tutti.ANY_SOURCE, tag=4) for _ in range(SIZE - 1)]
+        assert sorted(sources) == list(range(1, SIZE)) and part[0] == sources[-1]
+    else:
+        comm.Send(numpy.array([RANK]), 0, tag=4)
+    if RANK == 0:
+        request = comm.Irecv(part, tutti.ANY_SOURCE, tag=5)
+        request.Wait()
+        assert request.source == SIZE - 1
+    elif RANK == SIZE - 1:
+        comm.Send(numpy.array([RANK]), 0, tag=5)
     request = comm.Iallreduce(tutti.IN_PLACE, total)
     while not request.Test():
         time.sleep(0.001)

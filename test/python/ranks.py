@@ -221,7 +221,7 @@ def promises() -> None:
     assert dist.get_backend() == "tutti"
     for check in (
         futures, dropped_work, types, operators, errors, layouts, uneven, coalescing, sequence_numbers, monitored_barrier, objects,
-        split, distributed_data_parallel, fully_sharded, tensor_parallel, batched_messages, order_of_messages,
+        split, distributed_data_parallel, fully_sharded, tensor_parallel, batched_messages, order_of_messages, messages_of_any,
     ):  # fmt: skip
         if check.__name__ not in os.environ.get("CHECKS", check.__name__) or is_too_old_for(check.__name__):
             continue
@@ -357,8 +357,6 @@ def errors() -> None:
         dist.all_reduce(torch.zeros(2, dtype=torch.bool), dist.ReduceOp.AVG)
     with raises(RuntimeError, "world_size"):
         dist.all_gather_into_tensor(torch.zeros(SIZE + 1), torch.zeros(1))
-    with raises(NotImplementedError, "recvAnysource"):
-        dist.recv(torch.zeros(1))
     if torch.cuda.is_available():
         with raises(RuntimeError, "cuda"):
             dist.all_reduce(torch.zeros(1, device="cuda"))
@@ -562,6 +560,24 @@ def order_of_messages() -> None:
                 tensor = torch.zeros(1)
                 assert dist.recv(tensor, 0, tag=tag) == 0
                 assert tensor.item() == tag * 10 + number
+
+
+def messages_of_any() -> None:
+    for count in (3, 100_000):
+        dist.barrier()
+        if RANK > 0:
+            dist.send(torch.full((count,), float(RANK)), dst=0)
+            continue
+        first = torch.zeros(count)
+        sources = [dist.recv(first)]
+        assert first[-1] == sources[0]
+        others = [torch.zeros(count) for _ in range(2, SIZE)]
+        works = [dist.irecv(tensor) for tensor in others]
+        for work in works:
+            work.wait()
+        sources += [work._source_rank() for work in works]
+        assert [tensor[-1].item() for tensor in others] == sources[1:]
+        assert sorted(sources) == list(range(1, SIZE)), sources
 
 
 def debug_detail() -> None:

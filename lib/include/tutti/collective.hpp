@@ -98,6 +98,9 @@ struct Collective {
   Memory memory = Memory::host;                   ///< where the buffers are
 };
 
+/// Message::from of a recv: the rank whose message arrives first.
+inline constexpr int any_rank = -2;
+
 /// A send, a recv, or both at once, as a value. Counts are elements of `type`.
 struct Message {
   Operation operation = Operation::none;  ///< send, recv or send_recv
@@ -107,7 +110,7 @@ struct Message {
   int to = -1;                            ///< the receiver
   void* recv = nullptr;                   ///< where received data goes
   std::size_t recv_count = 0;             ///< elements in `recv`
-  int from = -1;                          ///< the sender
+  int from = -1;                          ///< the sender; of a recv in host memory also any_rank
   Memory memory = Memory::host;           ///< where the buffers are
 };
 

@@ -99,8 +99,8 @@ class TUTTI_EXPORT Communicator : public Operations<Communicator>,
   /// Type-erased form of the typed collectives, with their semantics and errors. Error{usage} for
   /// the operations none, split, finalize and messages.
   void run(const Collective& collective, const CallOptions& options = {});
-  /// Type-erased form of send(), recv() and send_recv().
-  void run(const Message& message, const CallOptions& options = {});
+  /// Type-erased form of send(), recv() and send_recv(). Returns the sender's rank; -1 for a send.
+  int run(const Message& message, const CallOptions& options = {});
   /// Non-blocking run(). Calls are matched in the order in which they are started.
   [[nodiscard]] Work start(const Collective& collective, const CallOptions& options = {});
   /// Non-blocking run().

@@ -172,11 +172,13 @@ class Operations {
     return self().start(detail::sending(buffer, to), options);
   }
   /// Receives from rank `from` a message of exactly the count and type of `buffer`. Messages of one
-  /// sender and CallOptions::tag arrive in the order in which they were sent.
-  void recv(WritableBuffer auto&& buffer, int from, const CallOptions& options = {}) {
-    self().run(detail::receiving(buffer, from), options);
+  /// sender and CallOptions::tag arrive in the order in which they were sent. Returns the sender's
+  /// rank: `from`, or for any_rank, in host memory only, the rank whose message arrived first.
+  int recv(WritableBuffer auto&& buffer, int from, const CallOptions& options = {}) {
+    return self().run(detail::receiving(buffer, from), options);
   }
-  /// Non-blocking recv().
+  /// Non-blocking recv(). Work::source() is the sender's rank. Until a receive from any_rank is
+  /// complete, other receives with its tag must be from any_rank, too.
   Work start_recv(WritableBuffer auto&& buffer, int from, const CallOptions& options = {}) {
     return self().start(detail::receiving(buffer, from), options);
   }

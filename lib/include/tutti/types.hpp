@@ -83,10 +83,8 @@ struct Reduction {
   double factor = 1;  ///< of this rank; used by Operator::premultiplied_sum only
 
   /// Implicit, so that a call takes an Operator.
-  constexpr Reduction(
-      Operator given,
-      double own_factor =
-          1) noexcept  // NOLINT(google-explicit-constructor,hicpp-explicit-conversions)
+  // NOLINTNEXTLINE(google-explicit-constructor,hicpp-explicit-conversions)
+  constexpr Reduction(Operator given, double own_factor = 1) noexcept
       : op(given), factor(own_factor) {}
 };
 

@@ -51,12 +51,15 @@ class [[nodiscard]] TUTTI_EXPORT Work {
   [[nodiscard]] bool wait_for(std::chrono::nanoseconds limit);
   /// Returns whether the call is complete, without waiting. Throws its Error.
   [[nodiscard]] bool test();
+  /// The rank whose message a recv has received, once the call is complete; otherwise -1.
+  [[nodiscard]] int source() const noexcept { return source_; }
   /// For calls on device memory: work that is enqueued on `stream` from now on runs after the call.
   /// Does not block the host thread. Error{usage} for a call on host memory.
   void wait(Stream stream);
 
  private:
   std::unique_ptr<Pending> pending_;
+  int source_ = -1;
 };
 
 /// Returns when all of `works` are complete. If some fail, throws the Error of the first of them in

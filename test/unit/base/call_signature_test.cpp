@@ -46,6 +46,8 @@ TEST_CASE("calls are described in words") {
   CHECK(describe({Operation::send, Type::f16, Operator::sum, 5, 7}) == "send of 7 f16 to rank 5");
   CHECK(describe({Operation::recv, Type::bf16, Operator::sum, 5, 7}) ==
         "recv of 7 bf16 from rank 5");
+  CHECK(describe({Operation::recv, Type::bf16, Operator::sum, -1, 7}) ==
+        "recv of 7 bf16 from any rank");
   CHECK(describe({Operation::send_recv, Type::u64, Operator::sum, 5, 7}) ==
         "send_recv of 7 u64 to rank 5");
 }

@@ -28,9 +28,10 @@ class Caller : public Operations<Caller>, public OperationsV<Caller> {
     counts.assign(call.counts.begin(), call.counts.end());
     tag = options.tag;
   }
-  void run(const Message& call, const CallOptions& options = {}) {
+  int run(const Message& call, const CallOptions& options = {}) {
     message = call;
     tag = options.tag;
+    return call.from;
   }
   Work start(const Collective& call, const CallOptions& options = {}) {
     run(call, options);

@@ -48,6 +48,9 @@ class HostBackend final : public Backend {
   void synchronize(const CallSettings&) override {}
   [[nodiscard]] const std::string& latest_algorithm() const override { return latest_algorithm_; }
 
+  /// Of the latest blocking receive from any rank: the sender's rank.
+  [[nodiscard]] int latest_source() const { return latest_source_; }
+
   [[nodiscard]] const control::Group& group() const { return history_->group(); }
   [[nodiscard]] control::CallHistory& history() const { return *history_; }
 
@@ -81,8 +84,9 @@ class HostBackend final : public Backend {
   void end_failed(const control::PastCall& call, const std::exception& error);
   void run_shared(const CheckedCollective& call, const CallSettings& settings);
   void require_no_failure(const CallSignature& call) const;
-  [[nodiscard]] transport::StreamKey next_message(std::map<Peer, std::uint64_t>& sequences,
-                                                  int peer, std::uint32_t tag) const;
+  [[nodiscard]] transport::StreamKey message_key(std::uint32_t tag, std::uint64_t sequence) const;
+  [[nodiscard]] std::shared_ptr<engine::ReceiveOrder> order_of(std::uint32_t tag);
+  [[nodiscard]] std::uint64_t next_received(int peer, std::uint32_t tag);
   std::unique_ptr<Pending> start(const std::shared_ptr<engine::Task>& task);
 
   control::FailureDetector& detector_;
@@ -97,8 +101,11 @@ class HostBackend final : public Backend {
   std::vector<int> member_of_rank_;  ///< in channel_; -1 on another host
   std::map<Peer, std::uint64_t> sent_;
   std::map<Peer, std::uint64_t> received_;
+  /// Of the tags with which this rank has received from any rank; then received_ has them no more.
+  std::map<std::uint32_t, std::shared_ptr<engine::ReceiveOrder>> any_orders_;
   algorithm::ScheduleCache schedules_;
   std::string latest_algorithm_;
+  int latest_source_ = -1;
 };
 
 }  // namespace tutti

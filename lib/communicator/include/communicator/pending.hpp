@@ -15,6 +15,8 @@ class Pending {
   /// True when the call is done, false after `limit`; throws what the call has met. Past the call's
   /// own deadline it throws.
   virtual bool wait_for(std::chrono::nanoseconds limit) = 0;
+  /// Of a recv that is done, the sender's rank; else -1.
+  [[nodiscard]] virtual int source() const { return -1; }
   /// What is queued on `stream` from now on runs after the call.
   virtual void order_before(void* stream) = 0;
 };

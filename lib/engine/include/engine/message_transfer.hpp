@@ -1,5 +1,8 @@
 #pragma once
 
+#include <atomic>
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -30,11 +33,30 @@ struct SelfMessage {
   std::byte* to = nullptr;
 };
 
+/// How many messages with one tag this rank has received from each rank of a communicator. While
+/// receives from any rank are `pending`, only the progress engine changes it.
+struct ReceiveOrder {
+  std::vector<std::uint64_t> received;  ///< by rank of the communicator
+  std::atomic<int> pending{0};
+};
+
+/// A message from the rank whose message arrives first. Receives from any rank with the same tag
+/// are served in the order in which they were started.
+struct AnyMessage {
+  std::shared_ptr<ReceiveOrder> order;
+  transport::CallContext call;  ///< but for the sequence number and the sender
+  std::span<std::byte> bytes;
+  int from = -1;  ///< rank of the communicator, once the message has arrived
+};
+
 /// The messages of a send, a recv or a send_recv.
 struct Messages {
   std::optional<OutgoingMessage> out;
   std::optional<IncomingMessage> in;
   std::optional<SelfMessage> own;
+  std::optional<AnyMessage> any;  ///< becomes `in`
+
+  [[nodiscard]] bool awaits_any() const { return any && any->from < 0; }
 };
 
 /// A send, a receive or both in progress; they need no schedule. A message without bytes is done

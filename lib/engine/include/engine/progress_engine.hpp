@@ -83,6 +83,7 @@ class ProgressEngine {
   void activate(Task& task);
   void start_schedule(Task& task);
   void start_messages(Task& task);
+  bool find_any(Task& task);
   bool advance(Task& task);
   bool progress(std::chrono::nanoseconds max_wait);
   bool sleep_in_segment(std::chrono::nanoseconds limit);

@@ -32,6 +32,8 @@ class IncomingHalf {
   /// is in progress; otherwise changes nothing. Fails the link if the peer overwrites the data
   /// meanwhile. `call` is the sender's.
   Receipt try_receive(const CallContext& call, std::span<std::byte> bytes);
+  /// True if a frame has named the peer's call of this stream.
+  [[nodiscard]] bool has_arrived(const StreamKey& key);
   void finish(const StreamKey& key);
   /// Drops all requests, whose memory may be gone, and moves no more data.
   void abandon(const std::string& reason);

@@ -58,6 +58,9 @@ class Links {
                               std::span<std::byte> /*bytes*/) {
     return Receipt::refused;
   }
+  /// True if a frame from `from` has named the call of this stream, which no request was posted
+  /// for.
+  [[nodiscard]] virtual bool has_arrived(int /*from*/, const StreamKey& /*key*/) { return false; }
   /// Ends a call on this rank and closes its streams. All its requests must be done.
   virtual void finish_collective(const StreamKey& key) = 0;
   /// The same for one message; a message in the other direction may have the same key.

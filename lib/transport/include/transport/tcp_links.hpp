@@ -42,6 +42,7 @@ class TcpLinks final : public Links {
   void post(RecvRequest& request) override;
   bool try_send(int to, const CallContext& call, std::span<const std::byte> bytes) override;
   Receipt try_receive(int from, const CallContext& call, std::span<std::byte> bytes) override;
+  bool has_arrived(int from, const StreamKey& key) override;
   void finish_collective(const StreamKey& key) override;
   void finish_sent(const StreamKey& key, int to) override;
   void finish_received(const StreamKey& key, int from) override;

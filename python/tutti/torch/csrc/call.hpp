@@ -4,6 +4,7 @@
 #include <ATen/core/ivalue.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <exception>
@@ -30,6 +31,7 @@ class Call {
   std::vector<at::Tensor> outputs;                ///< the future's value
   std::vector<at::Tensor> kept;                   ///< what the calls read and write
   std::vector<std::function<void()>> last_steps;  ///< such as copies to the user's tensors
+  std::atomic<int> source = -1;                   ///< of a complete receive: the sender's rank
 
   /// Runs the last steps; for a call that has blocked, or failed.
   void complete(std::exception_ptr error = nullptr) {
@@ -118,6 +120,7 @@ class Call {
       }
     }
     error_ = std::move(error);
+    for (const auto& work : works) source = work.source();
     last_steps.clear();
     kept.clear();
     works.clear();

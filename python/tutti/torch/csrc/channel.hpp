@@ -34,10 +34,14 @@ class Channel {
         name_(std::move(name)),
         global_ranks_(std::move(global_ranks)) {}
 
-  /// Blocks.
-  void run(const Request& request) {
-    guarded([&](Communicator& communicator) {
-      std::visit([&](const auto& call) { communicator.run(call, request.options); }, request.call);
+  /// Blocks. Returns the sender's rank of a recv, else -1.
+  int run(const Request& request) {
+    return guarded([&](Communicator& communicator) {
+      if (const auto* message = std::get_if<Message>(&request.call)) {
+        return communicator.run(*message, request.options);
+      }
+      communicator.run(std::get<Collective>(request.call), request.options);
+      return -1;
     });
   }
   Work start(const Request& request) {

@@ -100,7 +100,7 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::issue(Plan plan) {
   for (auto& request : plan.requests) request.options.timeout = timeout;
   const auto call = coalesced_ ? coalesced_ : std::make_shared<Call>(channel_);
   auto work = c10::make_intrusive<TuttiWork>(getRank(), plan.type, plan.title, plan.inputs,
-                                             sequence, plan.source, call, completer_);
+                                             sequence, call, completer_);
   const auto append = [](auto& list, auto& more) {
     list.insert(list.end(), std::make_move_iterator(more.begin()),
                 std::make_move_iterator(more.end()));
@@ -113,7 +113,7 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::issue(Plan plan) {
       for (const auto& request : plan.requests) call->works.push_back(channel_->start(request));
       return work;
     }
-    for (const auto& request : plan.requests) channel_->run(request);
+    for (const auto& request : plan.requests) call->source = channel_->run(request);
   } catch (...) {
     if (!coalesced_) call->complete(std::current_exception());
     throw;
@@ -201,8 +201,8 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::message(Operation operation, c
                                                           int tag) {
   const auto& tensor = only(call, tensors);
   require_contiguous(call, tensor, true);
-  TORCH_CHECK(peer >= 0 && peer < getSize(), prefix(call), "invalid rank: ", peer,
-              ", expected 0 to ", getSize() - 1);
+  TORCH_CHECK(peer == any_rank || (peer >= 0 && peer < getSize()), prefix(call),
+              "invalid rank: ", peer, ", expected 0 to ", getSize() - 1);
   TORCH_CHECK(tag >= 0, prefix(call), "invalid tag: ", tag, ", expected a non-negative number");
   const Moved moved(tensor);
   const bool sends = operation == Operation::send;
@@ -216,10 +216,10 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::message(Operation operation, c
     request.recv_count = moved.count;
     request.from = peer;
   }
-  return issue({.type = sends ? OpType::SEND : OpType::RECV,
+  const auto type = sends ? OpType::SEND : peer == any_rank ? OpType::RECVANYSOURCE : OpType::RECV;
+  return issue({.type = type,
                 .title = sends ? "tutti:send" : "tutti:recv",
                 .inputs = tensors,
-                .source = sends ? -1 : peer,
                 .requests = {{request, {.tag = static_cast<std::uint32_t>(tag)}}},
                 .outputs = tensors,
                 .kept = tensors});
@@ -233,10 +233,8 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::recv(Tensors& tensors, int fro
   return message(Operation::recv, "recv", tensors, from, tag);
 }
 
-ProcessGroupTutti::WorkPointer ProcessGroupTutti::recvAnysource(Tensors& /*tensors*/, int /*tag*/) {
-  C10_THROW_ERROR(
-      NotImplementedError,
-      "Backend tutti does not support recvAnysource: name the source, recv(tensor, src=RANK)");
+ProcessGroupTutti::WorkPointer ProcessGroupTutti::recvAnysource(Tensors& tensors, int tag) {
+  return message(Operation::recv, "recv_anysource", tensors, any_rank, tag);
 }
 
 void ProcessGroupTutti::startCoalescing() {
@@ -247,7 +245,7 @@ void ProcessGroupTutti::startCoalescing() {
 ProcessGroupTutti::WorkPointer ProcessGroupTutti::endCoalescing() {
   TORCH_CHECK(coalesced_, prefix("endCoalescing"), "called without startCoalescing()");
   return c10::make_intrusive<TuttiWork>(getRank(), OpType::COALESCED, "tutti:coalesced", Tensors(),
-                                        sequence_.load(), -1, std::exchange(coalesced_, nullptr),
+                                        sequence_.load(), std::exchange(coalesced_, nullptr),
                                         completer_);
 }
 

@@ -94,7 +94,6 @@ class ProcessGroupTutti final : public BackendInterface {
     Tensors inputs;
     Milliseconds timeout = c10d::kUnsetTimeout;
     bool is_async = true;
-    int source = -1;
     std::vector<Request> requests;
     Tensors outputs;
     Tensors kept;

@@ -16,11 +16,10 @@ namespace tutti::torch_backend {
 class TuttiWork final : public c10d::Work {
  public:
   TuttiWork(int rank, c10d::OpType type, const char* title, std::vector<at::Tensor> inputs,
-            std::uint64_t sequence, int source, std::shared_ptr<Call> call,
+            std::uint64_t sequence, std::shared_ptr<Call> call,
             std::shared_ptr<Completer> completer)
       : Work(rank, type, title, std::move(inputs)),
         sequence_(sequence),
-        source_(source),
         call_(std::move(call)),
         completer_(std::move(completer)) {}
   ~TuttiWork() override {
@@ -39,8 +38,9 @@ class TuttiWork final : public c10d::Work {
   bool isSuccess() const override { return call_->is_done() && !call_->error(); }
   std::exception_ptr exception() const override { return call_->error(); }
   int sourceRank() const override {
-    TORCH_CHECK(source_ >= 0, "sourceRank() may only be called on work of a receive");
-    return source_;
+    TORCH_CHECK(call_->source >= 0,
+                "sourceRank() may only be called on work of a receive, after it is complete");
+    return call_->source;
   }
   std::vector<at::Tensor> result() override {
     TORCH_CHECK(
@@ -75,7 +75,6 @@ class TuttiWork final : public c10d::Work {
 
  private:
   std::uint64_t sequence_;
-  int source_;
   std::shared_ptr<Call> call_;
   std::shared_ptr<Completer> completer_;
 };
