@@ -69,7 +69,7 @@ long compare_all(const Pair& world) {
     for (int root = 0; root < roots; ++root) {
       for (const bool in_place : {false, true}) {
         if (in_place && !has_in_place(operation)) continue;
-        // One element, a few, and in a third of the cases enough for the algorithms of large buffers.
+        // One element, a few, and in a third of the cases enough for algorithms of large buffers.
         for (const std::size_t most : {1U, 90U, 40'000U}) {
           if (most > 90 && ((root != size - 1 && root != 0) || random() % 3 != 0)) continue;
           Case one{.operation = operation,
