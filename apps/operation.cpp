@@ -156,7 +156,8 @@ int perform(JobSession& job, Operation operation, const OperationOptions& option
     if (!options.quiet && !file.is_standard_output()) {
       text = fmt::format("{}", fmt::join(reports, ""));
       if (options.verbose) {
-        text += fmt::format("algorithm: {}\n", spec.on_nccl ? "chosen by NCCL" : runs.algorithm);
+        text += fmt::format("algorithm: {}\n",
+                            runs.algorithm == "nccl" ? "chosen by NCCL" : runs.algorithm);
       }
       text += summary_of(job, spec, runs, options.repeat, wrong_ranks);
     }

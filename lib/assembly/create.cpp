@@ -11,13 +11,16 @@ namespace {
 /// The device path has a log of its own: it logs from its own threads, and before there is a job.
 device::Provider::Settings device_settings(const Options& options, const Environment& environment) {
   auto log = std::make_shared<Log>(environment.log_level, options.log);
-  return {.log = log, .on_stuck = [log, tell = options.on_stuck](const Error& error) {
-            if (tell) return tell(error);
-            log->warning(
-                fmt::format("NCCL did not return after ncclCommAbort; end this process with "
-                            "SIGKILL: {}",
-                            error.sentence()));
-          }};
+  return {.log = log,
+          .on_stuck =
+              [log, tell = options.on_stuck](const Error& error) {
+                if (tell) return tell(error);
+                log->warning(
+                    fmt::format("NCCL did not return after ncclCommAbort; end this process with "
+                                "SIGKILL: {}",
+                                error.sentence()));
+              },
+          .path = environment.device_path};
 }
 
 }  // namespace

@@ -100,6 +100,10 @@ std::optional<PortRange> parse_port_range(std::string_view text) {
   return range;
 }
 
+namespace {
+constexpr std::array<std::string_view, 3> device_paths{"auto", "nccl", "direct"};
+}
+
 Environment Environment::from(const EnvironmentMap& map) {
   Environment result;
   const auto value_of = [&](std::string_view variable) -> const std::string* {
@@ -127,6 +131,13 @@ Environment Environment::from(const EnvironmentMap& map) {
     const auto backend = parse_backend(*value);
     if (!backend) throw bad_value("TUTTI_BACKEND", *value, "give auto, host or nccl");
     result.backend = *backend;
+  }
+  if (const auto* value = value_of("TUTTI_DEVICE_PATH")) {
+    const auto* const found = std::find(device_paths.begin(), device_paths.end(), *value);
+    if (found == device_paths.end()) {
+      throw bad_value("TUTTI_DEVICE_PATH", *value, "give auto, nccl or direct");
+    }
+    result.device_path = static_cast<DevicePathChoice>(found - device_paths.begin());
   }
   if (const auto* value = value_of("TUTTI_HOST_ID")) {
     if (value->size() > 255) {
@@ -211,14 +222,16 @@ Environment Environment::from(const EnvironmentMap& map) {
 
 std::map<std::string, std::string> Environment::agreed_settings() const {
   constexpr std::array<const char*, 3> backends{"auto", "host", "nccl"};
-  return {{"TUTTI_ALGORITHM", algorithm},
-          {"TUTTI_BACKEND", backends.at(static_cast<std::size_t>(backend))},
-          {"TUTTI_CHUNK", chunk_bytes == 0 ? std::string() : std::to_string(chunk_bytes)},
-          {"TUTTI_DETERMINISTIC", deterministic ? "1" : "0"},
-          {"TUTTI_EAGER", std::to_string(eager_bytes)},
-          {"TUTTI_ENCRYPT", encrypt ? "1" : "0"},
-          {"TUTTI_MODEL", model},
-          {"TUTTI_SHARED_MEMORY", shared_memory ? "1" : "0"}};
+  return {
+      {"TUTTI_ALGORITHM", algorithm},
+      {"TUTTI_BACKEND", backends.at(static_cast<std::size_t>(backend))},
+      {"TUTTI_CHUNK", chunk_bytes == 0 ? std::string() : std::to_string(chunk_bytes)},
+      {"TUTTI_DEVICE_PATH", std::string(device_paths.at(static_cast<std::size_t>(device_path)))},
+      {"TUTTI_DETERMINISTIC", deterministic ? "1" : "0"},
+      {"TUTTI_EAGER", std::to_string(eager_bytes)},
+      {"TUTTI_ENCRYPT", encrypt ? "1" : "0"},
+      {"TUTTI_MODEL", model},
+      {"TUTTI_SHARED_MEMORY", shared_memory ? "1" : "0"}};
 }
 
 }  // namespace tutti

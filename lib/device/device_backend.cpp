@@ -12,6 +12,9 @@
 namespace tutti::device {
 namespace {
 
+/// For kernels to end after an abort.
+constexpr std::chrono::milliseconds end_limit{100};
+
 void require_settings(const CallSettings& settings) {
   if (settings.tag == 0 && settings.algorithm.empty()) return;
   throw Error(ErrorCode::usage,
@@ -26,19 +29,21 @@ DeviceBackend::DeviceBackend(Parts parts)
       statuses_(parts.statuses),
       history_(std::move(parts.history)),
       session_(std::move(parts.session)),
+      direct_(std::move(parts.direct)),
       nccl_(session_->nccl(), {.comm = session_->comm(),
                                .rank = session_->group().rank,
                                .size = session_->group().size(),
                                .token = session_->token()}),
       pointers_(session_->context()),
       self_(std::make_shared<DeviceBackend*>(this)),
-      algorithm_id_(algorithm_id(algorithm_)),
+      nccl_id_(algorithm_id("nccl")),
+      direct_id_(algorithm_id("direct")),
       watchdog_({.failed = [this] { return detector_.job_failed(); },
                  .on_timeout =
                      [this](std::chrono::nanoseconds timeout) {
                        static_cast<void>(detector_.report_and_wait(make_timeout_report(timeout)));
                      },
-                 .abort = [this] { session_->abort(); },
+                 .abort = [this] { abort(); },
                  .on_stuck =
                      [this, notify = std::move(parts.stuck)] {
                        if (notify) notify(agreed_failure());
@@ -50,6 +55,12 @@ DeviceBackend::DeviceBackend(Parts parts)
 
 DeviceBackend::~DeviceBackend() {
   *self_ = nullptr;
+  if (direct_ && detector_.job_failed()) direct_->abort();
+}
+
+void DeviceBackend::abort() noexcept {
+  if (direct_) direct_->abort();
+  session_->abort();
 }
 
 Error DeviceBackend::agreed_failure() const {
@@ -114,11 +125,24 @@ void DeviceBackend::run(const CheckedCollective& call, const CallSettings& setti
   require_settings(settings);
   if (shape.reduces) require_arithmetic(call);
   pointers_.require(call, shape);
+  if (direct_ && direct_->serves(call)) return run_direct(call, settings);
+  algorithm_ = "nccl";
   if (call.in_place && call.operation == Operation::all_to_all) {
     return all_to_all_in_place(call, settings);
   }
-  queue(signature_of(call, algorithm_id_), true, settings,
+  queue(signature_of(call, nccl_id_), true, settings,
         [&] { return nccl_.collective(call, settings.stream); });
+}
+
+void DeviceBackend::run_direct(const CheckedCollective& call, const CallSettings& settings) {
+  algorithm_ = "direct";
+  const CurrentContext current(session_->context(), session_->errors());
+  CudaResult result = cuda_success;
+  queue(signature_of(call, direct_id_), true, settings, [&] {
+    result = direct_->queue(call, settings.stream);
+    return nccl_success;
+  });
+  session_->errors().check(result, "queuing a call of the direct path");
 }
 
 /// One call reads and overwrites every block, so it reads from a copy.
@@ -146,7 +170,7 @@ void DeviceBackend::all_to_all_in_place(const CheckedCollective& call,
     // NOLINTNEXTLINE(performance-no-int-to-ptr): CUDA returns a number
     apart.send = reinterpret_cast<const void*>(copy);
   }
-  queue(signature_of(call, algorithm_id_), true, settings, [&] {
+  queue(signature_of(call, nccl_id_), true, settings, [&] {
     const auto result = nccl_.collective(apart, settings.stream);
     if (copy != 0) cuda.free_async(copy, settings.stream);
     return result;
@@ -227,9 +251,10 @@ bool DeviceBackend::wait(Look look, Deadline limit, Deadline deadline,
       if (limit.expired()) return false;
     }
   } catch (...) {
-    // NCCL's kernels may wait for a lost rank, and memory that the program frees next would wait
-    // for them.
-    session_->abort();
+    // Kernels may wait for a lost rank. They end now, and then use the program's buffers no more.
+    abort();
+    const auto end = Deadline::after(end_limit);
+    for (const Backoff backoff; look() == cuda_not_ready && !end.expired();) backoff.pause();
     throw;
   }
 }

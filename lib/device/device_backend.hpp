@@ -10,6 +10,7 @@
 #include "control/failure_detector.hpp"
 #include "control/status_exchange.hpp"
 #include "device/nccl_watchdog.hpp"
+#include "direct/path.hpp"
 #include "event_pool.hpp"
 #include "nccl_queue.hpp"
 #include "pointer_check.hpp"
@@ -18,10 +19,11 @@
 
 namespace tutti::device {
 
-/// Moves buffers in device memory with NCCL: each call is queued on the caller's stream
-/// (CallSettings::stream), also while the stream is captured in a graph, and returns when it is
-/// queued. A queued call counts as in progress until synchronize() or a Pending has seen it done,
-/// so that the control plane detects mismatched calls however the program waits.
+/// Moves buffers in device memory with NCCL, or with kernels of our own inside a host: each call is
+/// queued on the caller's stream (CallSettings::stream), also while the stream is captured in a
+/// graph, and returns when it is queued. A queued call counts as in progress until synchronize() or
+/// a Pending has seen it done, so that the control plane detects mismatched calls however the
+/// program waits.
 class DeviceBackend final : public Backend {
  public:
   struct Parts {
@@ -29,6 +31,7 @@ class DeviceBackend final : public Backend {
     control::StatusExchange& statuses;
     std::shared_ptr<control::CallHistory> history;
     std::unique_ptr<Session> session;
+    std::unique_ptr<direct::Path> direct;  ///< null: NCCL takes all calls
     /// Reports a call that is blocked inside NCCL and can't be ended. Called from a thread of the
     /// backend.
     std::function<void(const Error&)> stuck;
@@ -53,6 +56,9 @@ class DeviceBackend final : public Backend {
   template <class Action>
   void queue(const CallSignature& call, bool collective, const CallSettings& settings,
              Action action);
+  void run_direct(const CheckedCollective& call, const CallSettings& settings);
+  /// Ends the work on all streams, without results.
+  void abort() noexcept;
   void all_to_all_in_place(const CheckedCollective& call, const CallSettings& settings);
   [[nodiscard]] std::unique_ptr<Pending> record(const CallSettings& settings);
   [[nodiscard]] bool is_capturing(CudaStream stream) const;
@@ -72,13 +78,15 @@ class DeviceBackend final : public Backend {
   control::StatusExchange& statuses_;
   std::shared_ptr<control::CallHistory> history_;
   std::unique_ptr<Session> session_;
+  std::unique_ptr<direct::Path> direct_;
   NcclQueue nccl_;
   PointerCheck pointers_;
   std::shared_ptr<EventPool> events_;
   /// Null once the backend is destroyed: calls that were started outlive it.
   std::shared_ptr<DeviceBackend*> self_;
-  std::string algorithm_ = "nccl";
-  std::uint8_t algorithm_id_;
+  std::string algorithm_ = "nccl";  ///< of the latest collective call
+  std::uint8_t nccl_id_ = 0;        ///< the two algorithms in call signatures
+  std::uint8_t direct_id_ = 0;
   std::uint64_t begun_ = 0;     ///< calls queued
   std::uint64_t finished_ = 0;  ///< of these, known to be done
   /// Streams with calls not known to be done, and the latest call on each.

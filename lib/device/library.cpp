@@ -92,6 +92,15 @@ Library<CudaCalls> load_cuda() {
   loader.require(calls.query_event, "cuEventQuery");
   loader.require(calls.synchronize_event, "cuEventSynchronize");
   loader.require(calls.error_text, "cuGetErrorString");
+  loader.look_up(calls.load_module, "cuModuleLoadData");
+  loader.look_up(calls.unload_module, "cuModuleUnload");
+  loader.look_up(calls.get_function, "cuModuleGetFunction");
+  loader.look_up(calls.launch, "cuLaunchKernel");
+  loader.look_up(calls.export_memory, "cuIpcGetMemHandle");
+  loader.look_up(calls.import_memory, "cuIpcOpenMemHandle_v2");
+  loader.look_up(calls.close_imported, "cuIpcCloseMemHandle");
+  loader.look_up(calls.stream_id, "cuStreamGetId");
+  loader.look_up(calls.stream_wait_value, "cuStreamWaitValue64_v2");
   library.handle = loader.handle();
   return library;
 }

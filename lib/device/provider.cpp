@@ -6,6 +6,7 @@
 
 #include "device/inventory.hpp"
 #include "device_backend.hpp"
+#include "direct/path.hpp"
 #include "session.hpp"
 #include "staged_backend.hpp"
 
@@ -154,11 +155,26 @@ Provider::Opened Provider::open_nccl(control::FailureDetector& detector,
       setup, broadcast);
   Opened opened;
   opened.phases = fmt::format(", NCCL {:.1f} ms", session->setup_milliseconds());
+  const auto start = std::chrono::steady_clock::now();
+  std::string no_direct_because;
+  auto direct = direct::Path::open({.context = context_,
+                                    .errors = session->errors(),
+                                    .peers = detector.peers(),
+                                    .group = history->group(),
+                                    .choice = settings_.path},
+                                   setup, no_direct_because);
+  if (direct) {
+    const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
+    opened.phases += fmt::format(", direct path {:.1f} ms", time.count());
+  } else {
+    opened.phases += fmt::format(", no direct path: {}", no_direct_because);
+  }
   opened.backend =
       std::make_unique<DeviceBackend>(DeviceBackend::Parts{.detector = detector,
                                                            .statuses = statuses,
                                                            .history = history,
                                                            .session = std::move(session),
+                                                           .direct = std::move(direct),
                                                            .stuck = settings_.on_stuck});
   return opened;
 }

@@ -61,6 +61,16 @@ AgreedFailure SetupExchange::failure_of(int failed_rank, const std::string& reas
                            .error());
 }
 
+void SetupExchange::all_gather(void* blocks, std::size_t block_bytes) {
+  host_.run(CheckedCollective{.operation = Operation::all_gather,
+                              .count = block_bytes,
+                              .send = static_cast<std::byte*>(blocks) +
+                                      static_cast<std::size_t>(group_.rank) * block_bytes,
+                              .recv = blocks,
+                              .in_place = true},
+            settings());
+}
+
 void SetupExchange::broadcast(void* bytes, std::size_t count) {
   host_.run(
       CheckedCollective{

@@ -114,8 +114,11 @@ install_peers() {
 unity_mark=unity-by-quickstart
 configure_for_quickstart() {
   [ ! -f "$build/build.ninja" ] || return 0
+  # Without a GPU there is no use for kernels, which take half a minute.
+  local cuda=auto
+  has_command nvidia-smi || cuda=disabled
   # One unit per library: meson 1.0 loses a unit if the number of sources is a multiple of the size.
-  configure --unity on --unity-size 1000
+  configure --unity on --unity-size 1000 -Dcuda=$cuda
   touch "$build/$unity_mark"
 }
 
@@ -126,7 +129,7 @@ configure() {
   elif [ -f "$build/$unity_mark" ]; then
     # In a unity build an edit recompiles twenty sources, clang-tidy does not find them, and bench would measure another binary than a plain
     # `meson setup` builds.
-    step configure meson setup --reconfigure "$build" "$root" -Dunity=off "$@"
+    step configure meson setup --reconfigure "$build" "$root" -Dunity=off -Dcuda=auto "$@"
     rm "$build/$unity_mark"
   elif [ $# -gt 0 ]; then
     # Reconfigures a folder that was created without a package that is installed now.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <memory>
 #include <numeric>
 
 #include "base/shape.hpp"
@@ -169,7 +170,7 @@ std::string check_in_place(Communicator& communicator, device::DeviceMemory& mem
                            const Case& one, const Problem& problem) {
   const auto element_bytes = size_of(one.type);
   const auto elements = std::max(problem.send_elements(), problem.recv_elements());
-  DeviceBuffer buffer(memory, elements * element_bytes);
+  DeviceBuffer buffer(memory, elements * element_bytes, one.offset * element_bytes);
   buffer.poison();
   buffer.upload(problem.own_input(), problem.own_offset() * element_bytes);
   const auto before = buffer.download();
@@ -200,8 +201,8 @@ std::string check_apart(Communicator& communicator, device::DeviceMemory& memory
   const auto element_bytes = size_of(one.type);
   const auto send_elements = problem.has_send() ? problem.send_elements() : 0;
   const auto recv_elements = problem.has_recv() ? problem.recv_elements() : 0;
-  DeviceBuffer send(memory, send_elements * element_bytes);
-  DeviceBuffer recv(memory, recv_elements * element_bytes);
+  DeviceBuffer send(memory, send_elements * element_bytes, one.offset * element_bytes);
+  DeviceBuffer recv(memory, recv_elements * element_bytes, one.offset * element_bytes);
   recv.poison();
   if (problem.has_send()) send.upload(problem.own_input());
   const bool one_buffer = shape_of(one.operation).send == Extent::none;
@@ -219,13 +220,15 @@ std::string check_apart(Communicator& communicator, device::DeviceMemory& memory
 
 }  // namespace
 
-DeviceBuffer::DeviceBuffer(device::DeviceMemory& memory, std::size_t bytes)
+DeviceBuffer::DeviceBuffer(device::DeviceMemory& memory, std::size_t bytes, std::size_t offset)
     : memory_(memory),
       bytes_(bytes),
-      data_(static_cast<std::byte*>(memory.allocate(std::max<std::size_t>(1, bytes)))) {}
+      offset_(offset),
+      data_(static_cast<std::byte*>(memory.allocate(std::max<std::size_t>(1, bytes + offset))) +
+            offset) {}
 
 DeviceBuffer::~DeviceBuffer() {
-  memory_.free(data_);
+  memory_.free(data_ - offset_);
 }
 
 void DeviceBuffer::upload(const std::vector<std::byte>& bytes, std::size_t offset) {
@@ -243,8 +246,9 @@ std::vector<std::byte> DeviceBuffer::download() const {
 }
 
 std::string Case::text() const {
-  return fmt::format("{} of {} {} by {}, root {}{}{}", name(operation), count, name(type), name(op),
-                     root, in_place ? ", in place" : "", started ? ", started" : "");
+  return fmt::format("{} of {} {} by {}, root {}, offset {}{}{}", name(operation), count,
+                     name(type), name(op), root, offset, in_place ? ", in place" : "",
+                     started ? ", started" : "");
 }
 
 std::vector<Case> operation_cases(const std::vector<std::size_t>& counts,
@@ -305,12 +309,73 @@ std::vector<Case> arithmetic_cases(std::size_t count, bool small_floats) {
   return cases;
 }
 
+Case random_direct_case(std::mt19937_64& random, int ranks, int types, std::size_t most_bytes) {
+  constexpr std::array<Operation, 5> operations{Operation::broadcast, Operation::fan_out,
+                                                Operation::all_reduce, Operation::all_gather,
+                                                Operation::reduce_scatter};
+  const auto below = [&](std::size_t limit) { return random() % limit; };
+  Case one;
+  one.operation = operations[below(operations.size())];
+  one.type = static_cast<Type>(below(static_cast<std::size_t>(types)));
+  one.op = static_cast<Operator>(below(4));
+  one.root = static_cast<int>(below(static_cast<std::size_t>(ranks)));
+  one.in_place = shape_of(one.operation).send != Extent::none && below(2) == 0;
+  one.started = below(3) == 0;
+  // Sizes are even on a logarithmic scale.
+  std::size_t magnitude = 1;
+  while (magnitude < most_bytes && below(24) != 0) magnitude *= 2;
+  one.count = below(std::min(magnitude, most_bytes) + 1) / size_of(one.type);
+  one.offset = below(2) == 0 ? 0 : below(20);
+  return one;
+}
+
 std::string check(Communicator& communicator, device::DeviceMemory& memory, const Case& one,
                   std::uint64_t seed) {
   const Problem problem(one, communicator.rank(), communicator.size(), seed);
   const auto wrong = problem.in_place_here() ? check_in_place(communicator, memory, one, problem)
                                              : check_apart(communicator, memory, one, problem);
   return wrong.empty() ? wrong : fmt::format("{}: {}", one.text(), wrong);
+}
+
+std::string check_burst(Communicator& communicator, device::DeviceMemory& first,
+                        device::DeviceMemory& second, int calls) {
+  const int size = communicator.size();
+  const auto count_of = [](int call) { return static_cast<std::size_t>(1 + call * 37 % 9000); };
+  std::vector<std::unique_ptr<DeviceBuffer>> buffers;
+  for (int call = 0; call < calls; ++call) {
+    const std::vector<std::int32_t> values(count_of(call), communicator.rank() * 1000 + call);
+    std::vector<std::byte> bytes(values.size() * 4);
+    std::memcpy(bytes.data(), values.data(), bytes.size());
+    buffers.push_back(std::make_unique<DeviceBuffer>(first, bytes.size()));
+    buffers.back()->upload(bytes);
+  }
+  for (int call = 0; call < calls; ++call) {
+    const Stream stream((call % 2 == 0 ? first : second).stream());
+    const device_span<std::int32_t> values(
+        reinterpret_cast<std::int32_t*>(buffers[static_cast<std::size_t>(call)]->data()),
+        count_of(call));
+    if (call % 3 == 0) {
+      communicator.all_reduce(in_place, values, sum, {.stream = stream});
+    } else {
+      communicator.broadcast(values, call % size, {.stream = stream});
+    }
+  }
+  communicator.synchronize(Stream(first.stream()));
+  communicator.synchronize(Stream(second.stream()));
+  for (int call = 0; call < calls; ++call) {
+    const auto bytes = buffers[static_cast<std::size_t>(call)]->download();
+    std::vector<std::int32_t> values(bytes.size() / 4);
+    std::memcpy(values.data(), bytes.data(), bytes.size());
+    const std::int32_t due =
+        call % 3 == 0 ? 1000 * size * (size - 1) / 2 + size * call : 1000 * (call % size) + call;
+    const auto wrong = std::find_if(values.begin(), values.end(),
+                                    [&](std::int32_t value) { return value != due; });
+    if (wrong != values.end()) {
+      return fmt::format("call {} of a burst: element {} is {} and not {}", call,
+                         wrong - values.begin(), *wrong, due);
+    }
+  }
+  return {};
 }
 
 std::string check_messages(Communicator& communicator, device::DeviceMemory& memory,

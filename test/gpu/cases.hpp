@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,8 @@ namespace tutti::gpu_test {
 /// Device memory of this rank, freed by the destructor.
 class DeviceBuffer {
  public:
-  DeviceBuffer(device::DeviceMemory& memory, std::size_t bytes);
+  /// `offset`: bytes from the begin of the allocation.
+  DeviceBuffer(device::DeviceMemory& memory, std::size_t bytes, std::size_t offset = 0);
   DeviceBuffer(const DeviceBuffer&) = delete;
   DeviceBuffer& operator=(const DeviceBuffer&) = delete;
   ~DeviceBuffer();
@@ -27,6 +29,7 @@ class DeviceBuffer {
  private:
   device::DeviceMemory& memory_;
   std::size_t bytes_;
+  std::size_t offset_;
   std::byte* data_;
 };
 
@@ -40,6 +43,8 @@ struct Case {
   bool started = false;  ///< with start() and wait()
   /// Elements of a block or of the whole buffer; v-forms: of the first block.
   std::size_t count = 0;
+  /// Elements from the begin of the allocation to each buffer.
+  std::size_t offset = 0;
 
   [[nodiscard]] std::string text() const;
 };
@@ -52,10 +57,19 @@ struct Case {
 /// `small_floats` adds the 8-bit floats.
 [[nodiscard]] std::vector<Case> arithmetic_cases(std::size_t count, bool small_floats);
 
+/// A random call that the direct path takes, on a buffer of up to `most_bytes`: most are small.
+/// `types`: the first of them in the order of Type.
+[[nodiscard]] Case random_direct_case(std::mt19937_64& random, int ranks, int types,
+                                      std::size_t most_bytes);
+
 /// Runs one case on random data with poisoned outputs and compares every element. Empty if correct.
 /// Collective.
 [[nodiscard]] std::string check(Communicator& communicator, device::DeviceMemory& memory,
                                 const Case& one, std::uint64_t seed);
+/// `calls` calls on two streams, alternating, each queued before any is waited for. Empty if all
+/// are correct. Collective.
+[[nodiscard]] std::string check_burst(Communicator& communicator, device::DeviceMemory& first,
+                                      device::DeviceMemory& second, int calls);
 /// Messages around the ring with each count, blocking and non-blocking.
 [[nodiscard]] std::string check_messages(Communicator& communicator, device::DeviceMemory& memory,
                                          const std::vector<std::size_t>& counts);

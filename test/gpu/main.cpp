@@ -71,6 +71,28 @@ std::string graph(Rank& rank) {
   return "done";
 }
 
+/// Random calls, on two streams, with random delays, while one rank is ahead or another.
+std::string direct(Rank& rank) {
+  ::setenv("TUTTI_DEVICE_PATH", "direct", 1);
+  auto& communicator = rank.communicator(on_nccl);
+  device::DeviceMemory first(communicator.device());
+  device::DeviceMemory second(communicator.device());
+  const char* const wanted = std::getenv("TUTTI_TEST_CALLS");
+  const int calls = wanted == nullptr ? 2000 : std::atoi(wanted);
+  std::mt19937_64 common(2026);
+  std::mt19937_64 own(static_cast<std::uint64_t>(rank.rank()));
+  for (int i = 0; i < calls; ++i) {
+    const auto one = random_direct_case(common, communicator.size(), 10, std::size_t{6} << 20);
+    if (own() % 50 == 0) std::this_thread::sleep_for(std::chrono::microseconds(own() % 2000));
+    require(check(communicator, common() % 2 == 0 ? first : second, one, common()));
+    expect(one.count == 0 || communicator.latest_algorithm() == "direct",
+           one.text() + " was taken by " + communicator.latest_algorithm());
+  }
+  for (int i = 0; i < 5; ++i) require(check_burst(communicator, first, second, 100));
+  communicator.finalize();
+  return "done";
+}
+
 std::string groups(Rank& rank) {
   auto& communicator = rank.communicator(on_nccl);
   device::DeviceMemory memory(communicator.device());
@@ -236,8 +258,9 @@ struct Check {
   Judge judge;
 };
 
-constexpr std::array<Check, 9> checks{{
+constexpr std::array<Check, 10> checks{{
     {"operations", 1, operations, test::errors_of},
+    {"direct", 2, direct, test::errors_of},
     {"graph", 1, graph, test::errors_of},
     {"groups", 2, groups, test::errors_of},
     {"works", 1, works, test::errors_of},
@@ -287,7 +310,7 @@ bool run(const std::string& wanted, int ranks) {
 int main(int argc, char** argv) {
   if (argc < 3) {
     fmt::print(stderr,
-               "gpu_check RANKS all|operations|graph|groups|works|staged|mismatch|away|"
+               "gpu_check RANKS all|operations|direct|graph|groups|works|staged|mismatch|away|"
                "no-setup|killed|memcheck|setup-times …\n");
     return 2;
   }

@@ -29,6 +29,13 @@ enum class SingleCopyUse : std::uint8_t {
   off,
 };
 
+/// What takes collective calls on device memory: TUTTI_DEVICE_PATH.
+enum class DevicePathChoice : std::uint8_t {
+  automatic,  ///< the direct path for small buffers inside a host, else NCCL
+  nccl,       ///< always NCCL
+  direct,     ///< the direct path for all that it can do
+};
+
 /// Ports for listening sockets, both ends included; by default the kernel chooses.
 struct PortRange {
   std::uint16_t first = 0;
@@ -46,6 +53,8 @@ struct Environment {
   LogLevel log_level = LogLevel::warning;
   /// TUTTI_BACKEND: auto, cpu or nccl; must be the same on all ranks.
   BackendChoice backend = BackendChoice::automatic;
+  /// TUTTI_DEVICE_PATH: auto, nccl or direct; must be the same on all ranks.
+  DevicePathChoice device_path = DevicePathChoice::automatic;
   /// TUTTI_HOST_ID: replaces this host's identity and name, for tests and unusual containers;
   /// empty: detected.
   std::string host_id;

@@ -40,6 +40,13 @@ inline constexpr int attribute_compute_major = 75;
 
 using CudaUuid = std::array<char, 16>;
 
+/// CUipcMemHandle: passed by value.
+struct CudaIpcHandle {
+  char bytes[64];  // NOLINT(modernize-avoid-c-arrays): CUDA's layout
+};
+inline constexpr unsigned ipc_with_peer_access = 1;
+inline constexpr unsigned wait_until_reached = 0;  ///< for stream_wait_value
+
 /// Calls of the CUDA driver (libcuda.so.1). Optional ones may be null.
 struct CudaCalls {
   CudaResult (*init)(unsigned flags) = nullptr;
@@ -92,6 +99,22 @@ struct CudaCalls {
   CudaResult (*query_event)(CudaEvent event) = nullptr;
   CudaResult (*synchronize_event)(CudaEvent event) = nullptr;
   CudaResult (*error_text)(CudaResult result, const char** text) = nullptr;
+
+  // For kernels of our own and memory of other processes; all optional.
+  CudaResult (*load_module)(void** module, const void* image) = nullptr;
+  CudaResult (*unload_module)(void* module) = nullptr;
+  CudaResult (*get_function)(void** function, void* module, const char* name) = nullptr;
+  CudaResult (*launch)(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                       unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                       CudaStream stream, void** arguments, void** extra) = nullptr;
+  CudaResult (*export_memory)(CudaIpcHandle* handle, DeviceAddress address) = nullptr;
+  CudaResult (*import_memory)(DeviceAddress* address, CudaIpcHandle handle,
+                              unsigned flags) = nullptr;
+  CudaResult (*close_imported)(DeviceAddress address) = nullptr;
+  /// Unlike a handle it is never used again.
+  CudaResult (*stream_id)(CudaStream stream, unsigned long long* id) = nullptr;
+  CudaResult (*stream_wait_value)(CudaStream stream, DeviceAddress address,
+                                  unsigned long long value, unsigned flags) = nullptr;
 };
 
 using NcclResult = int;

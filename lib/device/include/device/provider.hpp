@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "base/environment.hpp"
 #include "base/log.hpp"
 #include "communicator/device_provider.hpp"
 #include "device/agreement.hpp"
@@ -21,6 +22,7 @@ class Provider final : public DeviceProvider {
     std::shared_ptr<Log> log;  ///< null: no messages
     /// Called from another thread when a call is blocked inside NCCL and can't be ended.
     std::function<void(const Error&)> on_stuck;
+    DevicePathChoice path = DevicePathChoice::automatic;
   };
 
   /// With this node's libraries, or those of a test.

@@ -31,6 +31,8 @@ class SetupExchange {
   [[nodiscard]] bool all_done(bool own_done, const std::string& own_failure);
   /// Broadcasts rank 0's bytes.
   void broadcast(void* bytes, std::size_t count);
+  /// Every rank's block of `block_bytes` to all; `blocks` holds this rank's at its place.
+  void all_gather(void* blocks, std::size_t block_bytes);
   /// The exception that all ranks throw for a failure of a rank that all know of.
   [[nodiscard]] AgreedFailure failure_of(int failed_rank, const std::string& reason) const;
 

@@ -1,4 +1,5 @@
 // A CUDA driver without a device: libcuda.so.1 for tests.
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "fake_gpu.hpp"
+#include "fake_kernels.hpp"
 
 namespace fake_gpu {
 
@@ -32,6 +34,7 @@ namespace {
 constexpr int success = 0;
 constexpr int invalid_value = 1;
 constexpr int out_of_memory = 2;
+constexpr int peer_access_unsupported = 217;
 constexpr int no_device = 100;
 constexpr int not_ready = 600;
 constexpr int capture_unsupported = 900;
@@ -42,7 +45,19 @@ struct Block {
   std::byte* alias = nullptr;
   int device = 0;
   bool pinned = false;
+  int file = -1;  ///< that other processes map, for device memory
 };
+
+/// What cuIpcGetMemHandle puts into a handle.
+struct Export {
+  int pid;
+  int file;
+  std::size_t bytes;
+};
+struct IpcHandle {
+  char bytes[64];
+};
+static_assert(sizeof(Export) <= sizeof(IpcHandle));
 
 struct Graph {
   std::vector<std::function<void()>> work;
@@ -85,6 +100,7 @@ class Stream {
   ~Stream() {
     if (thread_.joinable()) thread_.detach();
   }
+  [[nodiscard]] unsigned long long id() const { return id_; }
 
  private:
   void run() {
@@ -102,6 +118,11 @@ class Stream {
       changed_.notify_all();
     }
   }
+  static unsigned long long next_id() {
+    static std::atomic<unsigned long long> latest{0};
+    return ++latest;
+  }
+  const unsigned long long id_ = next_id();
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> queue_;
@@ -169,19 +190,23 @@ const Block* find_block(std::uintptr_t address, std::uintptr_t& base) {
   return address < base + after->second.bytes ? &after->second : nullptr;
 }
 
-int allocate(std::uintptr_t& address, std::size_t bytes) {
-  if (current == nullptr || bytes == 0) return invalid_value;
-  const int file = ::memfd_create("fake device memory", 0);
-  if (file < 0 || ::ftruncate(file, static_cast<off_t>(bytes)) != 0) return out_of_memory;
+/// Maps `file` twice: where the program sees it, without access, and where the fakes access it.
+int map(std::uintptr_t& address, std::size_t bytes, int file) {
   void* const seen = ::mmap(nullptr, bytes, PROT_NONE, MAP_SHARED, file, 0);
   void* const alias = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  ::close(file);
   if (seen == MAP_FAILED || alias == MAP_FAILED) return out_of_memory;
   address = reinterpret_cast<std::uintptr_t>(seen);
   const std::lock_guard lock(machine().mutex);
   const auto device = static_cast<int>(reinterpret_cast<std::uintptr_t>(current) - 0x1000);
-  machine().blocks[address] = {bytes, static_cast<std::byte*>(alias), device, false};
+  machine().blocks[address] = {bytes, static_cast<std::byte*>(alias), device, false, file};
   return success;
+}
+
+int allocate(std::uintptr_t& address, std::size_t bytes) {
+  if (current == nullptr || bytes == 0) return invalid_value;
+  const int file = ::memfd_create("fake device memory", MFD_CLOEXEC);
+  if (file < 0 || ::ftruncate(file, static_cast<off_t>(bytes)) != 0) return out_of_memory;
+  return map(address, bytes, file);
 }
 
 int release(std::uintptr_t address) {
@@ -190,6 +215,7 @@ int release(std::uintptr_t address) {
   if (found == machine().blocks.end() || found->second.pinned) return invalid_value;
   ::munmap(reinterpret_cast<void*>(address), found->second.bytes);
   ::munmap(found->second.alias, found->second.bytes);
+  ::close(found->second.file);
   machine().blocks.erase(found);
   return success;
 }
@@ -317,7 +343,7 @@ int cuMemHostAlloc(void** address, std::size_t bytes, unsigned) {
   *address = std::malloc(bytes);
   const std::lock_guard lock(machine().mutex);
   machine().blocks[reinterpret_cast<std::uintptr_t>(*address)] = {
-      bytes, static_cast<std::byte*>(*address), 0, true};
+      bytes, static_cast<std::byte*>(*address), 0, true, -1};
   return success;
 }
 int cuMemFreeHost(void* address) {
@@ -457,6 +483,73 @@ int cuGetErrorString(int result, const char** text) {
           : result == no_device     ? "no CUDA-capable device is detected"
           : result == invalid_value ? "invalid argument"
                                     : "an error";
+  return success;
+}
+
+int cuStreamGetId(void* stream, unsigned long long* id) {
+  *id = stream_of(stream).id();
+  return success;
+}
+int cuStreamWaitValue64_v2(void* stream, unsigned long long address, unsigned long long value,
+                           unsigned) {
+  const auto* const word = static_cast<std::uint64_t*>(fake_gpu_alias(pointer(address)));
+  stream_of(stream).enqueue([word, value] {
+    while (__atomic_load_n(word, __ATOMIC_ACQUIRE) < value) std::this_thread::yield();
+  });
+  return success;
+}
+
+int cuIpcGetMemHandle(Export* handle, unsigned long long address) {
+  const std::lock_guard lock(machine().mutex);
+  const auto found = machine().blocks.find(address);
+  if (found == machine().blocks.end() || found->second.pinned) return invalid_value;
+  *handle = {::getpid(), found->second.file, found->second.bytes};
+  return success;
+}
+int cuIpcOpenMemHandle_v2(unsigned long long* address, IpcHandle handle, unsigned) {
+  if (setting("FAKE_GPU_IPC", 0) == 0) return peer_access_unsupported;
+  Export made{};
+  std::memcpy(&made, handle.bytes, sizeof made);
+  const auto path = "/proc/" + std::to_string(made.pid) + "/fd/" + std::to_string(made.file);
+  const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (file < 0) return invalid_value;
+  std::uintptr_t mapped = 0;
+  const int result = map(mapped, made.bytes, file);
+  *address = mapped;
+  return result;
+}
+int cuIpcCloseMemHandle(unsigned long long address) {
+  return release(address);
+}
+
+int cuModuleLoadData(void** module, const void*) {
+  *module = &machine();
+  return success;
+}
+int cuModuleUnload(void*) {
+  return success;
+}
+/// Functions are their names: never freed, like a driver's.
+int cuModuleGetFunction(void** function, void*, const char* name) {
+  *function = new std::string(name);
+  return success;
+}
+int cuLaunchKernel(void* function, unsigned channels, unsigned, unsigned, unsigned, unsigned,
+                   unsigned, unsigned, void* stream, void** arguments, void*) {
+  const auto& name = *static_cast<const std::string*>(function);
+  const auto kernel = find_kernel(name);
+  if (!kernel) return invalid_value;
+  auto call = *static_cast<const tutti::device::direct::Call*>(arguments[0]);
+  stream_of(stream).enqueue([=]() mutable {
+    call.send = static_cast<const std::byte*>(fake_gpu_alias(call.send));
+    call.recv = static_cast<std::byte*>(fake_gpu_alias(call.recv));
+    for (int rank = 0; rank < call.size; ++rank) {
+      call.staging[rank] = static_cast<std::byte*>(fake_gpu_alias(call.staging[rank]));
+    }
+    for (unsigned channel = 0; channel < channels; ++channel) {
+      kernel(call, Processor{static_cast<int>(channel), static_cast<int>(channels)});
+    }
+  });
   return success;
 }
 

@@ -13,7 +13,8 @@
 /// and at each call:
 ///     FAKE_GPU_CONTEXT_FAILS 1: contexts can't be created
 ///     FAKE_GPU_ISLAND        index of a device without peer-to-peer access (none)
-///     FAKE_GPU_DELAY_US      minimum duration of each copy or other work on a stream
+///     FAKE_GPU_IPC           1: memory of other processes can be mapped, so that there is a direct
+///     path FAKE_GPU_DELAY_US      minimum duration of each copy or other work on a stream
 /// libnccl.so.2 reads at each call:
 ///     FAKE_NCCL_SEGMENT      the file through which the ranks communicate: required
 ///     FAKE_NCCL_VERSION      22809

@@ -1,0 +1,275 @@
+#include "path.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <thread>
+#include <utility>
+
+#include "channel.hpp"
+#include "device/inventory.hpp"
+#include "image.hpp"
+
+namespace tutti::device::direct {
+namespace {
+
+constexpr std::uint64_t most_threads = 512;
+constexpr std::uint64_t warp = 32;
+/// A further channel for each of these many bytes: packets are soon sent, so that few for each
+/// thread are best, while a chunk has to be worth its fence.
+constexpr std::uint64_t packet_bytes_for_channel = 2048;
+constexpr std::uint64_t chunk_bytes_for_channel = std::uint64_t{16} << 10;
+constexpr std::chrono::seconds close_limit{5};
+
+/// Calls in which a rank sends up to these many bytes to its peers together take the direct path:
+/// where NCCL became faster on two H200 with NVLink (docs/performance.md). 0: never.
+struct Limits {
+  std::size_t packets = 0;
+  std::size_t chunks = 0;
+};
+
+Limits limits_of(Operation operation) {
+  constexpr std::size_t kib = 1024;
+  constexpr std::size_t mib = 1024 * kib;
+  switch (operation) {
+    case Operation::barrier:
+      return {.packets = kib, .chunks = 0};
+    case Operation::broadcast:
+    case Operation::all_gather:
+      return {.packets = 256 * kib, .chunks = 4 * mib};
+    case Operation::fan_out:
+    case Operation::all_reduce:
+    case Operation::reduce_scatter:
+      return {.packets = 256 * kib, .chunks = 2 * mib};
+    default:
+      return {};
+  }
+}
+
+std::uint64_t divide_up(std::uint64_t value, std::uint64_t unit) {
+  return (value + unit - 1) / unit;
+}
+
+/// Why the group can't use the direct path, as far as all ranks know it; empty if it may.
+std::string obstacle(const rendezvous::Peers& peers, const control::Group& group) {
+  if (group.size() == 1) return "it has one rank";
+  if (group.size() > max_ranks) return fmt::format("it has more than {} ranks", max_ranks);
+  const auto& first = peers.place_of(group.world_of(0));
+  for (int member = 0; member < group.size(); ++member) {
+    if (peers.place_of(group.world_of(member)).host_index != first.host_index) {
+      return "its ranks are on several hosts";
+    }
+    for (int other = 0; other < member; ++other) {
+      if (peers.info(group.world_of(member)).pid == peers.info(group.world_of(other)).pid) {
+        return "two of its ranks may be in one process";
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+/// The module with the kernels, loaded into the context.
+class Path::Kernels {
+ public:
+  explicit Kernels(std::shared_ptr<const Context> context) : context_(std::move(context)) {
+    const auto& cuda = context_->cuda();
+    auto result = cuda.load_module(&module_, kernel_image());
+    // All now: loading one may be forbidden while a stream is captured.
+    for (const auto& name : kernel_names()) {
+      if (result != cuda_success) break;
+      result = cuda.get_function(&functions_[name], module_, name.c_str());
+    }
+    if (result == cuda_success) return;
+    if (module_ != nullptr) cuda.unload_module(module_);
+    throw Error(ErrorCode::system,
+                fmt::format("loading tutti's kernels failed: {}", cuda_error_text(cuda, result)));
+  }
+  Kernels(const Kernels&) = delete;
+  Kernels& operator=(const Kernels&) = delete;
+  ~Kernels() { context_->cuda().unload_module(module_); }
+
+  [[nodiscard]] void* at(const std::string& name) const { return functions_.at(name); }
+
+ private:
+  std::shared_ptr<const Context> context_;
+  void* module_ = nullptr;
+  std::map<std::string, void*> functions_;
+};
+
+std::unique_ptr<Path> Path::open(const Parts& parts, SetupExchange& setup, std::string& reason) {
+  reason = parts.choice == DevicePathChoice::nccl ? "TUTTI_DEVICE_PATH is nccl"
+                                                  : obstacle(parts.peers, parts.group);
+  if (!reason.empty()) return nullptr;
+  try {
+    return std::make_unique<Path>(parts, setup);
+  } catch (const AgreedFailure& failure) {
+    reason = failure.sentence();
+    return nullptr;
+  }
+}
+
+Path::Path(const Parts& parts, SetupExchange& setup)
+    : context_(parts.context), group_(parts.group), choice_(parts.choice) {
+  const CurrentContext current(*context_, parts.errors);
+  const auto& cuda = context_->cuda();
+  std::string failure;
+  try {
+    if (kernel_image() == nullptr) {
+      throw Error(ErrorCode::system, "tutti was built without nvcc, so it has no kernels");
+    }
+    if (cuda.import_memory == nullptr || cuda.launch == nullptr || cuda.stream_id == nullptr ||
+        cuda.stream_wait_value == nullptr) {
+      throw Error(ErrorCode::system, "the CUDA driver is older than CUDA 12");
+    }
+    kernels_ = std::make_unique<Kernels>(context_);
+    parts.errors.check(cuda.create_stream(&own_stream_, non_blocking_stream), "creating a stream");
+  } catch (const Error& error) {
+    failure = error.sentence();
+  }
+  static_cast<void>(setup.all_done(true, failure));
+  staging_ = std::make_unique<SharedStaging>(context_, group_, setup);
+}
+
+std::optional<Protocol> Path::protocol_of(const CheckedCollective& call) const {
+  const auto limits = limits_of(call.operation);
+  if (limits.packets == 0) return std::nullopt;
+  const auto sent = call.count * size_of(call.type) * static_cast<std::size_t>(group_.size() - 1);
+  const auto has = [&](Protocol protocol) {
+    return kernel_name(protocol, call.operation, call.type, call.op).has_value();
+  };
+  const bool always = choice_ == DevicePathChoice::direct;
+  if (sent > limits.packets && (always || sent <= limits.chunks) && has(Protocol::chunks)) {
+    return Protocol::chunks;
+  }
+  if ((always || sent <= limits.packets) && has(Protocol::packets)) return Protocol::packets;
+  return std::nullopt;
+}
+
+Call Path::describe(const CheckedCollective& call) const {
+  const auto bytes = call.count * size_of(call.type);
+  Call described{.send = static_cast<const std::byte*>(call.send),
+                 .recv = static_cast<std::byte*>(call.recv),
+                 .block_bytes = bytes};
+  switch (call.operation) {
+    case Operation::broadcast:
+    case Operation::fan_out:
+      described.send = described.recv;
+      described.from = call.root;
+      break;
+    case Operation::all_gather:
+      described.recv_step = bytes;
+      described.copies_own = call.in_place ? 0 : 1;
+      break;
+    case Operation::reduce_scatter:
+      described.send_step = bytes;
+      break;
+    default:  // all_reduce; a barrier has no buffers
+      break;
+  }
+  return described;
+}
+
+CudaResult Path::queue(const CheckedCollective& call, CudaStream stream) {
+  auto described = describe(call);
+  if (call.operation == Operation::barrier) {
+    described.send = staging_->of(group_.rank);
+    described.block_bytes = data_in_packet;
+  }
+  if (described.block_bytes == 0) return cuda_success;
+  const auto protocol = *protocol_of(call);
+  return launch(protocol, kernels_->at(*kernel_name(protocol, call.operation, call.type, call.op)),
+                described, stream);
+}
+
+CudaResult Path::launch(Protocol protocol, void* kernel, Call call, CudaStream stream) {
+  for (int rank = 0; rank < group_.size(); ++rank) call.staging[rank] = staging_->of(rank);
+  call.abort_flag = staging_->abort_flag();
+  call.rank = group_.rank;
+  call.size = group_.size();
+  const bool by_packets = protocol == Protocol::packets;
+  const auto for_channel = by_packets ? packet_bytes_for_channel : chunk_bytes_for_channel;
+  const auto channels =
+      std::min<std::uint64_t>(divide_up(call.block_bytes, for_channel), max_channels);
+  call.share = std::min<std::uint64_t>(divide_up(divide_up(call.block_bytes, channels), 16) * 16,
+                                       by_packets ? packet_slot_bytes : chunk_slot_bytes);
+  const auto accesses = divide_up(call.share, by_packets ? data_in_packet : sizeof(Unit));
+  // In chunks one more warp publishes.
+  const auto threads =
+      std::min(divide_up(accesses, warp) * warp, most_threads) + (by_packets ? 0 : warp);
+  const auto used = static_cast<unsigned>(divide_up(call.block_bytes, call.share));
+  const auto grid = std::min(used, static_cast<unsigned>(channels));
+  const auto ordered = order(protocol, static_cast<int>(grid), call, stream);
+  if (ordered != cuda_success) return ordered;
+  void* arguments[] = {&call};  // NOLINT(modernize-avoid-c-arrays): CUDA's interface
+  return context_->cuda().launch(kernel, grid, 1, 1, static_cast<unsigned>(threads), 1, 1, 0,
+                                 stream, arguments, nullptr);
+}
+
+CudaResult Path::order(Protocol protocol, int channels, Call& call, CudaStream stream) {
+  const auto& cuda = context_->cuda();
+  int status = not_capturing;
+  auto result = cuda.stream_is_capturing(stream, &status);
+  // A graph runs later, perhaps several times: the program orders it.
+  if (result != cuda_success || status != not_capturing) return result;
+  unsigned long long id = 0;
+  result = cuda.stream_id(stream, &id);
+  if (result != cuda_success) return result;
+  call.turn = ++turn_;
+  const Channel own{call, protocol, 0};
+  for (int channel = 0; channel < channels; ++channel) {
+    auto& latest = latest_[static_cast<std::size_t>(protocol)][static_cast<std::size_t>(channel)];
+    if (latest.turn != 0 && latest.stream != id) {
+      result = cuda.stream_wait_value(stream, device_address(own.progress() + channel), latest.turn,
+                                      wait_until_reached);
+      if (result != cuda_success) return result;
+    }
+    latest = {.turn = turn_, .stream = id};
+  }
+  return cuda_success;
+}
+
+void Path::abort() noexcept {
+  is_aborted_.store(true);
+  staging_->abort();
+}
+
+Path::~Path() {
+  const auto& cuda = context_->cuda();
+  if (!is_aborted_ && !close()) abort();
+  if (is_aborted_) {
+    // Kernels, here or on a peer, may still run and use them: they stay until the process ends.
+    static_cast<void>(staging_.release());
+    static_cast<void>(kernels_.release());
+  }
+  if (own_stream_ != nullptr) cuda.destroy_stream(own_stream_);
+}
+
+/// Waits until no peer stores into this rank's memory any more.
+bool Path::close() noexcept {
+  const auto& cuda = context_->cuda();
+  if (cuda.set_context(context_->handle()) != cuda_success) return false;
+  // The last exchange uses one channel, but follows this rank's calls on all of them.
+  for (const auto protocol : {Protocol::packets, Protocol::chunks}) {
+    Call call;
+    call.rank = group_.rank;
+    call.size = group_.size();
+    call.staging[group_.rank] = staging_->of(group_.rank);
+    if (order(protocol, max_channels, call, own_stream_) != cuda_success) return false;
+  }
+  const Call last{.send = staging_->of(group_.rank), .block_bytes = data_in_packet, .is_last = 1};
+  if (launch(Protocol::packets, kernels_->at("tutti_direct_meet_packets"), last, own_stream_) !=
+      cuda_success) {
+    return false;
+  }
+  const auto end = std::chrono::steady_clock::now() + close_limit;
+  while (cuda.query_stream(own_stream_) == cuda_not_ready) {
+    if (std::chrono::steady_clock::now() >= end) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+  return true;
+}
+
+}  // namespace tutti::device::direct

@@ -1,0 +1,130 @@
+#pragma once
+
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <string>
+#include <thread>
+
+#include "direct/chunks.hpp"
+#include "direct/packets.hpp"
+#include "tutti/types.hpp"
+
+/// The library's kernels, run by the CPU: the same protocols, one thread for each channel.
+namespace fake_gpu {
+
+namespace direct = tutti::device::direct;
+
+struct Processor {
+  int index = 0;
+  int count = 1;
+
+  [[nodiscard]] int channel() const { return index; }
+  [[nodiscard]] int channels() const { return count; }
+  [[nodiscard]] std::uint64_t thread() const { return 0; }
+  [[nodiscard]] std::uint64_t threads() const { return 1; }
+  [[nodiscard]] std::uint64_t workers() const { return 1; }
+  [[nodiscard]] bool works() const { return true; }
+  [[nodiscard]] bool publishes() const { return true; }
+  [[nodiscard]] int publisher() const { return 0; }
+  [[nodiscard]] int publishers() const { return 1; }
+  void synchronize() const {}
+
+  /// The sequence number guards the data, as one access of 16 bytes does on a GPU.
+  void store(direct::Packet* to, const direct::Packet& packet) const {
+    __atomic_store_n(&to->data, packet.data, __ATOMIC_RELAXED);
+    __atomic_store_n(&to->sequence, packet.sequence, __ATOMIC_RELEASE);
+  }
+  [[nodiscard]] direct::Packet load(const direct::Packet* from) const {
+    const auto sequence = __atomic_load_n(&from->sequence, __ATOMIC_ACQUIRE);
+    return {__atomic_load_n(&from->data, __ATOMIC_RELAXED), sequence};
+  }
+  // A GPU's loads have ended before what depends on them is stored; a CPU has to be told.
+  void store(std::uint64_t* to, std::uint64_t value) const {
+    __atomic_store_n(to, value, __ATOMIC_RELEASE);
+  }
+  [[nodiscard]] std::uint64_t load(const std::uint64_t* from) const {
+    return __atomic_load_n(from, __ATOMIC_ACQUIRE);
+  }
+  void store_release(std::uint64_t* to, std::uint64_t value) const { store(to, value); }
+  [[nodiscard]] std::uint64_t load_acquire(const std::uint64_t* from) const { return load(from); }
+  [[nodiscard]] bool gives_up(std::uint32_t, const std::uint32_t* flag) const {
+    std::this_thread::yield();
+    return __atomic_load_n(flag, __ATOMIC_RELAXED) != 0;
+  }
+};
+
+/// Lanes of one type; 16-bit floats, which need rounding, are left to real devices.
+template <class T, class Op>
+struct Lanes {
+  static constexpr int count = direct::data_in_packet / static_cast<int>(sizeof(T));
+  T values[count];
+
+  void add(std::uint64_t data, bool is_first) {
+    T in[count];
+    std::memcpy(in, &data, sizeof data);
+    for (int lane = 0; lane < count; ++lane) {
+      values[lane] = is_first ? in[lane] : static_cast<T>(Op()(values[lane], in[lane]));
+    }
+  }
+  [[nodiscard]] std::uint64_t value(int) const {
+    std::uint64_t data;
+    std::memcpy(&data, values, sizeof data);
+    return data;
+  }
+};
+
+using Kernel = std::function<void(const direct::Call&, const Processor&)>;
+
+struct Smaller {
+  template <class T>
+  T operator()(T a, T b) const {
+    return b < a ? b : a;
+  }
+};
+struct Larger {
+  template <class T>
+  T operator()(T a, T b) const {
+    return a < b ? b : a;
+  }
+};
+
+template <class T>
+Kernel find_reduction(const std::string& op, bool chunks) {
+  const auto choose = [&](auto of) -> Kernel {
+    using Arithmetic = Lanes<T, decltype(of)>;
+    if (chunks) return direct::exchange_chunks<direct::ReduceChunks<Arithmetic>, Processor>;
+    return direct::exchange_packets<direct::ReducePackets<Arithmetic>, Processor>;
+  };
+  if (op == "sum") return choose(std::plus<>());
+  if (op == "product") return choose(std::multiplies<>());
+  if (op == "min") return choose(Smaller());
+  if (op == "max") return choose(Larger());
+  return nullptr;
+}
+
+/// The kernel of that name; null if there is none here.
+inline Kernel find_kernel(const std::string& name) {
+  const std::string prefix = "tutti_direct_";
+  if (!name.starts_with(prefix)) return nullptr;
+  const auto end = name.rfind('_');
+  const auto what = name.substr(prefix.size(), end - prefix.size());
+  const bool chunks = name.substr(end + 1) == "chunks";
+  if (what == "meet") return direct::exchange_packets<direct::MeetPackets, Processor>;
+  if (what == "move" && chunks) return direct::exchange_chunks<direct::MoveChunks, Processor>;
+  if (what == "move") return direct::exchange_packets<direct::MovePackets, Processor>;
+  const auto middle = what.find('_');
+  const auto type = what.substr(0, middle);
+  const auto op = what.substr(middle + 1);
+  if (type == "i8") return find_reduction<std::int8_t>(op, chunks);
+  if (type == "u8") return find_reduction<std::uint8_t>(op, chunks);
+  if (type == "i32") return find_reduction<std::int32_t>(op, chunks);
+  if (type == "u32") return find_reduction<std::uint32_t>(op, chunks);
+  if (type == "i64") return find_reduction<std::int64_t>(op, chunks);
+  if (type == "u64") return find_reduction<std::uint64_t>(op, chunks);
+  if (type == "f32") return find_reduction<float>(op, chunks);
+  if (type == "f64") return find_reduction<double>(op, chunks);
+  return nullptr;
+}
+
+}  // namespace fake_gpu
