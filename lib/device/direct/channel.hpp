@@ -83,8 +83,9 @@ struct Channel {
   }
   /// This rank's latest turn (the data) and round.
   [[nodiscard]] TUTTI_ON_DEVICE Packet* progress() const {
-    return reinterpret_cast<Packet*>(call.staging[call.rank] + layout().progress()) +
-           static_cast<int>(protocol) * max_channels + index;
+    const auto before = static_cast<std::size_t>(protocol) * max_channels;
+    return reinterpret_cast<Packet*>(call.staging[call.rank] + layout().progress()) + before +
+           static_cast<std::size_t>(index);
   }
 
   [[nodiscard]] TUTTI_ON_DEVICE bool sends() const {
