@@ -322,8 +322,9 @@ Case random_direct_case(std::mt19937_64& random, int ranks, int types, std::size
   one.in_place = shape_of(one.operation).send != Extent::none && below(2) == 0;
   one.started = below(3) == 0;
   // Sizes are even on a logarithmic scale.
-  std::size_t magnitude = 1;
-  while (magnitude < most_bytes && below(24) != 0) magnitude *= 2;
+  std::size_t exponents = 0;
+  while (std::size_t{1} << exponents < most_bytes) ++exponents;
+  const auto magnitude = std::size_t{1} << below(exponents + 1);
   one.count = below(std::min(magnitude, most_bytes) + 1) / size_of(one.type);
   one.offset = below(2) == 0 ? 0 : below(20);
   return one;

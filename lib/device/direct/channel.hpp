@@ -4,8 +4,10 @@
 
 #if defined(__CUDACC__)
 #define TUTTI_ON_DEVICE __device__ __forceinline__
+#define TUTTI_UNROLL _Pragma("unroll")
 #else
 #define TUTTI_ON_DEVICE inline
+#define TUTTI_UNROLL
 #endif
 
 /// What both protocols share. `Machine` is the GPU or, in tests, a CPU. Accesses to staging memory

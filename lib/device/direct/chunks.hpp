@@ -43,12 +43,12 @@ struct Chunk {
     const auto units = (bytes + sizeof(Unit) - 1) / sizeof(Unit);
     const auto threads = machine.workers();
     for (auto begin = machine.thread(); begin < units; begin += threads * units_at_once) {
-#pragma unroll
+      TUTTI_UNROLL
       for (int slot = 0; slot < units_at_once; ++slot) {
         const auto unit = begin + static_cast<std::uint64_t>(slot) * threads;
         if (unit < units) load(unit, slot);
       }
-#pragma unroll
+      TUTTI_UNROLL
       for (int slot = 0; slot < units_at_once; ++slot) {
         const auto unit = begin + static_cast<std::uint64_t>(slot) * threads;
         if (unit < units) store(unit, slot);
@@ -112,8 +112,8 @@ struct ReduceChunks {
     Unit units[units_at_once];  // NOLINT(modernize-avoid-c-arrays): for the GPU
     chunk.for_units(
         [&](std::uint64_t unit, int slot) {
-          Arithmetic low;
-          Arithmetic high;
+          Arithmetic low{};
+          Arithmetic high{};
           for (int peer = 0; peer < call.size; ++peer) {
             const auto data =
                 peer == call.rank ? chunk.own(peer, unit) : chunk.received(peer, unit);
