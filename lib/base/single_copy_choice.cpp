@@ -9,20 +9,16 @@ namespace {
 
 constexpr std::uint32_t no_time = std::numeric_limits<std::uint32_t>::max();
 
-// Trials begin at calls 0 and 16, and after each further period. In the first one CopyChoice tries
-// its kinds, so it has more calls through shared memory. The slower way gets four calls of a
-// period: the 99th percentile of a call does not contain them.
+// Trials begin at calls 0 and 16, and after each further period. Shared memory gets more calls than
+// single copy: CopyChoice tries its kinds, and the first calls find the ring buffer outside of the
+// caches. The slower way gets at most six calls of a period: the 99th percentile of a call does not
+// contain them.
 constexpr std::uint32_t second_trial = 16;
 constexpr std::uint32_t period = 1000;
-constexpr std::uint32_t shared_trials = 4;
-constexpr std::uint32_t first_shared_trials = 6;
+constexpr std::uint32_t shared_trials = 6;
 
 constexpr std::uint32_t first_of_trial(std::uint32_t call) {
   return call < second_trial ? 0 : call - (call - second_trial) % period;
-}
-
-constexpr bool is_single_trial(std::uint32_t first, std::uint32_t offset) {
-  return offset >= (first == 0 ? first_shared_trials : shared_trials);
 }
 
 std::uint32_t ticks_of(SingleCopyChoice::Time time) {
@@ -82,7 +78,7 @@ bool SingleCopyChoice::next(const Kind& kind, std::span<Board* const> boards) {
   const auto offset = call - first;
   if (offset < trial_calls) {
     now.bytes[offset] = kind.bytes;
-    return is_single_trial(first, offset);
+    return offset >= shared_trials;
   }
   if (now.judged != first) judge(now, first, at, boards);
   return now.single;
@@ -107,7 +103,7 @@ void SingleCopyChoice::judge(Case& one, std::uint32_t first, std::size_t at,
       begun = std::max(begun, since(posted.begun));
       ended = std::max(ended, since(posted.ended));
     }
-    auto& way = shortest[is_single_trial(first, offset) ? 1 : 0];
+    auto& way = shortest[offset >= shared_trials ? 1 : 0];
     const auto time = std::max<std::int64_t>(0, std::int64_t{ended} - begun);
     way = std::min(way, (time << 20) / static_cast<std::int64_t>(one.bytes[offset]));
   }
@@ -131,7 +127,7 @@ OfferChoice::Answer OfferChoice::next(std::size_t bytes) {
   const auto offer = now.offers++;
   now.reads = offer >= first_offers && std::uint64_t{3} * now.single_times.shortest() <=
                                            std::uint64_t{4} * now.shared_times.shortest();
-  if (now.reads) return {.reads = offer % offer_period >= tries};
+  if (now.reads) return {.reads = offer % offer_period >= turn};
   // While the sender's own copies are faster, it offers `turn` messages between two pauses.
   return {.reads = offer % turn < tries,
           .pauses = offer >= first_offers && offer % turn == turn - 1};

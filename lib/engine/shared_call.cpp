@@ -170,10 +170,12 @@ void SharedCall::choose_single_copy() {
   const auto& kernel = channel_->segment().single_copy();
   // All ranks count all calls, whether they publish or not.
   const bool single =
-      copies_->single.next({arguments_.call.operation, plan_.unit_bytes}, channel_->boards()) ||
-      kernel.is_forced();
+      (copies_->single.next({arguments_.call.operation, plan_.unit_bytes}, channel_->boards()) ||
+       kernel.is_forced()) &&
+      channel_->is_read_by_all();
   publishes_address_ = single && plan_.put != Put::nothing && !exported_input_ &&
-                       !overwrites_input() && channel_->is_read_by_all() && is_input_readable();
+                       !overwrites_input() && is_input_readable();
+  expects_addresses_ = single && plan_.put == Put::nothing;
 }
 
 /// Asks the kernel once for each buffer.
@@ -202,7 +204,7 @@ void SharedCall::begin() {
   }
   // Only now, when all earlier calls of the channel are over: measurements must not overlap.
   if (chooses_copies()) {
-    if (!publishes_address_)
+    if (!publishes_address_ && !expects_addresses_)
       streaming_ = copies_->stores.next({arguments_.call.operation, is_root(), plan_.unit_bytes});
     begun_at_ = std::chrono::steady_clock::now();
   }
@@ -217,7 +219,7 @@ void SharedCall::finish() {
   finish_streaming_copies();
   if (chooses_copies()) {
     const auto now = std::chrono::steady_clock::now();
-    if (!publishes_address_ && !has_read_addresses_) {
+    if (!publishes_address_ && !expects_addresses_ && !has_read_addresses_) {
       copies_->stores.took({arguments_.call.operation, is_root(), plan_.unit_bytes}, streaming_,
                            now - begun_at_);
     }

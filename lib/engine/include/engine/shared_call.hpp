@@ -181,6 +181,7 @@ class SharedCall {
   mutable bool has_read_exported_ = false;
   // The same for other buffers, which the other ranks read by single copy.
   bool publishes_address_ = false;
+  bool expects_addresses_ = false;  ///< of a rank that only reads
   bool has_read_addresses_ = false;
   Streaming streaming_ = Streaming::none;
   std::chrono::steady_clock::time_point begun_at_{};
