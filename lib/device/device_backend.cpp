@@ -216,7 +216,6 @@ bool DeviceBackend::is_capturing(CudaStream stream) const {
 
 void DeviceBackend::synchronize(const CallSettings& settings) {
   require_settings(settings);
-  if (detector_.job_failed()) throw agreed_failure();
   const auto& context = session_->context();
   const CurrentContext current(context, session_->errors());
   if (is_capturing(settings.stream)) {
@@ -239,8 +238,8 @@ bool DeviceBackend::wait(Look look, Deadline limit, Deadline deadline,
   try {
     for (const Backoff backoff;; backoff.pause()) {
       const auto result = look();
-      // NCCL's work that has been aborted is over, too, without a result.
-      if (result == cuda_success && session_->is_aborted()) throw agreed_failure();
+      // Work that has been aborted is over, too, without a result.
+      if (result == cuda_success && is_aborted()) throw agreed_failure();
       if (result == cuda_success) return true;
       if (result != cuda_not_ready) session_->errors().check(result, "work on the stream");
       if (detector_.job_failed()) throw agreed_failure();

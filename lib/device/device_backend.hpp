@@ -31,7 +31,7 @@ class DeviceBackend final : public Backend {
     control::StatusExchange& statuses;
     std::shared_ptr<control::CallHistory> history;
     std::unique_ptr<Session> session;
-    std::unique_ptr<direct::Path> direct;  ///< null: NCCL takes all calls
+    std::unique_ptr<direct::DirectPath> direct;  ///< null: NCCL takes all calls
     /// Reports a call that is blocked inside NCCL and can't be ended. Called from a thread of the
     /// backend.
     std::function<void(const Error&)> stuck;
@@ -57,6 +57,9 @@ class DeviceBackend final : public Backend {
   void queue(const CallSignature& call, bool collective, const CallSettings& settings,
              Action action);
   void run_direct(const CheckedCollective& call, const CallSettings& settings);
+  [[nodiscard]] bool is_aborted() const noexcept {
+    return session_->is_aborted() || (direct_ && direct_->is_aborted());
+  }
   /// Ends the work on all streams, without results.
   void abort() noexcept;
   void all_to_all_in_place(const CheckedCollective& call, const CallSettings& settings);
@@ -78,7 +81,7 @@ class DeviceBackend final : public Backend {
   control::StatusExchange& statuses_;
   std::shared_ptr<control::CallHistory> history_;
   std::unique_ptr<Session> session_;
-  std::unique_ptr<direct::Path> direct_;
+  std::unique_ptr<direct::DirectPath> direct_;
   NcclQueue nccl_;
   PointerCheck pointers_;
   std::shared_ptr<EventPool> events_;

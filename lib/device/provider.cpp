@@ -15,7 +15,8 @@ namespace tutti::device {
 Provider::Provider(Library<CudaCalls> cuda, Library<NcclCalls> nccl, Settings settings)
     : cuda_(std::make_shared<const Library<CudaCalls>>(std::move(cuda))),
       nccl_(std::make_shared<const Library<NcclCalls>>(std::move(nccl))),
-      settings_(std::move(settings)) {}
+      settings_(std::move(settings)),
+      closing_(std::make_shared<direct::ClosingStaging>()) {}
 
 void Provider::describe(rendezvous::PeerInfo& info) {
   auto inventory = take_inventory(cuda_->calls, cuda_->missing);
@@ -157,17 +158,22 @@ Provider::Opened Provider::open_nccl(control::FailureDetector& detector,
   opened.phases = fmt::format(", NCCL {:.1f} ms", session->setup_milliseconds());
   const auto start = std::chrono::steady_clock::now();
   std::string no_direct_because;
-  auto direct = direct::Path::open({.context = context_,
-                                    .errors = session->errors(),
-                                    .peers = detector.peers(),
-                                    .group = history->group(),
-                                    .choice = settings_.path},
-                                   setup, no_direct_because);
+  auto direct = direct::DirectPath::open({.context = context_,
+                                          .errors = session->errors(),
+                                          .peers = detector.peers(),
+                                          .group = history->group(),
+                                          .closing = closing_,
+                                          .choice = settings_.path},
+                                         setup, no_direct_because);
   if (direct) {
     const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
     opened.phases += fmt::format(", direct path {:.1f} ms", time.count());
   } else {
-    opened.phases += fmt::format(", no direct path: {}", no_direct_because);
+    const auto text = "no direct path between GPUs: " + no_direct_because;
+    opened.phases += ", " + text;
+    if (settings_.path == DevicePathChoice::direct) {
+      warn(history->group(), text + ", although TUTTI_DEVICE_PATH is direct; NCCL takes all calls");
+    }
   }
   opened.backend =
       std::make_unique<DeviceBackend>(DeviceBackend::Parts{.detector = detector,

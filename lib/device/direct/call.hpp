@@ -53,9 +53,11 @@ struct Layout {
   [[nodiscard]] constexpr std::size_t ready() const { return credits() + words() * 8; }
   /// For each protocol and channel: the latest turn and round of this rank.
   [[nodiscard]] constexpr std::size_t progress() const { return ready() + words() * 8; }
-  [[nodiscard]] constexpr std::size_t bytes() const {
+  /// A word for each rank: not 0 once it stores nothing more.
+  [[nodiscard]] constexpr std::size_t closed() const {
     return progress() + std::size_t{2} * max_channels * sizeof(Packet);
   }
+  [[nodiscard]] constexpr std::size_t bytes() const { return closed() + std::size_t(ranks) * 8; }
 
  private:
   [[nodiscard]] constexpr std::size_t words() const {
@@ -81,7 +83,6 @@ struct Call {
   std::int32_t from = -1;       ///< the only rank that sends; -1: all
   std::int32_t to = -1;         ///< the only rank that receives; -1: all
   std::int32_t copies_own = 0;  ///< the own block goes from `send` to `recv`
-  std::int32_t is_last = 0;     ///< no call follows: nobody stores into a peer's memory after it
 };
 
 }  // namespace tutti::device::direct

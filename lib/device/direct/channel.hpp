@@ -125,7 +125,6 @@ struct Channel {
   template <class Machine>
   TUTTI_ON_DEVICE void acknowledge(const Machine& machine, std::uint64_t round, int first,
                                    int step) const {
-    if (call.is_last != 0) return;
     for (int peer = first; peer < call.size; peer += step) {
       if (peer != call.rank) machine.store(credit(peer, call.rank), round);
     }

@@ -140,32 +140,33 @@ TUTTI_ON_DEVICE void exchange_chunks(const Call& call, const Machine& machine) {
     return Chunk<Machine>{channel, machine, before.sequence + 1 + index, offset,
                           left < call.share ? left : call.share};
   };
-  // After an abort all threads still meet, without moving data.
-  bool goes_on = true;
   for (std::uint64_t index = 0; index < chunks + chunks_ahead; ++index) {
+    bool goes_on = true;
     if (index < chunks && channel.sends()) {
       const auto chunk = chunk_at(index);
-      if (machine.works() && goes_on) {
+      if (machine.works()) {
         goes_on = channel.wait_for_credits(machine, chunk.round);
         if (goes_on) chunk.send();
       }
-      machine.synchronize();
+      // What was not stored is not published.
+      if (!machine.synchronize(goes_on)) break;
       if (machine.publishes()) chunk.publish(machine.publisher(), machine.publishers());
     }
     if (index >= chunks_ahead) {
       const auto chunk = chunk_at(index - chunks_ahead);
       if (channel.receives() || call.copies_own != 0) {
-        if (machine.works() && goes_on) {
+        if (machine.works()) {
           goes_on = chunk.wait();
           if (goes_on) Finish::finish(chunk);
         }
-        machine.synchronize();
+        if (!machine.synchronize(goes_on)) break;
       }
       if (machine.publishes()) {
         channel.acknowledge(machine, chunk.round, machine.publisher(), machine.publishers());
       }
     }
   }
+  // Also after an abort, since other streams may wait for the turn.
   if (machine.publishes() && machine.publisher() == 0) {
     channel.end(machine, before, before.sequence + chunks);
   }

@@ -27,26 +27,52 @@ const void* kernel_image() noexcept {
 #endif
 }
 
+namespace {
+
+// As the macros at the end of kernels.cu.
+bool is_16_bit_float(Type type) {
+  return type == Type::f16 || type == Type::bf16;
+}
+bool is_float(Type type) {
+  return is_16_bit_float(type) || type == Type::f32 || type == Type::f64;
+}
+bool is_number(Type type) {
+  switch (type) {
+    case Type::i8:
+    case Type::u8:
+    case Type::i32:
+    case Type::u32:
+    case Type::i64:
+    case Type::u64:
+      return true;
+    default:
+      return is_float(type);
+  }
+}
+bool is_basic(Operator op) {
+  return op == Operator::sum || op == Operator::product || op == Operator::min ||
+         op == Operator::max;
+}
+
+}  // namespace
+
 std::optional<std::string> kernel_name(Protocol protocol, Operation operation, Type type,
                                        Operator op) {
   const bool by_packets = protocol == Protocol::packets;
   const auto* const suffix = by_packets ? "packets" : "chunks";
   if (operation == Operation::barrier) {
-    return by_packets ? std::optional<std::string>("tutti_direct_meet_packets") : std::nullopt;
+    return by_packets ? std::optional<std::string>("tutti_direct_barrier_packets") : std::nullopt;
   }
   if (!shape_of(operation).reduces) return fmt::format("tutti_direct_move_{}", suffix);
-  const bool is_16_bit_float = type == Type::f16 || type == Type::bf16;
-  const bool is_float = is_16_bit_float || type == Type::f32 || type == Type::f64;
-  const bool served = op == Operator::average
-                          ? is_16_bit_float
-                          : (by_packets ? type <= Type::f64 && op <= Operator::max
-                                        : is_float && op == Operator::sum);
-  if (!served) return std::nullopt;
+  const bool has_kernel = op == Operator::average ? is_16_bit_float(type)
+                          : by_packets            ? is_number(type) && is_basic(op)
+                                                  : is_float(type) && op == Operator::sum;
+  if (!has_kernel) return std::nullopt;
   return fmt::format("tutti_direct_{}_{}_{}", name(type), name(op), suffix);
 }
 
 std::vector<std::string> kernel_names() {
-  std::vector<std::string> names{"tutti_direct_meet_packets"};
+  std::vector<std::string> names{"tutti_direct_barrier_packets"};
   for (const auto protocol : {Protocol::packets, Protocol::chunks}) {
     names.push_back(*kernel_name(protocol, Operation::broadcast, Type::u8, Operator::sum));
     for (int type = 0; type < type_count; ++type) {

@@ -22,7 +22,10 @@ struct Gpu {
     return static_cast<int>(threadIdx.x - (blockDim.x - 32));
   }
   __device__ __forceinline__ int publishers() const { return 32; }
-  __device__ __forceinline__ void synchronize() const { __syncthreads(); }
+  /// Whether all threads go on.
+  __device__ __forceinline__ bool synchronize(bool goes_on) const {
+    return __syncthreads_and(goes_on ? 1 : 0) != 0;
+  }
 
   __device__ __forceinline__ void store(Packet* to, const Packet& packet) const {
     asm volatile(
@@ -158,7 +161,7 @@ struct Arithmetic {
   TUTTI_REDUCE(name##_min, type, Min, false)         \
   TUTTI_REDUCE(name##_max, type, Max, false)
 
-TUTTI_KERNEL(meet_packets, 512, exchange_packets<MeetPackets>)
+TUTTI_KERNEL(barrier_packets, 512, exchange_packets<BarrierPackets>)
 TUTTI_MOVE(move, Move)
 TUTTI_REDUCTIONS(i8, std::int8_t)
 TUTTI_REDUCTIONS(u8, std::uint8_t)

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
+#include <exception>
 
 #include "device/inventory.hpp"
 
@@ -21,9 +23,19 @@ void require(const CudaCalls& cuda, CudaResult result, const char* doing) {
 
 }  // namespace
 
+OwnStream::OwnStream(std::shared_ptr<const Context> context) : context_(std::move(context)) {
+  const auto& cuda = context_->cuda();
+  require(cuda, cuda.create_stream(&handle_, non_blocking_stream), "creating a stream");
+}
+
+OwnStream::~OwnStream() {
+  context_->cuda().destroy_stream(handle_);
+}
+
 SharedStaging::SharedStaging(std::shared_ptr<const Context> context, const control::Group& group,
                              SetupExchange& setup)
     : context_(std::move(context)),
+      stream_(context_),
       rank_(group.rank),
       begins_(static_cast<std::size_t>(group.size()), nullptr) {
   const auto& cuda = context_->cuda();
@@ -32,35 +44,43 @@ SharedStaging::SharedStaging(std::shared_ptr<const Context> context, const contr
     std::string failure;
     try {
       action();
-    } catch (const Error& error) {
-      failure = error.sentence();
+    } catch (const std::exception& error) {
+      failure = error.what();
     }
     static_cast<void>(setup.all_done(true, failure));
   };
-  step([&] {
-    allocate(group.size());
-    require(
-        cuda,
-        cuda.export_memory(&handles[static_cast<std::size_t>(rank_)], device_address(of(rank_))),
-        "exporting device memory");
-  });
-  setup.all_gather(handles.data(), sizeof(CudaIpcHandle));
-  step([&] { import(handles); });
+  try {
+    step([&] {
+      allocate();
+      require(
+          cuda,
+          cuda.export_memory(&handles[static_cast<std::size_t>(rank_)], device_address(of(rank_))),
+          "exporting device memory");
+    });
+    setup.all_gather(handles.data(), sizeof(CudaIpcHandle));
+    step([&] { import(handles); });
+  } catch (const AgreedFailure&) {
+    close_imports();
+    static_cast<void>(setup.all_done(true, {}));
+    if (of(rank_) != nullptr) cuda.free(device_address(of(rank_)));
+    if (abort_flag_ != nullptr) cuda.free_pinned(abort_flag_);
+    throw;
+  }
 }
 
-void SharedStaging::allocate(int ranks) {
+void SharedStaging::allocate() {
   const auto& cuda = context_->cuda();
   void* flag = nullptr;
   require(cuda, cuda.allocate_pinned(&flag, sizeof *abort_flag_, 0),
           "allocating page-locked memory");
   abort_flag_ = static_cast<std::uint32_t*>(flag);
   *abort_flag_ = 0;
-  const auto bytes = Layout{ranks}.bytes();
+  const auto bytes = Layout{ranks()}.bytes();
   DeviceAddress address = 0;
   require(cuda, cuda.allocate(&address, bytes), "allocating staging memory on the device");
   begins_[static_cast<std::size_t>(rank_)] = pointer(address);
-  require(cuda, cuda.fill(address, 0, bytes, nullptr), "clearing staging memory");
-  require(cuda, cuda.synchronize_stream(nullptr), "clearing staging memory");
+  require(cuda, cuda.fill(address, 0, bytes, stream()), "clearing staging memory");
+  require(cuda, cuda.synchronize_stream(stream()), "clearing staging memory");
 }
 
 void SharedStaging::import(const std::vector<CudaIpcHandle>& handles) {
@@ -74,17 +94,45 @@ void SharedStaging::import(const std::vector<CudaIpcHandle>& handles) {
   }
 }
 
+void SharedStaging::close_imports() noexcept {
+  for (std::size_t peer = 0; peer < begins_.size(); ++peer) {
+    if (static_cast<int>(peer) == rank_ || begins_[peer] == nullptr) continue;
+    context_->cuda().close_imported(device_address(begins_[peer]));
+    begins_[peer] = nullptr;
+  }
+}
+
 void SharedStaging::abort() noexcept {
   std::atomic_ref(*abort_flag_).store(1);
 }
 
-SharedStaging::~SharedStaging() {
-  const auto& cuda = context_->cuda();
-  for (std::size_t peer = 0; peer < begins_.size(); ++peer) {
-    if (static_cast<int>(peer) != rank_) cuda.close_imported(device_address(begins_[peer]));
+CudaResult SharedStaging::queue_goodbye() {
+  constexpr std::uint64_t closed = 1;
+  const auto offset = Layout{ranks()}.closed() + static_cast<std::size_t>(rank_) * sizeof closed;
+  CudaResult result = cuda_success;
+  for (int rank = 0; rank < ranks() && result == cuda_success; ++rank) {
+    result = context_->cuda().copy_to_device(device_address(of(rank) + offset), &closed,
+                                             sizeof closed, stream());
   }
-  cuda.free(device_address(of(rank_)));
-  cuda.free_pinned(abort_flag_);
+  return result;
+}
+
+bool SharedStaging::is_unused() {
+  const auto& cuda = context_->cuda();
+  if (cuda.query_stream(stream()) != cuda_success) return false;
+  close_imports();
+  std::vector<std::uint64_t> closed(begins_.size());
+  const auto* const words = of(rank_) + Layout{ranks()}.closed();
+  return cuda.copy_to_host(closed.data(), device_address(words), closed.size() * 8, stream()) ==
+             cuda_success &&
+         cuda.synchronize_stream(stream()) == cuda_success &&
+         std::find(closed.begin(), closed.end(), 0U) == closed.end();
+}
+
+SharedStaging::~SharedStaging() {
+  close_imports();
+  context_->cuda().free(device_address(of(rank_)));
+  context_->cuda().free_pinned(abort_flag_);
 }
 
 }  // namespace tutti::device::direct

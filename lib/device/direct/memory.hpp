@@ -10,12 +10,27 @@
 
 namespace tutti::device::direct {
 
+/// A stream of the direct path's own, which waits for no other.
+class OwnStream {
+ public:
+  /// Throws Error{system}.
+  explicit OwnStream(std::shared_ptr<const Context> context);
+  OwnStream(const OwnStream&) = delete;
+  OwnStream& operator=(const OwnStream&) = delete;
+  ~OwnStream();
+  [[nodiscard]] CudaStream handle() const { return handle_; }
+
+ private:
+  std::shared_ptr<const Context> context_;
+  CudaStream handle_ = nullptr;
+};
+
 /// What the kernels of a group's ranks use: the staging memory of all, as this rank's GPU sees it
 /// (its own, and that of its peers by CUDA IPC), and a flag in host memory that ends their waits.
 class SharedStaging {
  public:
-  /// Collective. Throws AgreedFailure if a rank can't allocate its memory or map a peer's; memory
-  /// that a peer may have mapped then stays until the process ends.
+  /// Collective. Throws AgreedFailure if a rank can't allocate its memory or map a peer's; then
+  /// nothing stays allocated.
   SharedStaging(std::shared_ptr<const Context> context, const control::Group& group,
                 SetupExchange& setup);
   SharedStaging(const SharedStaging&) = delete;
@@ -24,16 +39,25 @@ class SharedStaging {
   ~SharedStaging();
 
   [[nodiscard]] std::byte* of(int rank) const { return begins_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] int ranks() const { return static_cast<int>(begins_.size()); }
   /// 0 until abort().
   [[nodiscard]] const std::uint32_t* abort_flag() const { return abort_flag_; }
   /// Ends all waits of this rank's kernels. From any thread.
   void abort() noexcept;
+  [[nodiscard]] CudaStream stream() const { return stream_.handle(); }
+
+  /// Queues on stream(): tell the peers that this rank stores nothing more.
+  [[nodiscard]] CudaResult queue_goodbye();
+  /// Whether all peers have told so. False while stream() is busy.
+  [[nodiscard]] bool is_unused();
 
  private:
-  void allocate(int ranks);
+  void allocate();
   void import(const std::vector<CudaIpcHandle>& handles);
+  void close_imports() noexcept;
 
   std::shared_ptr<const Context> context_;
+  OwnStream stream_;
   int rank_;
   std::vector<std::byte*> begins_;
   std::uint32_t* abort_flag_ = nullptr;

@@ -51,7 +51,7 @@ struct PacketRound {
 };
 
 /// Receives without data: a barrier.
-struct MeetPackets {
+struct BarrierPackets {
   template <class Machine>
   TUTTI_ON_DEVICE static bool finish(const PacketRound<Machine>& round, std::uint64_t packet) {
     for (int peer = 0; peer < round.call().size; ++peer) {
@@ -113,20 +113,23 @@ TUTTI_ON_DEVICE void exchange_packets(const Call& call, const Machine& machine) 
     round.bytes = left < call.share ? left : call.share;
     ++round.round;
     const auto packets = (round.bytes + data_in_packet - 1) / data_in_packet;
+    bool goes_on = true;
     if (channel.sends()) {
-      if (!channel.wait_for_credits(machine, round.round)) return;
-      for (auto packet = machine.thread(); packet < packets; packet += machine.threads()) {
+      goes_on = channel.wait_for_credits(machine, round.round);
+      for (auto packet = machine.thread(); goes_on && packet < packets;
+           packet += machine.threads()) {
         round.send(packet);
       }
     }
-    for (auto packet = machine.thread(); packet < packets; packet += machine.threads()) {
-      if (!Finish::finish(round, packet)) return;
+    for (auto packet = machine.thread(); goes_on && packet < packets; packet += machine.threads()) {
+      goes_on = Finish::finish(round, packet);
     }
-    // All threads have read their packets.
-    machine.synchronize();
+    // All threads have read their packets, or the call is aborted.
+    if (!machine.synchronize(goes_on)) break;
     channel.acknowledge(machine, round.round, static_cast<int>(machine.thread()),
                         static_cast<int>(machine.threads()));
   }
+  // Also after an abort, since other streams may wait for the turn.
   if (machine.thread() == 0) channel.end(machine, before, round.round);
 }
 

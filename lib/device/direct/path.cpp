@@ -3,8 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
-#include <thread>
+#include <exception>
 #include <utility>
 
 #include "channel.hpp"
@@ -14,13 +13,12 @@
 namespace tutti::device::direct {
 namespace {
 
-constexpr std::uint64_t most_threads = 512;
+constexpr std::uint64_t max_threads = 512;
 constexpr std::uint64_t warp = 32;
 /// A further channel for each of these many bytes: packets are soon sent, so that few for each
 /// thread are best, while a chunk has to be worth its fence.
 constexpr std::uint64_t packet_bytes_for_channel = 2048;
 constexpr std::uint64_t chunk_bytes_for_channel = std::uint64_t{16} << 10;
-constexpr std::chrono::seconds close_limit{5};
 
 /// Calls in which a rank sends up to these many bytes to its peers together take the direct path:
 /// where NCCL became faster on two H200 with NVLink (docs/performance.md). 0: never.
@@ -69,71 +67,53 @@ std::string obstacle(const rendezvous::Peers& peers, const control::Group& group
   return {};
 }
 
+/// Throws Error{system} if the driver or the device lacks what the direct path needs.
+void require_driver(const Context& context) {
+  const auto& cuda = context.cuda();
+  if (kernel_image() == nullptr) {
+    throw Error(ErrorCode::system, "tutti was built without nvcc, so it has no kernels");
+  }
+  if (cuda.import_memory == nullptr || cuda.launch == nullptr || cuda.stream_id == nullptr ||
+      cuda.stream_wait_value == nullptr) {
+    throw Error(ErrorCode::system, "the CUDA driver is older than CUDA 12");
+  }
+  int waits = 0;
+  if (cuda.device_attribute(&waits, attribute_stream_waits, context.device()) != cuda_success ||
+      waits == 0) {
+    throw Error(ErrorCode::system, "streams of the device can't wait for 64-bit values");
+  }
+}
+
 }  // namespace
 
-/// The module with the kernels, loaded into the context.
-class Path::Kernels {
- public:
-  explicit Kernels(std::shared_ptr<const Context> context) : context_(std::move(context)) {
-    const auto& cuda = context_->cuda();
-    auto result = cuda.load_module(&module_, kernel_image());
-    // All now: loading one may be forbidden while a stream is captured.
-    for (const auto& name : kernel_names()) {
-      if (result != cuda_success) break;
-      result = cuda.get_function(&functions_[name], module_, name.c_str());
-    }
-    if (result == cuda_success) return;
-    if (module_ != nullptr) cuda.unload_module(module_);
-    throw Error(ErrorCode::system,
-                fmt::format("loading tutti's kernels failed: {}", cuda_error_text(cuda, result)));
-  }
-  Kernels(const Kernels&) = delete;
-  Kernels& operator=(const Kernels&) = delete;
-  ~Kernels() { context_->cuda().unload_module(module_); }
-
-  [[nodiscard]] void* at(const std::string& name) const { return functions_.at(name); }
-
- private:
-  std::shared_ptr<const Context> context_;
-  void* module_ = nullptr;
-  std::map<std::string, void*> functions_;
-};
-
-std::unique_ptr<Path> Path::open(const Parts& parts, SetupExchange& setup, std::string& reason) {
+std::unique_ptr<DirectPath> DirectPath::open(const Parts& parts, SetupExchange& setup,
+                                             std::string& reason) {
   reason = parts.choice == DevicePathChoice::nccl ? "TUTTI_DEVICE_PATH is nccl"
                                                   : obstacle(parts.peers, parts.group);
   if (!reason.empty()) return nullptr;
   try {
-    return std::make_unique<Path>(parts, setup);
+    return std::make_unique<DirectPath>(parts, setup);
   } catch (const AgreedFailure& failure) {
     reason = failure.sentence();
     return nullptr;
   }
 }
 
-Path::Path(const Parts& parts, SetupExchange& setup)
-    : context_(parts.context), group_(parts.group), choice_(parts.choice) {
+DirectPath::DirectPath(const Parts& parts, SetupExchange& setup)
+    : context_(parts.context), group_(parts.group), choice_(parts.choice), closing_(parts.closing) {
   const CurrentContext current(*context_, parts.errors);
-  const auto& cuda = context_->cuda();
   std::string failure;
   try {
-    if (kernel_image() == nullptr) {
-      throw Error(ErrorCode::system, "tutti was built without nvcc, so it has no kernels");
-    }
-    if (cuda.import_memory == nullptr || cuda.launch == nullptr || cuda.stream_id == nullptr ||
-        cuda.stream_wait_value == nullptr) {
-      throw Error(ErrorCode::system, "the CUDA driver is older than CUDA 12");
-    }
+    require_driver(*context_);
     kernels_ = std::make_unique<Kernels>(context_);
-    parts.errors.check(cuda.create_stream(&own_stream_, non_blocking_stream), "creating a stream");
-  } catch (const Error& error) {
-    failure = error.sentence();
+  } catch (const std::exception& error) {
+    failure = error.what();
   }
   static_cast<void>(setup.all_done(true, failure));
   staging_ = std::make_unique<SharedStaging>(context_, group_, setup);
 }
 
-std::optional<Protocol> Path::protocol_of(const CheckedCollective& call) const {
+std::optional<Protocol> DirectPath::protocol_of(const CheckedCollective& call) const {
   const auto limits = limits_of(call.operation);
   if (limits.packets == 0) return std::nullopt;
   const auto sent = call.count * size_of(call.type) * static_cast<std::size_t>(group_.size() - 1);
@@ -148,7 +128,7 @@ std::optional<Protocol> Path::protocol_of(const CheckedCollective& call) const {
   return std::nullopt;
 }
 
-Call Path::describe(const CheckedCollective& call) const {
+Call DirectPath::describe(const CheckedCollective& call) const {
   const auto bytes = call.count * size_of(call.type);
   Call described{.send = static_cast<const std::byte*>(call.send),
                  .recv = static_cast<std::byte*>(call.recv),
@@ -172,7 +152,7 @@ Call Path::describe(const CheckedCollective& call) const {
   return described;
 }
 
-CudaResult Path::queue(const CheckedCollective& call, CudaStream stream) {
+CudaResult DirectPath::queue(const CheckedCollective& call, CudaStream stream) {
   auto described = describe(call);
   if (call.operation == Operation::barrier) {
     described.send = staging_->of(group_.rank);
@@ -184,7 +164,7 @@ CudaResult Path::queue(const CheckedCollective& call, CudaStream stream) {
                 described, stream);
 }
 
-CudaResult Path::launch(Protocol protocol, void* kernel, Call call, CudaStream stream) {
+CudaResult DirectPath::launch(Protocol protocol, void* kernel, Call call, CudaStream stream) {
   for (int rank = 0; rank < group_.size(); ++rank) call.staging[rank] = staging_->of(rank);
   call.abort_flag = staging_->abort_flag();
   call.rank = group_.rank;
@@ -198,7 +178,7 @@ CudaResult Path::launch(Protocol protocol, void* kernel, Call call, CudaStream s
   const auto accesses = divide_up(call.share, by_packets ? data_in_packet : sizeof(Unit));
   // In chunks one more warp publishes.
   const auto threads =
-      std::min(divide_up(accesses, warp) * warp, most_threads) + (by_packets ? 0 : warp);
+      std::min(divide_up(accesses, warp) * warp, max_threads) + (by_packets ? 0 : warp);
   const auto used = static_cast<unsigned>(divide_up(call.block_bytes, call.share));
   const auto grid = std::min(used, static_cast<unsigned>(channels));
   const auto ordered = order(protocol, static_cast<int>(grid), call, stream);
@@ -208,14 +188,14 @@ CudaResult Path::launch(Protocol protocol, void* kernel, Call call, CudaStream s
                                  stream, arguments, nullptr);
 }
 
-CudaResult Path::order(Protocol protocol, int channels, Call& call, CudaStream stream) {
+CudaResult DirectPath::order(Protocol protocol, int channels, Call& call, CudaStream stream) {
   const auto& cuda = context_->cuda();
   int status = not_capturing;
-  auto result = cuda.stream_is_capturing(stream, &status);
+  const auto known = cuda.stream_is_capturing(stream, &status);
   // A graph runs later, perhaps several times: the program orders it.
-  if (result != cuda_success || status != not_capturing) return result;
+  if (known == cuda_success && status != not_capturing) return cuda_success;
   unsigned long long id = 0;
-  result = cuda.stream_id(stream, &id);
+  auto result = cuda.stream_id(stream, &id);
   if (result != cuda_success) return result;
   call.turn = ++turn_;
   const Channel own{call, protocol, 0};
@@ -231,45 +211,39 @@ CudaResult Path::order(Protocol protocol, int channels, Call& call, CudaStream s
   return cuda_success;
 }
 
-void Path::abort() noexcept {
+void DirectPath::abort() noexcept {
   is_aborted_.store(true);
   staging_->abort();
 }
 
-Path::~Path() {
+DirectPath::~DirectPath() {
   const auto& cuda = context_->cuda();
-  if (!is_aborted_ && !close()) abort();
+  CudaContext before = nullptr;
+  cuda.get_context(&before);
+  cuda.set_context(context_->handle());
+  if (!is_aborted_ && close() != cuda_success) abort();
   if (is_aborted_) {
     // Kernels, here or on a peer, may still run and use them: they stay until the process ends.
     static_cast<void>(staging_.release());
     static_cast<void>(kernels_.release());
+  } else {
+    closing_->add(context_, std::move(staging_), std::move(kernels_));
+    closing_->sweep();
   }
-  if (own_stream_ != nullptr) cuda.destroy_stream(own_stream_);
+  cuda.set_context(before);
 }
 
-/// Waits until no peer stores into this rank's memory any more.
-bool Path::close() noexcept {
-  const auto& cuda = context_->cuda();
-  if (cuda.set_context(context_->handle()) != cuda_success) return false;
-  // The last exchange uses one channel, but follows this rank's calls on all of them.
+/// Queues a goodbye behind the calls on all channels.
+CudaResult DirectPath::close() {
+  Call call;
+  call.rank = group_.rank;
+  call.size = group_.size();
+  call.staging[group_.rank] = staging_->of(group_.rank);
   for (const auto protocol : {Protocol::packets, Protocol::chunks}) {
-    Call call;
-    call.rank = group_.rank;
-    call.size = group_.size();
-    call.staging[group_.rank] = staging_->of(group_.rank);
-    if (order(protocol, max_channels, call, own_stream_) != cuda_success) return false;
+    const auto ordered = order(protocol, max_channels, call, staging_->stream());
+    if (ordered != cuda_success) return ordered;
   }
-  const Call last{.send = staging_->of(group_.rank), .block_bytes = data_in_packet, .is_last = 1};
-  if (launch(Protocol::packets, kernels_->at("tutti_direct_meet_packets"), last, own_stream_) !=
-      cuda_success) {
-    return false;
-  }
-  const auto end = std::chrono::steady_clock::now() + close_limit;
-  while (cuda.query_stream(own_stream_) == cuda_not_ready) {
-    if (std::chrono::steady_clock::now() >= end) return false;
-    std::this_thread::sleep_for(std::chrono::microseconds(20));
-  }
-  return true;
+  return staging_->queue_goodbye();
 }
 
 }  // namespace tutti::device::direct

@@ -8,9 +8,11 @@
 
 #include "base/checked_collective.hpp"
 #include "base/environment.hpp"
+#include "closing.hpp"
 #include "control/group.hpp"
 #include "device/context.hpp"
 #include "device/setup_exchange.hpp"
+#include "kernels.hpp"
 #include "memory.hpp"
 #include "rendezvous/peers.hpp"
 
@@ -18,24 +20,24 @@ namespace tutti::device::direct {
 
 /// Collective calls of one host's ranks by kernels of our own, which store into the memory of the
 /// other GPUs: faster than NCCL for small buffers, and with one order of summation.
-class Path {
+class DirectPath {
  public:
   struct Parts {
     std::shared_ptr<const Context> context;
     const ApiErrors& errors;
     const rendezvous::Peers& peers;
     const control::Group& group;
+    std::shared_ptr<ClosingStaging> closing;  ///< takes the staging memory in the end
     DevicePathChoice choice = DevicePathChoice::automatic;
   };
 
   /// Collective. Null if some rank can't use it; `reason` says why.
-  [[nodiscard]] static std::unique_ptr<Path> open(const Parts& parts, SetupExchange& setup,
-                                                  std::string& reason);
-  Path(const Parts& parts, SetupExchange& setup);
-  Path(const Path&) = delete;
-  Path& operator=(const Path&) = delete;
-  /// After a last exchange with the peers, within a limit, unless it was aborted.
-  ~Path();
+  [[nodiscard]] static std::unique_ptr<DirectPath> open(const Parts& parts, SetupExchange& setup,
+                                                        std::string& reason);
+  DirectPath(const Parts& parts, SetupExchange& setup);
+  DirectPath(const DirectPath&) = delete;
+  DirectPath& operator=(const DirectPath&) = delete;
+  ~DirectPath();
 
   /// Whether this path takes the call: the same on all ranks.
   [[nodiscard]] bool serves(const CheckedCollective& call) const {
@@ -45,10 +47,10 @@ class Path {
   [[nodiscard]] CudaResult queue(const CheckedCollective& call, CudaStream stream);
   /// Ends all waits of its kernels, whose calls are then without a result. From any thread.
   void abort() noexcept;
+  /// True before the first such call ends.
+  [[nodiscard]] bool is_aborted() const noexcept { return is_aborted_.load(); }
 
  private:
-  class Kernels;
-
   /// The latest call of a channel, outside of graphs.
   struct Latest {
     std::uint64_t turn = 0;
@@ -61,14 +63,14 @@ class Path {
   /// Lets `stream` wait for the channels' calls on other streams: the calls of all ranks must run
   /// in one order.
   [[nodiscard]] CudaResult order(Protocol protocol, int channels, Call& call, CudaStream stream);
-  [[nodiscard]] bool close() noexcept;
+  [[nodiscard]] CudaResult close();
 
   std::shared_ptr<const Context> context_;
   control::Group group_;
   DevicePathChoice choice_;
+  std::shared_ptr<ClosingStaging> closing_;
   std::unique_ptr<Kernels> kernels_;
   std::unique_ptr<SharedStaging> staging_;
-  CudaStream own_stream_ = nullptr;  ///< for the last exchange
   std::array<std::array<Latest, max_channels>, 2> latest_{};
   std::uint64_t turn_ = 0;
   std::atomic<bool> is_aborted_{false};

@@ -141,7 +141,7 @@ TEST_CASE("parts and copies of a communicator have direct paths of their own") {
 
 TEST_CASE("a rank is killed while the others wait in the kernels of the direct path") {
   if (!has_kernels()) return;
-  const auto bytes = GENERATE(std::size_t{400}, std::size_t{4} << 20);
+  const auto bytes = GENERATE(std::size_t{400}, std::size_t{1} << 20);
   const auto reports = run_on_devices(3, direct, [&](Rank& rank) -> std::string {
     auto& communicator = rank.communicator(on_nccl);
     DeviceMemory memory(communicator.device());
@@ -159,6 +159,63 @@ TEST_CASE("a rank is killed while the others wait in the kernels of the direct p
     CHECK(reports[survivor].failure->code == ErrorCode::peer_lost);
     CHECK(reports[survivor].failure->failed_ranks == std::vector{1});
   }
+}
+
+TEST_CASE("after a loss no rank takes data that was never stored for a result") {
+  if (!has_kernels()) return;
+  // Rank 0 waits for room at rank 2, which is killed; rank 1 waits for rank 0 alone.
+  const auto reports = run_on_devices(3, direct, [&](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator(on_nccl);
+    DeviceMemory memory(communicator.device());
+    const Stream stream(memory.stream());
+    DeviceBuffer buffer(memory, std::size_t{3} << 20);
+    const std::vector<std::byte> due(buffer.bytes(), std::byte{7});
+    if (rank.rank() == 0) buffer.upload(due);
+    communicator.barrier({.stream = stream});
+    communicator.synchronize(stream);
+    if (rank.rank() == 2) std::raise(SIGKILL);
+    for (int i = 0; i < 20; ++i) {
+      if (rank.rank() == 1) buffer.poison();
+      communicator.broadcast(integers(buffer), 0, {.stream = stream});
+      communicator.synchronize(stream);
+      if (buffer.download() != due) return "WRONG DATA";
+    }
+    return "all arrived";
+  });
+  INFO(tutti::test::describe(reports));
+  for (const std::size_t survivor : {0U, 1U}) {
+    CHECK(reports[survivor].text != "WRONG DATA");
+    REQUIRE(reports[survivor].failure);
+    CHECK(reports[survivor].failure->code == ErrorCode::peer_lost);
+  }
+}
+
+TEST_CASE("after a loss a stream that waits for a call on another stream goes on") {
+  if (!has_kernels()) return;
+  const auto reports = run_on_devices(2, direct, [&](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator(on_nccl);
+    DeviceMemory first(communicator.device());
+    DeviceMemory second(communicator.device());
+    DeviceBuffer buffer(first, 400);
+    if (rank.rank() == 1) {
+      std::this_thread::sleep_for(200ms);
+      std::raise(SIGKILL);
+    }
+    try {
+      communicator.all_reduce(in_place, integers(buffer), max, {.stream = Stream(first.stream())});
+      communicator.all_reduce(in_place, integers(buffer), max, {.stream = Stream(second.stream())});
+      communicator.synchronize(Stream(first.stream()));
+      return "nothing was thrown";
+    } catch (const Error&) {
+      // Streams of a program that waits by CUDA's own means end, too.
+      const auto wait = reinterpret_cast<int (*)(void*)>(cuda_symbol("cuStreamSynchronize"));
+      wait(first.stream());
+      wait(second.stream());
+      return "both streams ended";
+    }
+  });
+  INFO(tutti::test::describe(reports));
+  CHECK(reports[0].text == "both streams ended");
 }
 
 TEST_CASE("a rank that stays away from a direct call ends it at the deadline") {

@@ -37,6 +37,7 @@ inline constexpr unsigned memory_host = 1;
 inline constexpr unsigned memory_device = 2;
 // Attributes for cuDeviceGetAttribute.
 inline constexpr int attribute_compute_major = 75;
+inline constexpr int attribute_stream_waits = 122;  ///< for 64-bit values
 
 using CudaUuid = std::array<char, 16>;
 

@@ -13,6 +13,10 @@
 #include "device/setup_exchange.hpp"
 #include "device/unique_id.hpp"
 
+namespace tutti::device::direct {
+class ClosingStaging;
+}
+
 namespace tutti::device {
 
 /// The backend for device memory through the CUDA driver and NCCL, if they are available.
@@ -67,6 +71,7 @@ class Provider final : public DeviceProvider {
   std::string reason_;
   bool warned_ = false;  ///< has warned that buffers are staged
   std::shared_ptr<const Context> context_;
+  std::shared_ptr<direct::ClosingStaging> closing_;
 };
 
 }  // namespace tutti::device

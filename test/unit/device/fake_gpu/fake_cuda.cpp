@@ -40,7 +40,7 @@ constexpr int not_ready = 600;
 constexpr int capture_unsupported = 900;
 constexpr int captured_event = 907;
 
-struct Block {
+struct Allocation {
   std::size_t bytes = 0;
   std::byte* alias = nullptr;
   int device = 0;
@@ -160,10 +160,11 @@ class Machine {
 
   std::vector<int> devices;  ///< device numbers of the visible devices
   std::mutex mutex;
-  std::map<std::uintptr_t, Block> blocks;
+  std::map<std::uintptr_t, Allocation> blocks;
   std::map<int, int> retained;
   Stream default_stream;
   std::atomic<int> capturing{0};
+  std::atomic<int> kernels{0};  ///< queued or running
 };
 
 /// Never destroyed: its threads run until the process ends.
@@ -182,7 +183,7 @@ Stream& stream_of(void* stream) {
   return stream == nullptr ? machine().default_stream : *static_cast<Stream*>(stream);
 }
 
-const Block* find_block(std::uintptr_t address, std::uintptr_t& base) {
+const Allocation* find_block(std::uintptr_t address, std::uintptr_t& base) {
   auto after = machine().blocks.upper_bound(address);
   if (after == machine().blocks.begin()) return nullptr;
   --after;
@@ -284,7 +285,7 @@ int cuDeviceGetPCIBusId(char* bus_id, int length, int device) {
   return success;
 }
 int cuDeviceGetAttribute(int* value, int attribute, int) {
-  *value = attribute == 75 ? 9 : 0;
+  *value = attribute == 75 ? 9 : attribute == 122 ? 1 : 0;
   return success;
 }
 int cuDeviceCanAccessPeer(int* can, int device, int peer) {
@@ -325,6 +326,8 @@ int cuMemAlloc_v2(unsigned long long* address, std::size_t bytes) {
 }
 int cuMemFree_v2(unsigned long long address) {
   if (machine().capturing != 0) return capture_unsupported;
+  // Like a driver's, which waits for the device.
+  while (machine().kernels != 0) std::this_thread::yield();
   return release(address);
 }
 int cuMemAllocAsync(unsigned long long* address, std::size_t bytes, void*) {
@@ -540,6 +543,8 @@ int cuLaunchKernel(void* function, unsigned channels, unsigned, unsigned, unsign
   const auto kernel = find_kernel(name);
   if (!kernel) return invalid_value;
   auto call = *static_cast<const tutti::device::direct::Call*>(arguments[0]);
+  const bool counted = !stream_of(stream).is_capturing();
+  if (counted) ++machine().kernels;
   stream_of(stream).enqueue([=]() mutable {
     call.send = static_cast<const std::byte*>(fake_gpu_alias(call.send));
     call.recv = static_cast<std::byte*>(fake_gpu_alias(call.recv));
@@ -547,8 +552,16 @@ int cuLaunchKernel(void* function, unsigned channels, unsigned, unsigned, unsign
       call.staging[rank] = static_cast<std::byte*>(fake_gpu_alias(call.staging[rank]));
     }
     for (unsigned channel = 0; channel < channels; ++channel) {
-      kernel(call, Processor{static_cast<int>(channel), static_cast<int>(channels)});
+      Block block;
+      const auto run = [&](int thread) {
+        kernel(call,
+               Processor{static_cast<int>(channel), static_cast<int>(channels), thread, &block});
+      };
+      std::thread second([&] { run(1); });
+      run(0);
+      second.join();
     }
+    if (counted) --machine().kernels;
   });
   return success;
 }

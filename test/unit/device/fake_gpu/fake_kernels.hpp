@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+#include <barrier>
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -10,25 +12,47 @@
 #include "direct/packets.hpp"
 #include "tutti/types.hpp"
 
-/// The library's kernels, run by the CPU: the same protocols, one thread for each channel.
+/// The library's kernels, run by the CPU: the same protocols, two threads for each channel.
 namespace fake_gpu {
 
 namespace direct = tutti::device::direct;
 
+/// What the threads of one channel share.
+class Block {
+ public:
+  static constexpr int threads = 2;
+
+  /// Waits for all threads; true if all pass true.
+  bool synchronize(bool goes_on) {
+    if (!goes_on) all_go_on_.store(false);
+    barrier_.arrive_and_wait();
+    const bool result = all_go_on_.load();
+    // Nobody changes it before all have read it: false is for ever.
+    return result;
+  }
+
+ private:
+  std::barrier<> barrier_{threads};
+  std::atomic<bool> all_go_on_{true};
+};
+
+/// One thread of a channel. For chunks the first works and the second publishes.
 struct Processor {
   int index = 0;
   int count = 1;
+  int own = 0;
+  Block* block = nullptr;
 
   [[nodiscard]] int channel() const { return index; }
   [[nodiscard]] int channels() const { return count; }
-  [[nodiscard]] std::uint64_t thread() const { return 0; }
-  [[nodiscard]] std::uint64_t threads() const { return 1; }
+  [[nodiscard]] std::uint64_t thread() const { return static_cast<std::uint64_t>(own); }
+  [[nodiscard]] std::uint64_t threads() const { return Block::threads; }
   [[nodiscard]] std::uint64_t workers() const { return 1; }
-  [[nodiscard]] bool works() const { return true; }
-  [[nodiscard]] bool publishes() const { return true; }
+  [[nodiscard]] bool works() const { return own == 0; }
+  [[nodiscard]] bool publishes() const { return own == 1; }
   [[nodiscard]] int publisher() const { return 0; }
   [[nodiscard]] int publishers() const { return 1; }
-  void synchronize() const {}
+  [[nodiscard]] bool synchronize(bool goes_on) const { return block->synchronize(goes_on); }
 
   /// The sequence number guards the data, as one access of 16 bytes does on a GPU.
   void store(direct::Packet* to, const direct::Packet& packet) const {
@@ -110,7 +134,7 @@ inline Kernel find_kernel(const std::string& name) {
   const auto end = name.rfind('_');
   const auto what = name.substr(prefix.size(), end - prefix.size());
   const bool chunks = name.substr(end + 1) == "chunks";
-  if (what == "meet") return direct::exchange_packets<direct::MeetPackets, Processor>;
+  if (what == "barrier") return direct::exchange_packets<direct::BarrierPackets, Processor>;
   if (what == "move" && chunks) return direct::exchange_chunks<direct::MoveChunks, Processor>;
   if (what == "move") return direct::exchange_packets<direct::MovePackets, Processor>;
   const auto middle = what.find('_');
