@@ -1,0 +1,77 @@
+// The kernels of the direct path by themselves, run by the CPU.
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "fake_gpu/fake_kernels.hpp"
+#include "support/catch.hpp"
+
+namespace tutti::device::test {
+namespace {
+
+using direct::Call;
+using direct::Channel;
+using direct::Layout;
+using direct::Protocol;
+using fake_gpu::Block;
+using fake_gpu::Processor;
+
+constexpr int ranks = 3;
+
+/// Rank 0 broadcasts on one channel to peers that never read, until the call is aborted.
+struct AbortedBroadcast {
+  explicit AbortedBroadcast(std::uint64_t share)
+      : send(8 * share, std::byte{7}),
+        staging(ranks, std::vector<Unit>(Layout{ranks}.bytes() / 16 + 1)) {
+    call.send = send.data();
+    call.recv = send.data();
+    call.block_bytes = send.size();
+    call.share = share;
+    call.turn = 5;
+    call.abort_flag = &flag;
+    call.size = ranks;
+    call.from = 0;
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      call.staging[rank] = reinterpret_cast<std::byte*>(staging[rank].data());
+    }
+  }
+
+  template <class Kernel>
+  void run(Kernel kernel) {
+    Block block;
+    std::thread first([&] { kernel(call, Processor{0, 1, 0, &block}); });
+    std::thread second([&] { kernel(call, Processor{0, 1, 1, &block}); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    __atomic_store_n(&flag, 1U, __ATOMIC_RELAXED);
+    first.join();
+    second.join();
+  }
+
+  using Unit = direct::Unit;
+  std::vector<std::byte> send;
+  std::vector<std::vector<Unit>> staging;
+  std::uint32_t flag = 0;
+  Call call;
+};
+
+}  // namespace
+
+TEST_CASE("an aborted call by chunks announces only what it has stored, and ends its turn") {
+  AbortedBroadcast broadcast(direct::chunk_slot_bytes);
+  broadcast.run(direct::exchange_chunks<direct::MoveChunks, Processor>);
+  const Channel channel{broadcast.call, Protocol::chunks, 0};
+  for (const int peer : {1, 2}) CHECK(*channel.ready(peer, 0) == direct::slots);
+  CHECK(channel.progress()->data == 5);
+}
+
+TEST_CASE("an aborted call by packets ends its turn") {
+  AbortedBroadcast broadcast(direct::packet_slot_bytes);
+  broadcast.run(direct::exchange_packets<direct::MovePackets, Processor>);
+  const Channel channel{broadcast.call, Protocol::packets, 0};
+  CHECK(channel.packets(1, 0, 1)->sequence == 1);
+  CHECK(channel.progress()->data == 5);
+}
+
+}  // namespace tutti::device::test
