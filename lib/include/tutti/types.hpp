@@ -79,8 +79,8 @@ inline constexpr Operator logical_xor = Operator::logical_xor;
 
 /// What a reduction does: an Operator, or premultiplied_sum(factor).
 struct Reduction {
-  Operator op = Operator::sum;
-  double factor = 1;  ///< of this rank; used by Operator::premultiplied_sum only
+  Operator op = Operator::sum;  ///< how two contributions are combined
+  double factor = 1;            ///< of this rank; used by Operator::premultiplied_sum only
 
   /// Implicit, so that a call takes an Operator.
   // NOLINTNEXTLINE(google-explicit-constructor,hicpp-explicit-conversions)

@@ -174,7 +174,7 @@ inline void multiply(std::byte* to, const std::byte* from, std::size_t count, in
     } else {
       const auto [exponent, mantissa, bias] = small_float(type);
       const auto bits = encode_float(product, exponent, mantissa, bias);
-      std::memcpy(to + at, &bits, size_of(type));
+      std::memcpy(to + at, &bits, std::min(size_of(type), sizeof bits));
     }
   }
 }

@@ -27,7 +27,7 @@ class Block {
     if (!goes_on) all_go_on_.store(false);
     barrier_.arrive_and_wait();
     const bool result = all_go_on_.load();
-    // Nobody changes it before all have read it: false is for ever.
+    barrier_.arrive_and_wait();  // nobody changes it before all have read it
     return result;
   }
 
