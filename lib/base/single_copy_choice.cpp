@@ -30,8 +30,8 @@ std::uint32_t ticks_of(SingleCopyChoice::Time time) {
 
 // Offers: each way twice in turn.
 constexpr std::uint32_t first_offers = 8;
-constexpr std::uint32_t tries = 2;
-constexpr std::uint32_t turn = 2 * tries;
+constexpr std::uint32_t trials_of_each = 2;
+constexpr std::uint32_t turn = 2 * trials_of_each;
 constexpr std::uint32_t offer_period = 500;
 
 }  // namespace
@@ -129,7 +129,7 @@ OfferChoice::Answer OfferChoice::next(std::size_t bytes) {
                                            std::uint64_t{4} * now.shared_times.shortest();
   if (now.reads) return {.reads = offer % offer_period >= turn};
   // While the sender's own copies are faster, it offers `turn` messages between two pauses.
-  return {.reads = offer % turn < tries,
+  return {.reads = offer % turn < trials_of_each,
           .pauses = offer >= first_offers && offer % turn == turn - 1};
 }
 

@@ -59,14 +59,34 @@ struct Logical {
     return V{} - bits_as<V>(Bitwise::apply(a != V{}, b != V{}));
   }
 };
+/// Keeps products apart from the sums that they go into: GCC 12 makes fused multiply-add of them
+/// with AVX-512 in spite of -ffp-contract=off.
+template <class V>
+void keep_apart(V& products) {
+#if defined(__x86_64__)
+  asm("" : "+x"(products));
+#else
+  static_cast<void>(products);
+#endif
+}
 /// Of vectors that hold real and imaginary parts by turns.
 struct ComplexProduct {
   template <class V>
   static V apply(V a, V b) {
+    V with_real{};
+    V with_imaginary{};
+    for (std::size_t i = 0; i < sizeof(V) / sizeof(a[0]); i += 2) {
+      with_real[i] = a[i] * b[i];
+      with_real[i + 1] = a[i] * b[i + 1];
+      with_imaginary[i] = a[i + 1] * b[i + 1];
+      with_imaginary[i + 1] = a[i + 1] * b[i];
+    }
+    keep_apart(with_real);
+    keep_apart(with_imaginary);
     V result{};
     for (std::size_t i = 0; i < sizeof(V) / sizeof(a[0]); i += 2) {
-      result[i] = a[i] * b[i] - a[i + 1] * b[i + 1];
-      result[i + 1] = a[i] * b[i + 1] + a[i + 1] * b[i];
+      result[i] = with_real[i] - with_imaginary[i];
+      result[i + 1] = with_real[i + 1] + with_imaginary[i + 1];
     }
     return result;
   }
