@@ -63,7 +63,7 @@ struct Logical {
 /// with AVX-512 in spite of -ffp-contract=off.
 template <class V>
 void keep_apart(V& products) {
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(__clang__)
   asm("" : "+x"(products));
 #else
   static_cast<void>(products);
