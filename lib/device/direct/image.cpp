@@ -56,18 +56,20 @@ bool is_basic(Operator op) {
 
 }  // namespace
 
+bool has_kernel(Protocol protocol, Operation operation, Type type, Operator op) noexcept {
+  const bool by_packets = protocol == Protocol::packets;
+  if (operation == Operation::barrier) return by_packets;
+  if (!shape_of(operation).reduces) return true;
+  if (op == Operator::average) return is_16_bit_float(type);
+  return by_packets ? is_number(type) && is_basic(op) : is_float(type) && op == Operator::sum;
+}
+
 std::optional<std::string> kernel_name(Protocol protocol, Operation operation, Type type,
                                        Operator op) {
-  const bool by_packets = protocol == Protocol::packets;
-  const auto* const suffix = by_packets ? "packets" : "chunks";
-  if (operation == Operation::barrier) {
-    return by_packets ? std::optional<std::string>("tutti_direct_barrier_packets") : std::nullopt;
-  }
+  if (!has_kernel(protocol, operation, type, op)) return std::nullopt;
+  const auto* const suffix = protocol == Protocol::packets ? "packets" : "chunks";
+  if (operation == Operation::barrier) return fmt::format("tutti_direct_barrier_{}", suffix);
   if (!shape_of(operation).reduces) return fmt::format("tutti_direct_move_{}", suffix);
-  const bool has_kernel = op == Operator::average ? is_16_bit_float(type)
-                          : by_packets            ? is_number(type) && is_basic(op)
-                                                  : is_float(type) && op == Operator::sum;
-  if (!has_kernel) return std::nullopt;
   return fmt::format("tutti_direct_{}_{}_{}", name(type), name(op), suffix);
 }
 

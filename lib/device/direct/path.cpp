@@ -118,7 +118,7 @@ std::optional<Protocol> DirectPath::protocol_of(const CheckedCollective& call) c
   if (limits.packets == 0) return std::nullopt;
   const auto sent = call.count * size_of(call.type) * static_cast<std::size_t>(group_.size() - 1);
   const auto has = [&](Protocol protocol) {
-    return kernel_name(protocol, call.operation, call.type, call.op).has_value();
+    return has_kernel(protocol, call.operation, call.type, call.op);
   };
   const bool always = choice_ == DevicePathChoice::direct;
   if (sent > limits.packets && (always || sent <= limits.chunks) && has(Protocol::chunks)) {

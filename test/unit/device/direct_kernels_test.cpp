@@ -38,12 +38,14 @@ struct AbortedBroadcast {
     }
   }
 
-  template <class Kernel>
-  void run(Kernel kernel) {
+  /// Aborts once `is_stuck`.
+  template <class Kernel, class IsStuck>
+  void run(Kernel kernel, IsStuck is_stuck) {
     Block block;
     std::thread first([&] { kernel(call, Processor{0, 1, 0, &block}); });
     std::thread second([&] { kernel(call, Processor{0, 1, 1, &block}); });
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    while (!is_stuck()) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // for what should not happen
     __atomic_store_n(&flag, 1U, __ATOMIC_RELAXED);
     first.join();
     second.join();
@@ -60,16 +62,22 @@ struct AbortedBroadcast {
 
 TEST_CASE("an aborted call by chunks announces only what it has stored, and ends its turn") {
   AbortedBroadcast broadcast(direct::chunk_slot_bytes);
-  broadcast.run(direct::exchange_chunks<direct::MoveChunks, Processor>);
   const Channel channel{broadcast.call, Protocol::chunks, 0};
+  broadcast.run(direct::exchange_chunks<direct::MoveChunks, Processor>, [&] {
+    return __atomic_load_n(channel.ready(2, 0), __ATOMIC_ACQUIRE) >= direct::slots &&
+           __atomic_load_n(channel.ready(1, 0), __ATOMIC_ACQUIRE) >= direct::slots;
+  });
   for (const int peer : {1, 2}) CHECK(*channel.ready(peer, 0) == direct::slots);
   CHECK(channel.progress()->data == 5);
 }
 
 TEST_CASE("an aborted call by packets ends its turn") {
   AbortedBroadcast broadcast(direct::packet_slot_bytes);
-  broadcast.run(direct::exchange_packets<direct::MovePackets, Processor>);
   const Channel channel{broadcast.call, Protocol::packets, 0};
+  broadcast.run(direct::exchange_packets<direct::MovePackets, Processor>, [&] {
+    const auto* const last = channel.packets(2, 0, direct::slots);
+    return __atomic_load_n(&last->sequence, __ATOMIC_ACQUIRE) == direct::slots;
+  });
   CHECK(channel.packets(1, 0, 1)->sequence == 1);
   CHECK(channel.progress()->data == 5);
 }
