@@ -121,8 +121,9 @@ void IncomingHalf::clear_if_due(Stream& stream) {
   const auto posted = stream.bytes.posted();
   if (!endpoint_ || posted <= stream.cleared || stream.offer.left > 0) return;
   if (posted <= eager_bytes_ && !stream.requested) return;
-  // An offer needs no clear-to-send. Without one, the sender asks.
-  if (!stream.requested && expects_offer(stream)) return;
+  // An offer needs no clear-to-send. Without one, the sender asks, but only before the first
+  // clear-to-send: from then on it waits for the next.
+  if (!stream.requested && stream.cleared == 0 && expects_offer(stream)) return;
   stream.cleared = posted;
   const auto header =
       encode({.kind = FrameKind::clear_to_send, .position = posted, .call = stream.ours});

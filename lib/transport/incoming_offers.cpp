@@ -15,7 +15,8 @@ constexpr std::size_t offered_piece_bytes = std::size_t{1} << 20;
 bool IncomingHalf::expects_offer(const Stream& stream) const {
   return endpoint_.has_rings() && stream.bytes.posted() >= min_single_copy_bytes &&
          !shape_of(stream.ours.signature.operation).reduces &&
-         offers_.expects_offer(static_cast<std::size_t>(stream.bytes.posted()));
+         (endpoint_.memory().always_reads() ||
+          offers_.expects_offer(static_cast<std::size_t>(stream.bytes.posted())));
 }
 
 bool IncomingHalf::has_ready_offer() {

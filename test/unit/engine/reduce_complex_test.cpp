@@ -5,6 +5,7 @@
 
 #include "reduce_reference.hpp"
 #include "support/catch.hpp"
+#include "support/random_seed.hpp"
 
 namespace tutti::engine::test {
 namespace {
@@ -98,7 +99,7 @@ void check_sums(Type type, Type part, std::mt19937_64& random, InstructionSet se
 }  // namespace
 
 TEST_CASE("complex sums, averages and factors are those of the parts") {
-  const auto seed = random_seed();
+  const auto seed = tutti::test::random_seed();
   INFO("TUTTI_TEST_SEED=" << seed);
   std::mt19937_64 random(seed);
   for (const auto set : instruction_sets()) {
@@ -108,7 +109,7 @@ TEST_CASE("complex sums, averages and factors are those of the parts") {
 }
 
 TEST_CASE("complex products are those of the formula, bit by bit, with every instruction set") {
-  const auto seed = random_seed();
+  const auto seed = tutti::test::random_seed();
   INFO("TUTTI_TEST_SEED=" << seed);
   std::mt19937_64 random(seed);
   for (const auto set : instruction_sets()) {

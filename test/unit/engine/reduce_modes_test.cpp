@@ -4,6 +4,7 @@
 #include "reduce_reference.hpp"
 #include "support/catch.hpp"
 #include "support/float_controls.hpp"
+#include "support/random_seed.hpp"
 
 namespace tutti::engine::test {
 namespace {
@@ -34,7 +35,7 @@ std::vector<std::byte> results_of(Type type, Operator op, InstructionSet set,
 }  // namespace
 
 TEST_CASE("results do not depend on the thread's floating-point mode, which is restored") {
-  const auto seed = random_seed();
+  const auto seed = tutti::test::random_seed();
   INFO("TUTTI_TEST_SEED=" << seed);
   std::mt19937_64 random(seed);
   for_each_reduction([&](Type type, Operator op) {

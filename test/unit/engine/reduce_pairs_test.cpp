@@ -5,6 +5,7 @@
 
 #include "reduce_reference.hpp"
 #include "support/catch.hpp"
+#include "support/random_seed.hpp"
 
 namespace tutti::engine::test {
 namespace {
@@ -42,7 +43,7 @@ void check_call(const Comparison& compare, std::span<const Bits> a, std::span<co
 }  // namespace
 
 TEST_CASE("a reduction gives the same bits at every address, length and alias") {
-  const auto seed = random_seed();
+  const auto seed = tutti::test::random_seed();
   INFO("TUTTI_TEST_SEED=" << seed);
   std::mt19937_64 random(seed);
   constexpr std::size_t longest = 130;
@@ -63,7 +64,7 @@ TEST_CASE("a reduction gives the same bits at every address, length and alias") 
 }
 
 TEST_CASE("reductions of many random elements are those of plain arithmetic") {
-  const auto seed = random_seed();
+  const auto seed = tutti::test::random_seed();
   INFO("TUTTI_TEST_SEED=" << seed);
   std::mt19937_64 random(seed);
   for_each_reduction([&](Type type, Operator op) {
@@ -79,7 +80,7 @@ TEST_CASE("reductions of many random elements are those of plain arithmetic") {
 }
 
 TEST_CASE("a rank may combine its buffer with itself") {
-  const auto seed = random_seed();
+  const auto seed = tutti::test::random_seed();
   INFO("TUTTI_TEST_SEED=" << seed);
   std::mt19937_64 random(seed);
   for_each_reduction([&](Type type, Operator op) {
@@ -96,7 +97,7 @@ TEST_CASE("a rank may combine its buffer with itself") {
 
 TEST_CASE("reductions that commute give the same bits either way") {
   // Ranks may combine the same two contributions in either order; all must get the same result.
-  const auto seed = random_seed();
+  const auto seed = tutti::test::random_seed();
   INFO("TUTTI_TEST_SEED=" << seed);
   std::mt19937_64 random(seed);
   for_each_reduction([&](Type type, Operator op) {
@@ -118,7 +119,7 @@ TEST_CASE("reductions that commute give the same bits either way") {
 }
 
 TEST_CASE("division is that of plain arithmetic at every address and length") {
-  const auto seed = random_seed();
+  const auto seed = tutti::test::random_seed();
   INFO("TUTTI_TEST_SEED=" << seed);
   std::mt19937_64 random(seed);
   for (const auto type : reducible_types) {
@@ -143,7 +144,7 @@ TEST_CASE("division is that of plain arithmetic at every address and length") {
 
 TEST_CASE(
     "contributions are multiplied by their factor, rounded once, at every address and length") {
-  const auto seed = random_seed();
+  const auto seed = tutti::test::random_seed();
   INFO("TUTTI_TEST_SEED=" << seed);
   std::mt19937_64 random(seed);
   std::vector<double> factors{0, -1, 1.0 / 3, 1e6, -0.37};

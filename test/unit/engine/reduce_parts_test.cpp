@@ -5,6 +5,7 @@
 
 #include "reduce_reference.hpp"
 #include "support/catch.hpp"
+#include "support/random_seed.hpp"
 
 namespace tutti::engine::test {
 namespace {
@@ -65,7 +66,7 @@ void check_call(const Comparison& compare, const Parts& parts, std::size_t lengt
 }  // namespace
 
 TEST_CASE("parts combine to the same bits at every address, length and alias") {
-  const auto seed = random_seed();
+  const auto seed = tutti::test::random_seed();
   INFO("TUTTI_TEST_SEED=" << seed);
   std::mt19937_64 random(seed);
   constexpr std::size_t longest = 130;
@@ -85,7 +86,7 @@ TEST_CASE("parts combine to the same bits at every address, length and alias") {
 }
 
 TEST_CASE("long parts combine to the same bits as short ones") {
-  const auto seed = random_seed();
+  const auto seed = tutti::test::random_seed();
   INFO("TUTTI_TEST_SEED=" << seed);
   std::mt19937_64 random(seed);
   for_each_reduction([&](Type type, Operator op) {

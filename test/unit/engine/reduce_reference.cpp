@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
-#include <string>
 
 #include "support/catch.hpp"
 
@@ -261,11 +259,6 @@ std::vector<Bits> random_elements(Type type, std::size_t count, std::mt19937_64&
   std::vector<Bits> result(count);
   for (auto& element : result) element = random_element(type, random);
   return result;
-}
-
-std::uint64_t random_seed() {
-  if (const char* given = std::getenv("TUTTI_TEST_SEED")) return std::stoull(given);
-  return std::random_device{}();
 }
 
 void write(Type type, std::span<const Bits> elements, std::byte* to) {

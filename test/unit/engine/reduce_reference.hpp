@@ -33,9 +33,6 @@ Bits nearest(Type type, double number);
 Bits random_element(Type type, std::mt19937_64& random);
 std::vector<Bits> random_elements(Type type, std::size_t count, std::mt19937_64& random);
 
-/// A new seed per run, or $TUTTI_TEST_SEED to reproduce a failure.
-std::uint64_t random_seed();
-
 void write(Type type, std::span<const Bits> elements, std::byte* to);
 std::vector<Bits> read(Type type, const std::byte* from, std::size_t count);
 

@@ -6,12 +6,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
+#include <random>
 #include <string>
 #include <thread>
 
 #include "host.hpp"
 #include "support/catch.hpp"
+#include "support/random_seed.hpp"
 #include "support/refused_reads.hpp"
 
 namespace tutti::transport::test {
@@ -214,6 +217,59 @@ TEST_CASE("an offer may cover several requests, and a stream several offers") {
   for (const auto& send : sends) CHECK(send.done());
   for (const auto& receive : receives) CHECK(receive.done());
   CHECK(halves.is_sound());
+}
+
+TEST_CASE("a stream arrives in whatever requests each side cuts it into") {
+  const auto seed = tutti::test::random_seed();
+  INFO("TUTTI_TEST_SEED=" << seed);
+  std::mt19937_64 random(seed);
+  const auto draw = [&random](std::size_t below) {
+    return static_cast<std::size_t>(random() % below);
+  };
+  for (const auto use : {SingleCopyUse::always, SingleCopyUse::automatic}) {
+    SingleCopyHost host(use);
+    auto halves = host.halves();
+    for (std::uint64_t number = 1; number <= 300; ++number) {
+      const auto call = collective(number);
+      const auto all = pattern(1 + draw(200'000), static_cast<unsigned>(number));
+      Buffer got(all.size());
+      // Few or many pieces of about one size, as algorithms cut their data.
+      std::deque<SendRequest> sends;
+      std::deque<RecvRequest> receives;
+      std::size_t sent = 0;
+      std::size_t received = 0;
+      const auto send_piece = 1 + draw(draw(2) == 0 ? 2'000 : 100'000);
+      const auto receive_piece = 1 + draw(draw(2) == 0 ? 2'000 : 100'000);
+      while (sent < all.size() || received < all.size()) {
+        const auto what = draw(5);
+        if (what < 2 && sent < all.size()) {
+          const auto count = std::min(all.size() - sent, 1 + draw(2 * send_piece));
+          auto& request = sends.emplace_back();
+          request.call = &call;
+          request.from = std::span(all).subspan(sent, count);
+          halves.out.post(request);
+          sent += count;
+        } else if (what < 4 && received < all.size()) {
+          const auto count = std::min(all.size() - received, 1 + draw(2 * receive_piece));
+          auto& request = receives.emplace_back();
+          request.call = &call;
+          request.to = std::span(got).subspan(received, count);
+          halves.in.post(request);
+          received += count;
+        } else {
+          halves.pump();
+        }
+      }
+      halves.pump();
+      INFO("stream " << number << " of " << all.size() << " bytes");
+      REQUIRE(sends.back().done());
+      REQUIRE(receives.back().done());
+      REQUIRE(got == all);
+      REQUIRE(halves.is_sound());
+      halves.out.finish(call.key);
+      halves.in.finish(call.key);
+    }
+  }
 }
 
 TEST_CASE("data that must be reduced is sent") {
