@@ -1,4 +1,6 @@
 // The three stages of a shared-memory call: put, combine and get.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -318,10 +320,15 @@ bool SharedCall::get_by_single_copy(int member, std::byte* to, std::uint64_t fro
     case transport::SingleCopy::Result::refused:
       break;
   }
+  // Refused to one reader only, for example by a seccomp filter since set-up, or to all: memory
+  // that its owner has unmapped during the call.
+  const int reason = errno;
   throw system_error(
-      "can't read the memory of another rank by process_vm_readv(), as set-up could: set "
-      "TUTTI_SINGLE_COPY=off",
-      errno);
+      fmt::format("can't read {} bytes at {:#x} of rank {} by process_vm_readv(){}", bytes, from,
+                  member,
+                  reason == EFAULT ? ": its buffer is not mapped, or the kernel lets nobody read it"
+                                   : ", as set-up could: set TUTTI_SINGLE_COPY=off"),
+      reason);
 }
 
 bool SharedCall::try_get() {

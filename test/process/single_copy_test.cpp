@@ -1,6 +1,7 @@
 // Reads of another rank's memory, refused and permitted. The results of calls by single copy are
 // compared in other tests, which run with TUTTI_SINGLE_COPY=always, too.
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -130,6 +131,26 @@ TEST_CASE("a rank that may read no longer gets messages; collectives end with a 
     REQUIRE(report.failure);
     INFO(report.failure->sentence);
     CHECK(report.failure->sentence.find("set TUTTI_SINGLE_COPY=off") != std::string::npos);
+  }
+}
+
+TEST_CASE("a buffer with a hole is an error that names its rank") {
+  const auto reports = run_ranks(3, [](Rank& rank) -> std::string {
+    ::setenv("TUTTI_SINGLE_COPY", "always", 1);
+    auto& communicator = rank.communicator({.timeout = 10s});
+    communicator.barrier();  // all ranks know who reads whom
+    constexpr std::size_t bytes = std::size_t{1} << 20;
+    auto* const memory = static_cast<std::byte*>(
+        ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    if (rank.rank() == 2) ::munmap(memory + bytes / 2, std::size_t{1} << 16);
+    communicator.broadcast(std::span(memory, bytes), 2);
+    return "done";
+  });
+  for (const auto& report : reports) {
+    REQUIRE(report.failure);
+    INFO(report.failure->sentence);
+    CHECK(report.failure->sentence.find(
+              "of rank 2 by process_vm_readv(): its buffer is not mapped") != std::string::npos);
   }
 }
 
