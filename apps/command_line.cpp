@@ -191,7 +191,7 @@ void add_local_rank(CLI::App& command, JobOptions& options) {
 void add_launch_options(CLI::App& command, JobOptions& options) {
   command
       .add_option("--init", options.launch.init,
-                  "rendezvous: mpi, env:// (MASTER_ADDR and MASTER_PORT) or tcp://HOST:PORT "
+                  "bootstrap: mpi, env:// (MASTER_ADDR and MASTER_PORT) or tcp://HOST:PORT "
                   "(default: by the launcher's variables)")
       ->type_name("HOW");
   command
@@ -225,7 +225,7 @@ void add_job_options(CLI::App& command, JobOptions& options) {
           throw CLI::ValidationError("invalid --timeout '0': expected a time above 0");
         }
       },
-      "deadline of set-up and of each call (default 60s)");
+      "timeout of set-up and of each call (default: TUTTI_TIMEOUT, else 60s)");
   command.add_flag("--verbose", options.verbose,
                    "print set-up phases, the algorithm and every rank's errors");
   add_launch_options(command, options);

@@ -155,7 +155,8 @@ int perform(JobSession& job, Operation operation, const OperationOptions& option
   if (communicator.rank() == 0) {
     if (!options.quiet && !file.is_standard_output()) {
       text = fmt::format("{}", fmt::join(reports, ""));
-      if (options.verbose) {
+      // A message has none: what is recorded is that of the barrier before it.
+      if (options.verbose && operation != Operation::send_recv) {
         text += fmt::format("algorithm: {}\n",
                             runs.algorithm == "nccl" ? "chosen by NCCL" : runs.algorithm);
       }

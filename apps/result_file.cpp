@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <span>
 
+#include "base/system_error.hpp"
 #include "output.hpp"
 
 namespace tutti::app {
@@ -42,8 +44,7 @@ void ResultFile::write(const std::string& text) {
   std::ofstream stream(path_);
   stream << text;
   stream.close();
-  if (!stream)
-    throw Error(ErrorCode::system, fmt::format("can't write {}: is the disk full?", path_));
+  if (!stream) throw system_error(fmt::format("can't write {}", path_), errno);
   made_here_ = false;
 }
 

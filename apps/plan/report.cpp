@@ -106,9 +106,16 @@ std::string summary(const Plan& plan) {
   auto text = plan.options.algorithm.empty() ? fmt::format("A call would choose {}", plan.chosen)
                                              : fmt::format("As requested, {}", plan.chosen);
   text += fmt::format(": {}.", duration_text(chosen.seconds));
-  if (const auto* const other = plan.runner_up())
-    text += fmt::format(" The next best is {}, {:.2f} times as long.", other->algorithm,
-                        other->seconds / chosen.seconds);
+  const auto* const other = plan.runner_up();
+  if (other == nullptr) return text;
+  const double ratio = other->seconds / chosen.seconds;
+  if (ratio < 1 && plan.options.algorithm.empty()) {
+    // A call chooses by formulas, since it has no time to simulate.
+    text += fmt::format(" In this simulation {} is faster, {:.2f} times as long: --algorithm {}.",
+                        other->algorithm, ratio, other->algorithm);
+  } else {
+    text += fmt::format(" The next best is {}, {:.2f} times as long.", other->algorithm, ratio);
+  }
   return text;
 }
 

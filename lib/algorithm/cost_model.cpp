@@ -26,7 +26,7 @@ constexpr std::array<Field, 6> fields{{{"link_latency_us", &CostModel::link_late
 
 CostModel parse_cost_model(std::string_view json) {
   const auto parsed = nlohmann::json::parse(json, nullptr, false);
-  if (!parsed.is_object()) throw std::invalid_argument("it is no JSON object");
+  if (!parsed.is_object()) throw std::invalid_argument("it is not a JSON object");
   CostModel model;
   for (const auto& [key, value] : parsed.items()) {
     const Field* known = nullptr;
@@ -39,7 +39,7 @@ CostModel parse_cost_model(std::string_view json) {
     }
     const double number = value.is_number() ? value.get<double>() : 0;
     if (!(number > 0) || !std::isfinite(number))
-      throw std::invalid_argument("its " + key + " is no number above 0");
+      throw std::invalid_argument("its " + key + " is not a number above 0");
     model.*known->member = number * known->unit;
   }
   return model;

@@ -231,12 +231,15 @@ std::string_view remedy_of(Type type, Operator op, bool scans) {
   if (!reducible(type, Operator::sum)) return "convert to a wider type";
   if (scans && op == Operator::average) return "use sum, and divide by the number of contributions";
   if (op == Operator::premultiplied_sum) return "multiply the contribution, then use sum";
-  if (type == Type::boolean) return "convert to u8";
+  if (type == Type::boolean) {
+    return "use logical_and or logical_or, or convert to f32 for the fraction of true values";
+  }
   const bool is_complex = type == Type::c64 || type == Type::c128;
   if (is_complex && (op == Operator::min || op == Operator::max)) {
     return "complex numbers have no order; reduce their absolute values";
   }
-  return "bitwise and logical operators are for integers";
+  return "bitwise and logical operators are for integers and bool; use sum, product, min, max or "
+         "average";
 }
 
 }  // namespace

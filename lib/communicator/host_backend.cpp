@@ -114,7 +114,7 @@ std::string_view HostBackend::named_algorithm(const CheckedCollective& call,
                                   : "",
                     fmt::join(known, ", "),
                     engine::shareable(call.operation)
-                        ? ", and shared if all ranks of the communicator are on one host"
+                        ? ", and shared if all ranks of the communicator share memory"
                         : ""));
   }
   return {};

@@ -13,6 +13,7 @@
 #include "algorithm/choice.hpp"
 #include "algorithm/cost_model.hpp"
 #include "base/quiet_thread.hpp"
+#include "base/system_error.hpp"
 #include "bootstrap/shared_secret.hpp"
 #include "communicator/shared_path.hpp"
 #include "control/descriptors.hpp"
@@ -70,9 +71,8 @@ std::string model_in(const std::string& path) {
   std::ostringstream text;
   text << file.rdbuf();
   if (!file)
-    throw Error(
-        ErrorCode::usage,
-        fmt::format("TUTTI_MODEL={} can't be read: give a file that is on every host", path));
+    throw Error(ErrorCode::usage, fmt::format("TUTTI_MODEL={} can't be read on this host: {}", path,
+                                              errno_text(errno)));
   try {
     return algorithm::text_of(algorithm::parse_cost_model(text.str()));
   } catch (const std::invalid_argument& error) {
@@ -235,7 +235,8 @@ void Job::take_segment(std::shared_ptr<transport::SharedSegment> shared) {
   if (!segment) return;
   segment->set_warning_sink([this](const std::string& text) { log.warning(text); });
   const auto refused = segment->single_copy().probe();
-  log.info(refused.empty() ? "single copy inside this host: possible"
+  log.info(refused.empty() ? "single copy inside this host: possible, used where it is faster "
+                             "(TUTTI_SINGLE_COPY)"
                            : fmt::format("single copy inside this host: no, {}", refused));
 }
 

@@ -108,8 +108,8 @@ void Plane::fail_setup(const LinkSetup::Progress& progress, bool is_late) const 
   const auto sentence =
       progress.failure.empty()
           ? fmt::format(
-                "set-up timed out: no control link with {}; check the messages of these ranks, or "
-                "raise TUTTI_TIMEOUT{}",
+                "set-up timed out: no control connection with {}; see the messages of these "
+                "ranks, or set a longer timeout (TUTTI_TIMEOUT, --timeout or Options::timeout){}",
                 fmt::join(missing, ", "), rendezvous::describe_unacknowledged_data())
           : "set-up failed: " + progress.failure;
   const int self = peers_.rank();

@@ -46,9 +46,10 @@ std::string disagreement(const LauncherClaim& claim, const Place& place, const s
   if (!claim.rank.empty() && claim.rank != std::to_string(place.rank)) return {};
   if (!claim.size.empty() && claim.size != std::to_string(place.size)) return {};
   return fmt::format(
-      "{}={}, but rank {} is local rank {} of {} on {} by the ranks' host identities; the "
-      "latter is used",
-      claim.source, *claim.local_rank, place.rank, place.local_rank, place.local_size, host);
+      "local rank {} is used, not {}={}: by the ranks' host identities rank {} is local rank {} of "
+      "{} on {}",
+      place.local_rank, claim.source, *claim.local_rank, place.rank, place.local_rank,
+      place.local_size, host);
 }
 
 }  // namespace tutti::launch

@@ -218,8 +218,9 @@ Error RootSide::missing(const std::vector<int>& ranks) const {
   if (ranks.size() > max_named) named.push_back("…");
   return Error(
       ErrorCode::timeout,
-      fmt::format("set-up timed out at {} with {} of {} ranks; {} missing: {}; start every "
-                  "rank, check the messages of these, or raise TUTTI_TIMEOUT{}",
+      fmt::format("set-up timed out at {} with {} of {} ranks; {} missing: {}; start "
+                  "every rank, see the messages of the missing ranks, or set a longer timeout "
+                  "(TUTTI_TIMEOUT, --timeout or Options::timeout){}",
                   where_, static_cast<std::size_t>(size_) - ranks.size(), size_, ranks.size(),
                   fmt::join(named, ", "), rendezvous::describe_unacknowledged_data()),
       ranks);

@@ -173,7 +173,8 @@ SegmentSetup::Outcome SegmentSetup::follow(const rendezvous::Peers& peers, Deadl
           Error(
               ErrorCode::timeout,
               fmt::format("set-up timed out: {} did not report whether the ranks of its host share "
-                          "memory; see its messages, or raise TUTTI_TIMEOUT",
+                          "memory; see its messages, or set a longer timeout "
+                          "(TUTTI_TIMEOUT, --timeout or Options::timeout)",
                           peers.describe(leader)),
               {leader}))
           .speaks_for_job(self_ == local_[1])

@@ -227,7 +227,7 @@ class Firewall(OnTwoHosts):
         self.wall("40000-40015", "41000-41115")
         done = self.run_tutti(settings=["TUTTI_TIMEOUT=3s"], options=self.MPI_DOOR)
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
-        self.assertRegex(done.stderr, r"tutti: .*(can't reach rank|no control link with rank) \d \(node[12]")
+        self.assertRegex(done.stderr, r"tutti: .*(can't reach rank|no control connection with rank) \d \(node[12]")
 
     def test_range_that_is_exhausted(self):
         self.fails(1, r"rank \d \(node[12], pid \d+\): TUTTI_PORT_RANGE=40000-40000 is exhausted on this host: .*10\.77\.0\.[12]",

@@ -106,7 +106,7 @@ class Plans(unittest.TestCase):
             model = json.loads(path.read_text())
             self.assertAlmostEqual(model["link_gbs"], 12.5 * 0.949)
             self.assertAlmostEqual(model["link_latency_us"], 5)
-            for content, said in ((path.read_text(), ""), ('{"link_gb": 1}', "is unusable: it has \"link_gb\""), ("[]", "no JSON object")):
+            for content, said in ((path.read_text(), ""), ('{"link_gb": 1}', "is unusable: it has \"link_gb\""), ("[]", "not a JSON object")):
                 path.write_text(content)
                 result = command(TUTTI, "broadcast", "--size", "4KiB", env={"TUTTI_MODEL": str(path)})
                 self.assertEqual(result.returncode, 2 if said else 0, result.stderr)

@@ -52,14 +52,15 @@ class TUTTI_EXPORT Communicator : public Operations<Communicator>,
   Communicator(Communicator&&) noexcept;
   /// Destroys the current communicator first.
   Communicator& operator=(Communicator&&) noexcept;
-  /// Tells the other ranks that this one leaves. Waits up to 1 s for calls in flight. Never throws.
+  /// Notifies the other ranks that this rank leaves. Waits up to 1 s for calls in flight. Never
+  /// throws.
   ~Communicator();
 
   /// Rank of this process, from 0.
   [[nodiscard]] int rank() const noexcept;
   /// Number of ranks of the communicator.
   [[nodiscard]] int size() const noexcept;
-  /// This process's number among the ranks of its host, of the whole job.
+  /// Local rank in the whole job, also on a sub-communicator.
   [[nodiscard]] int local_rank() const noexcept;
   /// Number of ranks of the whole job on this host.
   [[nodiscard]] int local_size() const noexcept;

@@ -15,19 +15,20 @@ enum class ErrorCode : std::uint8_t {
   timeout,    ///< a deadline passed; `failed_ranks` are the ranks that were waited for
   peer_lost,  ///< a rank died or its host is unreachable; `failed_ranks` are the lost ranks, the
               ///< same set on every survivor
-  mismatch,   ///< two ranks made different calls; the sentence describes both
-  aborted,    ///< a rank called abort() or gave up; `failed_ranks` names it
+  mismatch,   ///< two ranks made different calls; the message describes both
+  aborted,    ///< a rank called abort() or failed by its own error; `failed_ranks` names it
   usage,      ///< an argument, a setting or the environment is unusable; nothing was sent
-  system,     ///< the operating system refused something; the sentence has its reason
+  system,     ///< the operating system, NCCL or CUDA reported an error, or the data connection to
+              ///< a living rank broke; the message has the reason
 };
 
 /// "peer_lost"
 [[nodiscard]] TUTTI_EXPORT const char* name(ErrorCode code) noexcept;
 
-/// What every failing call throws. what() is one sentence that a person can act on.
+/// What every failing call throws. what() is the message: one sentence.
 ///
-/// After peer_lost, timeout, mismatch and aborted the communicator is broken: each later call
-/// throws the same error again.
+/// After peer_lost, timeout, mismatch, aborted and a system error of a call the communicator is
+/// unusable: each later call throws the same error. After peer_lost, shrink() makes a new one.
 class TUTTI_EXPORT Error : public std::exception {
  public:
   /// For a Bootstrap, or for a program's own errors. `failed_ranks` are ranks of the job, in
@@ -35,11 +36,11 @@ class TUTTI_EXPORT Error : public std::exception {
   Error(ErrorCode code, std::string sentence, std::vector<int> failed_ranks = {})
       : code_(code), sentence_(std::move(sentence)), failed_ranks_(std::move(failed_ranks)) {}
 
-  /// The sentence.
+  /// The message.
   [[nodiscard]] const char* what() const noexcept override { return sentence_.c_str(); }
   /// What kind of failure it is.
   [[nodiscard]] ErrorCode code() const noexcept { return code_; }
-  /// What happened, where, and what to do about it.
+  /// The message: what happened, where, and for arguments and settings what to change.
   [[nodiscard]] const std::string& sentence() const noexcept { return sentence_; }
   /// Ranks of the job that caused it, in ascending order; empty where none can be named.
   [[nodiscard]] const std::vector<int>& failed_ranks() const noexcept { return failed_ranks_; }

@@ -41,7 +41,8 @@ class Operations {
     broadcast(std::span(&value, 1), root, options);
   }
 
-  /// As broadcast(), by one message from rank `root` to each other rank.
+  /// As broadcast(). Between hosts rank `root` sends one message to each rank; inside a host the
+  /// data goes through shared memory.
   void fan_out(WritableBuffer auto&& buffer, int root, const CallOptions& options = {}) {
     self().run(detail::one_buffer(Operation::fan_out, buffer, root), options);
   }

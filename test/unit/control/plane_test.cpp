@@ -128,7 +128,8 @@ TEST_CASE("set-up without a peer names it at the deadline") {
   } catch (const Error& error) {
     CHECK(error.code() == ErrorCode::timeout);
     CHECK(error.failed_ranks() == std::vector{1});
-    CHECK(error.sentence().find("no control link with rank 1 (n2, pid ") != std::string::npos);
+    CHECK(error.sentence().find("no control connection with rank 1 (n2, pid ") !=
+          std::string::npos);
   }
 }
 
