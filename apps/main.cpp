@@ -18,9 +18,13 @@
 #include "plan/plan.hpp"
 #include "rendezvous/tls.hpp"
 #include "subcommands.hpp"
+#include "text.hpp"
 #include "trace.hpp"
 #include "tutti/error.hpp"
 #include "tutti/version.hpp"
+#ifdef TUTTI_HAS_MPI
+#include "tutti/mpi.hpp"
+#endif
 
 namespace tutti::app {
 namespace {
@@ -38,7 +42,7 @@ std::string version_text() {
       "tutti {}\nMPI: {}\nGloo (bench --vs gloo): {}\nEncryption: {}\nCUDA driver: {}\nNCCL: {}\n",
       version_string,
 #ifdef TUTTI_HAS_MPI
-      TUTTI_HAS_MPI,
+      mpi_version_text(MpiBootstrap::library_version()),
 #else
       "not built in",
 #endif

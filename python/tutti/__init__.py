@@ -1,7 +1,7 @@
 """Collective communication: shared memory inside a host, TCP between hosts.
 
     import numpy, tutti
-    comm = tutti.from_environment()                  # under torchrun, or with RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT
+    comm = tutti.from_environment()                  # under torchrun, or with RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT
     total = numpy.zeros(4, dtype=numpy.float32)
     comm.Allreduce(numpy.ones(4, dtype=numpy.float32), total, op=tutti.SUM)
 
@@ -40,7 +40,8 @@ _environment_lock = threading.Lock()
 
 def from_environment(timeout: "float | None" = None) -> Communicator:
     """A communicator of the job that the environment describes: torchrun's variables, the same set by hand, or TUTTI_RANK, TUTTI_SIZE
-    and TUTTI_INIT. Where nothing is set, the process is alone: rank 0 of 1.
+    and TUTTI_INIT. Where nothing is set, the process is alone: rank 0 of 1. On several hosts set TUTTI_SECRET_FILE on all ranks, or
+    TUTTI_INSECURE=1 on a trusted network.
 
     Collective over all ranks. timeout: of the set-up and of each call, in seconds; default TUTTI_TIMEOUT, else 60. Raises Error.
     """
@@ -48,7 +49,8 @@ def from_environment(timeout: "float | None" = None) -> Communicator:
 
 
 def connect(address: str, rank: int, size: int, timeout: "float | None" = None) -> Communicator:
-    """A communicator of `size` ranks that meet at `address`, "HOST:PORT", where rank 0 listens.
+    """A communicator of `size` ranks. Rank 0 listens at `address`, "HOST:PORT", and the others connect to it. On several hosts set
+    TUTTI_SECRET_FILE on all ranks, or TUTTI_INSECURE=1 on a trusted network.
 
     Collective over all ranks. timeout: in seconds, as in from_environment(). Raises Error, ValueError.
     """

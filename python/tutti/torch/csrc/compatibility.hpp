@@ -30,16 +30,6 @@ bool is_async(const Options& options) {
   }
 }
 
-/// The same store over a connection of its own, where the version can make one.
-template <class Store>
-c10::intrusive_ptr<Store> own_connection(const c10::intrusive_ptr<Store>& store) {
-  if constexpr (requires { store->clone(); }) {
-    return store->clone();
-  } else {
-    return store;
-  }
-}
-
 /// Of several reduce-scatters and all-gathers in one call; older versions have no names for them.
 template <class Type>
 constexpr Type reduce_scatter_coalesced() {

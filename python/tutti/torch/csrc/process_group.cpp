@@ -41,7 +41,7 @@ at::Tensor ProcessGroupTutti::Plan::keep(at::Tensor tensor) {
 ProcessGroupTutti::ProcessGroupTutti(const c10::intrusive_ptr<c10d::Store>& store, int rank,
                                      int size, Settings settings)
     : BackendInterface(rank, size),
-      store_(own_connection(store)),
+      store_(store),
       settings_(std::move(settings)),
       options_(c10::make_intrusive<Options>("tutti", settings_.timeout)),
       channel_(connect(store, rank, size, settings_)),

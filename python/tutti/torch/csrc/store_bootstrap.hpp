@@ -19,10 +19,10 @@ namespace tutti::torch_backend {
 /// tutti's bootstrap over the store that torch has given the process group. A rank is a key.
 class StoreBootstrap final : public Bootstrap {
  public:
-  /// `store` has no keys of another process group. It is cloned, because a thread that waits in it
-  /// holds its connection.
-  StoreBootstrap(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size)
-      : store_(own_connection(store)), rank_(rank), size_(size) {}
+  /// `store` has no keys of another process group. It is not cloned: torch looks up the name of the
+  /// peer of each new connection, for 5 s where no name server answers.
+  StoreBootstrap(c10::intrusive_ptr<c10d::Store> store, int rank, int size)
+      : store_(std::move(store)), rank_(rank), size_(size) {}
 
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int size() const override { return size_; }
