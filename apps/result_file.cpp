@@ -44,7 +44,8 @@ void ResultFile::write(const std::string& text) {
   std::ofstream stream(path_);
   stream << text;
   stream.close();
-  if (!stream) throw system_error(fmt::format("can't write {}", path_), errno);
+  const int reason = errno;
+  if (!stream) throw system_error(fmt::format("can't write {}", path_), reason);
   made_here_ = false;
 }
 

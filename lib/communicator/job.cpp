@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <fstream>
 #include <sstream>
@@ -235,8 +236,8 @@ void Job::take_segment(std::shared_ptr<transport::SharedSegment> shared) {
   if (!segment) return;
   segment->set_warning_sink([this](const std::string& text) { log.warning(text); });
   const auto refused = segment->single_copy().probe();
-  log.info(refused.empty() ? "single copy inside this host: possible, used where it is faster "
-                             "(TUTTI_SINGLE_COPY)"
+  log.info(refused.empty() ? "single copy inside this host: possible; TUTTI_SINGLE_COPY says "
+                             "when it is used"
                            : fmt::format("single copy inside this host: no, {}", refused));
 }
 

@@ -73,7 +73,7 @@ NcclUniqueId share_unique_id(const IdMaker& maker, SetupExchange& setup,
   if (bytes.size() != sizeof message) {
     throw Error(ErrorCode::mismatch,
                 fmt::format("rank 0 sent {} bytes instead of {} of the NCCL unique id: the "
-                            "program's Bootstrap::broadcast returned another message",
+                            "Bootstrap's broadcast returned another message",
                             bytes.size(), sizeof message));
   }
   std::memcpy(&message, bytes.data(), sizeof message);

@@ -320,14 +320,15 @@ bool SharedCall::get_by_single_copy(int member, std::byte* to, std::uint64_t fro
     case transport::SingleCopy::Result::refused:
       break;
   }
-  // Refused to one reader only, for example by a seccomp filter since set-up, or to all: memory
-  // that its owner has unmapped during the call.
+  // Refused to this reader, for example by a seccomp filter since set-up, or to all (EFAULT).
   const int reason = errno;
   throw system_error(
-      fmt::format("can't read {} bytes at {:#x} of rank {} by process_vm_readv(){}", bytes, from,
-                  member,
-                  reason == EFAULT ? ": its buffer is not mapped, or the kernel lets nobody read it"
-                                   : ", as set-up could: set TUTTI_SINGLE_COPY=off"),
+      fmt::format(
+          "can't read {} bytes at {:#x} of rank {} of the communicator by process_vm_readv(){}",
+          bytes, from, member,
+          reason == EFAULT ? ": its buffer is not readable; if it is memory of a device, set "
+                             "TUTTI_SINGLE_COPY=off"
+                           : ", as set-up could: set TUTTI_SINGLE_COPY=off"),
       reason);
 }
 
