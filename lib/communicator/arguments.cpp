@@ -246,8 +246,9 @@ std::string_view remedy_of(Type type, Operator op, bool scans) {
 
 void require_reducible(const CheckedCollective& call) {
   if (supported(Path::host, call.operation, call.type, call.op)) return;
-  refuse("{} of {} by {} is not supported in host memory: {}", name(call.operation),
-         name(call.type), name(call.op),
+  const bool on_devices = supported(Path::device, call.operation, call.type, call.op);
+  refuse("{} of {} by {} is not supported{}: {}", name(call.operation), name(call.type),
+         name(call.op), on_devices ? " in host memory" : "",
          remedy_of(call.type, call.op, shape_of(call.operation).scans));
 }
 
