@@ -20,7 +20,8 @@ device::Provider::Settings device_settings(const Options& options, const Environ
                                 "SIGKILL: {}",
                                 error.sentence()));
               },
-          .path = environment.device_path};
+          .path = environment.device_path,
+          .device = options.device};
 }
 
 }  // namespace

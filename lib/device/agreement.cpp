@@ -45,7 +45,7 @@ std::string too_few_devices(const Peers& peers) {
     const auto& info = peers.info(rank);
     const auto& place = peers.place_of(rank);
     const auto visible = static_cast<int>(info.devices.size());
-    if (visible > 1 && place.local_rank >= visible) {
+    if (!info.device && visible > 1 && place.local_rank >= visible) {
       return fmt::format(
           "host {}: {} local ranks, {} devices: start at most one rank a device (with mpirun, "
           "slots={} in the hostfile)",
@@ -94,8 +94,10 @@ Agreement agree(const Peers& peers) {
   if (!agreement.reason.empty()) return agreement;
   for (int rank = 0; rank < peers.size(); ++rank) {
     // More ranks than devices share them in turn; NCCL is not used then.
-    const auto visible = static_cast<int>(peers.info(rank).devices.size());
-    agreement.device_of_rank.push_back(peers.place_of(rank).local_rank % visible);
+    const auto& info = peers.info(rank);
+    const auto visible = static_cast<int>(info.devices.size());
+    agreement.device_of_rank.push_back(info.device ? static_cast<int>(*info.device)
+                                                   : peers.place_of(rank).local_rank % visible);
   }
   agreement.mode = DeviceMode::staged;
   for (auto* check : {ranks_without_nccl, too_few_devices}) {

@@ -22,6 +22,7 @@ void Provider::describe(rendezvous::PeerInfo& info) {
   auto inventory = take_inventory(cuda_->calls, cuda_->missing);
   info.devices = std::move(inventory.devices);
   info.no_device_reason = std::move(inventory.none_because);
+  choose_device(info);
   if (!nccl_->usable()) {
     info.no_nccl_reason = nccl_->missing;
     return;
@@ -32,6 +33,22 @@ void Provider::describe(rendezvous::PeerInfo& info) {
   } else {
     info.no_nccl_reason = "it does not report its version";
   }
+}
+
+void Provider::choose_device(rendezvous::PeerInfo& info) const {
+  const auto visible = info.devices.size();
+  if (!settings_.device || visible == 0) return;
+  const auto index = *settings_.device;
+  if (index >= 0 && static_cast<std::size_t>(index) < visible) {
+    info.device = static_cast<std::uint32_t>(index);
+    return;
+  }
+  if (!info.failure.empty()) return;
+  info.failure = fmt::format(
+      "Options::device is {}, and this process sees {} device{}: pass an index from 0 to {}, or "
+      "none",
+      index, visible, visible == 1 ? "" : "s", visible - 1);
+  info.failure_is_usage = true;
 }
 
 void Provider::warn(const control::Group& group, const std::string& text) const {

@@ -50,6 +50,7 @@ Bytes PeerInfo::encode() const {
     writer.put_string(device.uuid).put_string(device.name).put_string(device.bus_id);
     writer.put(static_cast<std::uint8_t>(device.is_slice));
   }
+  writer.put(static_cast<std::uint8_t>(device.has_value())).put(device.value_or(0));
   writer.put_string(no_device_reason).put(nccl_version).put_string(no_nccl_reason);
   writer.put(static_cast<std::uint16_t>(addresses.size()));
   for (const auto& address : addresses) address.encode(writer);
@@ -95,6 +96,10 @@ std::optional<PeerInfo> PeerInfo::decode(const Bytes& bytes) {
     device.is_slice = reader.get<std::uint8_t>() != 0;
     info.devices.push_back(std::move(device));
   }
+  const bool has_device = reader.get<std::uint8_t>() != 0;
+  const auto device = reader.get<std::uint32_t>();
+  if (has_device && device >= device_count) return std::nullopt;
+  if (has_device) info.device = device;
   info.no_device_reason = reader.get_string();
   info.nccl_version = reader.get<std::uint32_t>();
   info.no_nccl_reason = reader.get_string();

@@ -35,6 +35,10 @@ struct Options {
   std::optional<std::chrono::nanoseconds> timeout = std::nullopt;
   /// The same on all ranks. Default: TUTTI_BACKEND, else automatic.
   std::optional<BackendChoice> backend = std::nullopt;
+  /// This rank's device, as an index among those that the process sees. Error{usage} on all ranks
+  /// if there are devices, but not this one. Default: the local rank, or the only device that the
+  /// process sees.
+  std::optional<int> device = std::nullopt;
   /// Reductions in host memory combine contributions in rank order, so that the bits of the result
   /// do not depend on the chunk size, the algorithm, or how data is divided into calls. The same on
   /// all ranks. Default: TUTTI_DETERMINISTIC, else false.

@@ -69,6 +69,27 @@ TEST_CASE("a process that sees one device uses it, whatever its local rank") {
   CHECK(agreement.device_of_rank == std::vector{0, 0, 0});
 }
 
+TEST_CASE("a device that the program chose goes before the local rank") {
+  std::vector infos{info("a", {"1", "2"}), info("a", {"1", "2"})};
+  infos[0].device = 1;
+  infos[1].device = 0;
+  const auto swapped = agree_on(infos);
+  REQUIRE(swapped.mode == DeviceMode::nccl);
+  CHECK(swapped.device_of_rank == std::vector{1, 0});
+
+  infos[0].device = std::nullopt;
+  CHECK(says(agree_on(infos), "share GPU"));
+}
+
+TEST_CASE("a process that chose its device may have a local rank above the number of devices") {
+  // Such as a communicator of some of the job's ranks, where others use other GPUs.
+  std::vector infos{info("a", {"1", "2"}), info("a", {"3", "4"}), info("a", {"5", "6"})};
+  for (auto& each : infos) each.device = 1;
+  const auto agreement = agree_on(infos);
+  CHECK(agreement.mode == DeviceMode::nccl);
+  CHECK(agreement.device_of_rank == std::vector{1, 1, 1});
+}
+
 TEST_CASE("two ranks on one device are named, with the remedy") {
   const auto agreement = agree_on({info("a", {"1"}), info("a", {"1"})});
   CHECK(agreement.mode == DeviceMode::staged);

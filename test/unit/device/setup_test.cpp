@@ -73,6 +73,33 @@ TEST_CASE("the root can't create the id: the same error on all ranks, or staging
   CHECK(contains(reports[2].text, "staged"));
 }
 
+TEST_CASE("a program chooses the device of its rank") {
+  const auto reports = run_on_devices(3, {}, [](Rank& rank) -> std::string {
+    auto options = quiet(BackendChoice::nccl);
+    options.device = 2 - rank.rank();
+    auto& communicator = rank.communicator(options);
+    use(communicator);
+    return std::to_string(communicator.device());
+  });
+  REQUIRE(errors_of(reports) == "");
+  for (int rank = 0; rank < 3; ++rank) {
+    CHECK(reports[static_cast<std::size_t>(rank)].text == std::to_string(2 - rank));
+  }
+
+  for (const int index : {-1, 4}) {
+    const Body out_of_range = [index](Rank& rank) -> std::string {
+      auto options = quiet(BackendChoice::automatic);
+      options.device = rank.rank() == 1 ? index : rank.rank();
+      rank.communicator(options);
+      return "nothing was thrown";
+    };
+    require_same_failure(
+        run_on_devices(3, {}, out_of_range), ErrorCode::usage,
+        "Options::device is " + std::to_string(index) +
+            ", and this process sees 4 devices: pass an index from 0 to 3, or none");
+  }
+}
+
 TEST_CASE("the id uses the bootstrap's broadcast, and only if NCCL is used") {
   // 1 the secret, 2 the peer info, 3 the barrier, 4 the id.
   const auto exchanges = [](const std::string& without, BackendChoice backend) {

@@ -30,6 +30,7 @@ PeerInfo sample() {
   info.open_files = 17;
   info.devices = {{"0-1", "a GPU", "0000:18:00.0", true},
                   {"0-2", "another", "0000:19:00.0", false}};
+  info.device = 1;
   info.no_device_reason = "none";
   info.nccl_version = 22803;
   info.no_nccl_reason = "too old";
@@ -98,6 +99,7 @@ TEST_CASE("peer info survives encoding and decoding") {
   CHECK(arrived->devices[0].is_slice);
   CHECK(arrived->devices[1].name == "another");
   CHECK(arrived->devices[1].bus_id == "0000:19:00.0");
+  CHECK(arrived->device == 1U);
   CHECK(arrived->no_device_reason == "none");
   CHECK(arrived->nccl_version == 22803);
   CHECK(arrived->no_nccl_reason == "too old");
@@ -105,6 +107,16 @@ TEST_CASE("peer info survives encoding and decoding") {
   for (std::size_t i = 0; i < 3; ++i) {
     CHECK(arrived->addresses[i].text() == info.addresses[i].text());
   }
+}
+
+TEST_CASE("peer info that chooses a device which it does not have is rejected") {
+  auto info = sample();
+  info.device = 2;
+  CHECK(!PeerInfo::decode(info.encode()));
+  info.device = std::nullopt;
+  const auto arrived = PeerInfo::decode(info.encode());
+  REQUIRE(arrived);
+  CHECK(!arrived->device);
 }
 
 TEST_CASE("truncated peer info, and peer info with trailing bytes, is rejected") {

@@ -23,9 +23,10 @@ struct Agreement {
   std::string reason;  ///< "every rank has a device of its own", or why NCCL is not used
 };
 
-/// A process that sees one device uses it; one that sees several uses the one whose index is its
-/// local rank. Ranks that share a device, use a MIG slice or have no NCCL lead to staging, a rank
-/// without a device to the host path; `reason` names the ranks, pids, host, device and remedy.
+/// A process that sees one device uses it; one that sees several uses the one that the program
+/// chose, else the one whose index is its local rank. Ranks that share a device, use a MIG slice or
+/// have no NCCL lead to staging, a rank without a device to the host path; `reason` names the
+/// ranks, pids, host, device and remedy.
 [[nodiscard]] Agreement agree(const rendezvous::Peers& peers);
 
 }  // namespace tutti::device

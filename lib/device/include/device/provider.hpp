@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/environment.hpp"
@@ -27,6 +28,7 @@ class Provider final : public DeviceProvider {
     /// Called from another thread when a call is blocked inside NCCL and can't be ended.
     std::function<void(const Error&)> on_stuck;
     DevicePathChoice path = DevicePathChoice::automatic;
+    std::optional<int> device;  ///< index of the one to use; none: by the local rank
   };
 
   /// With this node's libraries, or those of a test.
@@ -49,6 +51,7 @@ class Provider final : public DeviceProvider {
     std::unique_ptr<Backend> backend;
     std::string phases;
   };
+  void choose_device(rendezvous::PeerInfo& info) const;
   void open_context(SetupExchange& setup, int index);
   [[nodiscard]] Opened open_nccl(control::FailureDetector& detector,
                                  control::StatusExchange& statuses,

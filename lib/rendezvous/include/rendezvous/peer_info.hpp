@@ -33,10 +33,11 @@ struct PeerInfo {
   std::uint32_t first_core = 0;  ///< lowest core number among them
   std::uint64_t open_files_limit =
       0;  ///< on its descriptors, after the soft limit was raised to the hard one
-  std::uint64_t open_files = 0;     ///< at set-up, including its listening sockets
-  std::vector<PeerDevice> devices;  ///< ordered by index; filled in by lib/device
-  std::string no_device_reason;     ///< why there are no devices; empty if there are some
-  std::uint32_t nccl_version = 0;   ///< in NCCL's numbering; 0: no NCCL
+  std::uint64_t open_files = 0;         ///< at set-up, including its listening sockets
+  std::vector<PeerDevice> devices;      ///< ordered by index; filled in by lib/device
+  std::optional<std::uint32_t> device;  ///< index of the one that the program chose, if it did
+  std::string no_device_reason;         ///< why there are no devices; empty if there are some
+  std::uint32_t nccl_version = 0;       ///< in NCCL's numbering; 0: no NCCL
   std::string no_nccl_reason;
   std::vector<SocketAddress> addresses;  ///< of its listeners, preferred first
   std::string failure;                   ///< why set-up failed on this rank; empty if it did not
