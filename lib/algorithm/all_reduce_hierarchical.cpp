@@ -1,29 +1,31 @@
-// All-reduce, hierarchical: reduces inside hosts, then over rings of leaders between hosts; each
-// leader distributes its slice inside its host.
+// All-reduce, hierarchical: reduces inside hosts, then halves and doubles between leaders of all
+// hosts; each leader distributes its slice inside its host.
 //
-//     2 hosts with 2 ranks; slice 0 and 1 are      rounds       2(h − 1) between hosts; inside, 2
-//     led by the first and second rank of each                  if they share memory, else 2(m − 1)
-//                                                  bytes sent   over each host's link
-//        0 ◄─ reduce ─► 1    2 ◄─ reduce ─► 3                   2(h − 1)/h·n, for h hosts
-//        0 ◄─ ring of slice 0 ─► 2                 scratch      –
-//             1 ◄─ ring of slice 1 ─► 3            chosen       large buffers, several hosts with
-//        0 ◄─ distribute ► 1 2 ◄─ distribute ► 3                several ranks
+//     2 hosts with 2 ranks; slice 0 and 1 are      rounds       2·ceil(log2 h) between hosts;
+//     led by the first and second rank of each                  inside, 2 if they share memory,
+//                                                               else 2(m − 1)
+//        0 ◄─ reduce ─► 1    2 ◄─ reduce ─► 3      bytes sent   over each host's link
+//        0 ◄─── slice 0 ───► 2                                  2(h − 1)/h·n, for h hosts
+//             1 ◄─── slice 1 ───► 3                scratch      –
+//        0 ◄─ distribute ► 1 2 ◄─ distribute ► 3   chosen       large buffers, several hosts with
+//                                                               several ranks
 //
 // The number of leaders per host is the number of ranks of the smallest host. The other ranks only
 // send to and receive from leaders.
 //
-// Papers: as all_reduce_ring.cpp for the rings; N. T. Karonis, B. R. de Supinski, I. Foster, W.
-// Gropp, E. Lusk and J. Bresnahan, Exploiting Hierarchy in Parallel Computer Networks to Optimize
-// Collective Operation Performance, IPDPS 2000, for the hosts.
+// Papers: as all_reduce_rabenseifner.cpp for the exchange between hosts; N. T. Karonis, B. R. de
+// Supinski, I. Foster, W. Gropp, E. Lusk and J. Bresnahan, Exploiting Hierarchy in Parallel
+// Computer Networks to Optimize Collective Operation Performance, IPDPS 2000, for the hosts.
 //
-// Each pass moves the next piece of the buffer through all three phases, so that transfers inside
-// hosts overlap with those between hosts. Rounds in shared memory are in program order: with them a
-// pass reduces its piece before it moves that of the pass before between hosts.
+// The buffer is cut into segments. Pass t works on segment t in the first phase, on segment t - 1
+// in the next one, and so on: a pass waits for what earlier passes have sent, never for its own.
+// A call of one segment takes the phases one after the other.
 #include <algorithm>
 
 #include "algorithm/algorithms.hpp"
 #include "algorithm/patterns.hpp"
 #include "algorithm/rounds.hpp"
+#include "circulant.hpp"
 #include "host_groups.hpp"
 
 namespace tutti::algorithm {
@@ -42,33 +44,45 @@ class Hierarchy {
     shares_ = groups_.shares() && parts <= arguments.max_published;
     const auto chunk =
         std::clamp<std::int64_t>(arguments.max_published / parts, 1, arguments.chunk);
-    schedule_.passes = divide_up(arguments.count, parts * chunk);
-    chunk_ = divide_up(arguments.count, schedule_.passes * parts);
+    const auto segments = divide_up(arguments.count, parts * chunk);
+    chunk_ = divide_up(arguments.count, segments * parts);
     stride_ = parts * chunk_;
+    is_pipelined_ = segments > 1;
+    schedule_.passes = segments;
   }
 
   Schedule run() {
     const int here = groups_.here();
-    if (shares_) {
-      // The last pass only moves the piece of the one before.
-      ++schedule_.passes;
-      if (here > 1) reduce_published();
-      lag_ = stride_;
-      run_rings();
-      if (here > 1) distribute_published();
-      return std::move(schedule_);
-    }
-    for (int turn = 1; turn < here; ++turn) add_up(turn);
-    run_rings();
-    for (int turn = 1; turn < here; ++turn) hand_out(turn);
+    if (shares_ && here > 1) reduce_published();
+    for (int turn = 1; !shares_ && turn < here; ++turn) add_up(turn);
+    const auto rounds = Circulant::rounds(hosts_);
+    exchange(rounds);
+    next_phase();
+    if (shares_ && here > 1) distribute_published();
+    for (int turn = 1; !shares_ && turn < here; ++turn) hand_out(turn);
+    if (is_pipelined_) schedule_.passes += phase_;
     return std::move(schedule_);
   }
 
  private:
-  void run_rings() {
-    if (!leads(groups_.index())) return;
-    for (int round = 0; round < hosts_ - 1; ++round) pass_sums_on(round);
-    for (int round = 0; round < hosts_ - 1; ++round) pass_results_on(round);
+  /// Of the next phase's steps, in all of a pass.
+  void next_phase() {
+    ++phase_;
+    lag_ = is_pipelined_ ? phase_ * stride_ : 0;
+  }
+
+  /// Scatters sums by halving, then gathers results by doubling.
+  void exchange(const std::vector<CirculantRound>& rounds) {
+    Buffer sum = groups_.here() > 1 ? Buffer::output : mine_;
+    for (const auto& round : rounds) {
+      next_phase();
+      if (leads(groups_.index())) halve(round, sum);
+      sum = Buffer::output;
+    }
+    for (auto round = rounds.rbegin(); round != rounds.rend(); ++round) {
+      next_phase();
+      if (leads(groups_.index())) double_up(*round);
+    }
   }
 
   [[nodiscard]] bool leads(int index) const { return index < leaders_; }
@@ -76,23 +90,21 @@ class Hierarchy {
   [[nodiscard]] int behind(int turn) const {
     return (groups_.index() + groups_.here() - turn) % groups_.here();
   }
+  /// The leader of this rank's slice on the host `distance` after its own.
+  [[nodiscard]] int leader_at(int distance) const {
+    return groups_.rank_at(groups_.host_at(distance), groups_.index());
+  }
 
-  // The part of a leader's slice at a host's place in the ring, in this pass.
-  [[nodiscard]] Piece part(int leader, std::int64_t host) const {
-    return {.offset = {(std::int64_t{leader} * hosts_ + host) * chunk_ - lag_, 0, 0, stride_},
-            .length = chunk_,
+  /// In the segment of this phase, the parts of a leader's slice that belong to these hosts.
+  [[nodiscard]] Piece parts(int leader, std::int64_t first_host, std::int64_t last_host) const {
+    return {.offset = {(std::int64_t{leader} * hosts_ + first_host) * chunk_ - lag_, 0, 0, stride_},
+            .length = (last_host - first_host) * chunk_,
             .end = {arguments_.count}};
   }
-  // A leader's slice of this pass, in one piece.
-  [[nodiscard]] Piece whole_slice(int leader) const {
-    const std::int64_t length = hosts_ * chunk_;
-    return {.offset = {leader * length - lag_, 0, 0, stride_},
-            .length = length,
-            .end = {arguments_.count}};
-  }
-  // Parts of all hosts, one after the other.
+  [[nodiscard]] Piece whole_slice(int leader) const { return parts(leader, 0, hosts_); }
+  /// Parts of all hosts, one after the other.
   [[nodiscard]] Piece slice(int leader) const {
-    auto first = part(leader, 0);
+    auto first = parts(leader, 0, 1);
     first.offset.inner = chunk_;
     return first;
   }
@@ -136,23 +148,31 @@ class Hierarchy {
     append(hosts_, std::move(steps));
   }
 
-  // As in all_reduce_ring.cpp, between the hosts' leaders.
-  void pass_sums_on(int round) {
-    const Buffer sum = groups_.here() > 1 ? Buffer::output : mine_;
-    const int own = groups_.host();
-    append(1, {send_to(groups_.next(), round == 0 ? sum : Buffer::output,
-                       part(groups_.index(), wrap(own - round))),
-               recv_reduce_from(groups_.previous(), Buffer::output, sum,
-                                part(groups_.index(), wrap(own - round - 1)))});
+  void halve(const CirculantRound& round, Buffer sum) {
+    const int own = groups_.index();
+    const auto given = Circulant::positions(groups_.host(), round.near, round.far, hosts_);
+    const auto added = Circulant::positions(groups_.host(), 0, round.far - round.near, hosts_);
+    for (std::size_t i = 0; i < given.size(); ++i)
+      append(1, {send_to(leader_at(round.near), sum, parts(own, given[i].begin, given[i].end)),
+                 recv_reduce_from(leader_at(-round.near), Buffer::output, sum,
+                                  parts(own, added[i].begin, added[i].end))});
+    // As in all_reduce_rabenseifner.cpp: nothing has been added to the last part.
+    if (sum == Buffer::output || 2 * round.near == round.far) return;
+    for (const auto& last :
+         Circulant::positions(groups_.host(), round.near - 1, round.near, hosts_))
+      append(1, {local(StepKind::copy, Buffer::output, sum, parts(own, last.begin, last.end))});
   }
-  void pass_results_on(int round) {
-    const int own = groups_.host();
-    append(
-        1,
-        {send_to(groups_.next(), Buffer::output, part(groups_.index(), wrap(own + 1 - round))),
-         recv_from(groups_.previous(), Buffer::output, part(groups_.index(), wrap(own - round)))});
+
+  void double_up(const CirculantRound& round) {
+    const int own = groups_.index();
+    const auto given = Circulant::positions(groups_.host(), 0, round.far - round.near, hosts_);
+    const auto taken = Circulant::positions(groups_.host(), round.near, round.far, hosts_);
+    for (std::size_t i = 0; i < given.size(); ++i)
+      append(1, {send_to(leader_at(-round.near), Buffer::output,
+                         parts(own, given[i].begin, given[i].end)),
+                 recv_from(leader_at(round.near), Buffer::output,
+                           parts(own, taken[i].begin, taken[i].end))});
   }
-  [[nodiscard]] std::int64_t wrap(int host) const { return (host + hosts_) % hosts_; }
 
   void hand_out(int turn) {
     std::vector<StepPattern> steps;
@@ -171,8 +191,10 @@ class Hierarchy {
   int hosts_;
   int leaders_;
   std::int64_t chunk_ = 1;   // elements of a part
-  std::int64_t stride_ = 1;  // elements of a pass
-  std::int64_t lag_ = 0;     // elements by which the phases being appended are behind
+  std::int64_t stride_ = 1;  // elements of a segment
+  std::int64_t phase_ = 0;
+  std::int64_t lag_ = 0;  // elements from this phase's segment to that of the first phase
+  bool is_pipelined_ = false;
   bool shares_ = false;
   Schedule schedule_{.algorithm = "hierarchical", .loops = {}, .scratch_elements = 0};
 };

@@ -243,10 +243,7 @@ std::string_view choose_between_hosts(Operation operation, const ScheduleArgumen
     if (question.bytes * layout.ranks > static_cast<double>(fewest_rounds_bytes) &&
         !moves_by_chunks(row->name))
       seconds *= whole_message_surcharge;
-    // hierarchical of all_reduce sends as many messages as a ring of hosts.
-    const bool has_few_messages =
-        needs_neighbours(best) && !(best == "hierarchical" && operation == Operation::all_reduce);
-    const double gain = has_few_messages ? worth_more_messages : worth_it;
+    const double gain = needs_neighbours(best) ? worth_more_messages : worth_it;
     if (!best.empty() && seconds >= gain * least) continue;
     best = row->name;
     least = seconds;

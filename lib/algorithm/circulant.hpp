@@ -32,6 +32,10 @@ class Circulant {
   /// In the order of scattering: the longest round first.
   [[nodiscard]] static std::vector<CirculantRound> rounds(int size);
 
+  /// The positions from `first` to `last` - 1 after `own`, cyclically: up to two regions, before
+  /// and after the end.
+  [[nodiscard]] static std::array<Region, 2> positions(int own, int first, int last, int size);
+
   Circulant(RankOrder order, Blocks blocks, std::int64_t chunk)
       : order_(std::move(order)), blocks_(std::move(blocks)), chunk_(chunk) {}
 

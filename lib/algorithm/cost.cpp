@@ -210,25 +210,30 @@ class Formula {
     const int of_far = std::min(rounds, far_rounds());
     return of_far * far + (rounds - of_far) * near + others;
   }
-  /// Passes over pieces: reduced inside hosts, round all hosts, distributed inside.
+  /// Segments are reduced inside hosts, halved and doubled between them, and distributed inside.
   [[nodiscard]] double hierarchy() const {
     const double leaders = std::max(1, p_ / h_ < m_ ? 1 : m_);
-    const double led = n_ / leaders;
-    const double inside = led * (m_ - 1);
-    const double crossing = crosses() ? 2.0 * (h_ - 1) / h_ : 0;
-    const double core = copy(n_ + led) + inside / model_.reduce_rate + copy(n_ - led) +
-                        2 * copy(crossing * led) + crossing / 2 * led / model_.reduce_rate;
-    // A third of the shorter of both is not hidden by the other: as simulated.
-    const double link = crossing * n_ / model_.link_rate;
-    const double flow = std::max(core, link) + std::min(core, link) / 3;
     const double parts = leaders * h_;
     const double part = std::min(question_.chunk, question_.max_published / parts);
-    const auto passes = static_cast<double>(pieces(n_, parts * part));
-    const double chunk = n_ / (passes * parts);
-    const double one_pass = 2 * (h_ - 1) * hop(chunk, true, static_cast<int>(leaders), chunk) +
-                            round(chunk * parts, 0) + round(chunk * h_, chunk * parts);
-    const double at_once = std::max(1.0, 64.0 / (4.0 * (h_ - 1) + 2 * m_ + 2));
-    return std::max(flow * (passes - 1) / passes, (passes - 1) * one_pass / at_once) + one_pass;
+    const auto segments = static_cast<double>(pieces(n_, parts * part));
+    const double segment = n_ / segments;
+    const double slice = segment / leaders;
+    const double inside = (m_ - 1) * slice / model_.reduce_rate;
+    double one_pass = m_ > 1 ? round(segment, 0) + inside + round(slice, segment - slice) : 0;
+    double core = segments * (m_ > 1 ? 2 * copy(segment) + inside : 0);
+    for (int far = h_; far > 1; far = (far + 1) / 2) {
+      const double sent = slice * (far / 2) / h_;
+      one_pass += hop(sent, true, static_cast<int>(leaders), sent) +
+                  hop(sent, true, static_cast<int>(leaders), 0);
+      // Half of the messages are cut in two, at the end of the hosts.
+      const double messages = h_ > 2 ? 1.5 : 1;
+      core += segments *
+              (messages * 4 * model_.message_cost + 4 * copy(sent) + sent / model_.reduce_rate);
+    }
+    if (segments == 1) return one_pass;
+    // The link is idle in half of a pass, and for a twentieth of the time between: as simulated.
+    const double link = crosses() ? 2.0 * (h_ - 1) / h_ * n_ / model_.link_rate : 0;
+    return std::max(core, 1.05 * link + one_pass / 2);
   }
   /// Blocks travel round rings of ranks with the same index, and are read inside the hosts.
   [[nodiscard]] double rings_of_hosts() const {
