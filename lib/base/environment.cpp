@@ -190,7 +190,7 @@ Environment Environment::from(const EnvironmentMap& map) {
     if (!bytes || *bytes > (std::size_t{1} << 20)) {
       throw bad_value("TUTTI_EAGER", *value, "give a size from 0 to 1MiB, such as 16KiB");
     }
-    result.eager_bytes = *bytes;
+    result.eager_bytes = result.far_eager_bytes = *bytes;
   }
   if (const auto* value = value_of("TUTTI_DETERMINISTIC")) {
     if (*value != "0" && *value != "1")
@@ -228,7 +228,7 @@ std::map<std::string, std::string> Environment::agreed_settings() const {
       {"TUTTI_CHUNK", chunk_bytes == 0 ? std::string() : std::to_string(chunk_bytes)},
       {"TUTTI_DEVICE_PATH", std::string(device_paths.at(static_cast<std::size_t>(device_path)))},
       {"TUTTI_DETERMINISTIC", deterministic ? "1" : "0"},
-      {"TUTTI_EAGER", std::to_string(eager_bytes)},
+      {"TUTTI_EAGER", eager_bytes == far_eager_bytes ? std::to_string(eager_bytes) : std::string()},
       {"TUTTI_ENCRYPT", encrypt ? "1" : "0"},
       {"TUTTI_MODEL", model},
       {"TUTTI_SHARED_MEMORY", shared_memory ? "1" : "0"}};

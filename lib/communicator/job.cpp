@@ -247,6 +247,7 @@ void Job::connect() {
   links = std::make_unique<transport::TcpLinks>(
       plane->detector(), plane->connector(), plane->wakeup(), *checker,
       transport::TcpLinks::Settings{.eager_bytes = environment.eager_bytes,
+                                    .far_eager_bytes = environment.far_eager_bytes,
                                     .congestion = environment.congestion,
                                     .faults = &faults,
                                     .segment = segment,

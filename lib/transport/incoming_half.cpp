@@ -22,6 +22,7 @@ constexpr std::size_t usual_replies = 8;
 // blocking calls have open at once.
 constexpr std::size_t max_spare_buffers = 4;
 constexpr std::size_t max_kept_buffer = std::size_t{64} << 10;
+constexpr std::size_t usual_buffer = std::size_t{16} << 10;
 
 }  // namespace
 
@@ -34,7 +35,7 @@ IncomingHalf::IncomingHalf(int peer, std::size_t eager_bytes, CallInspector& ins
 void IncomingHalf::connect(LinkEndpoint endpoint) {
   endpoint_ = std::move(endpoint);
   // Address space only, until a peer is first.
-  for (auto& buffer : spare_buffers_) buffer.reserve(std::min(eager_bytes_, max_kept_buffer));
+  for (auto& buffer : spare_buffers_) buffer.reserve(std::min(eager_bytes_, usual_buffer));
   for (auto& [key, stream] : streams_) clear_if_due(stream);
 }
 
@@ -175,11 +176,12 @@ bool IncomingHalf::read() {
     if (moved > 0) endpoint_.wake_peer();
     return moved > 0;
   }
+  is_drained_ = false;
   while (endpoint_ && failure_.empty() && !mismatched_) {
     // Parse what has been read before reading more.
     if (frame_ ? take_payload() : take_header()) continue;
     // Stop only between reads: no event would announce data in the staging buffer.
-    const bool had_enough = moved >= fair_share;
+    const bool had_enough = moved >= fair_share || is_drained_;
     if (!failure_.empty() || mismatched_) break;
     if (had_enough && !endpoint_.has_buffered_data()) break;
     const auto got = fill(!had_enough);
@@ -221,6 +223,8 @@ std::size_t IncomingHalf::fill(bool ahead) {
     return 0;
   }
   const auto got = static_cast<std::size_t>(result);
+  // Another read would find nothing; what arrives meanwhile raises an event.
+  is_drained_ = got < parts[0].iov_len + parts[1].iov_len;
   const auto placed = std::min(got, direct);
   if (placed > 0) {
     stream->put_directly(placed);

@@ -77,8 +77,13 @@ void TcpLinks::abandon() {
   }
 }
 
+/// The same at both ends.
+std::size_t TcpLinks::eager_bytes(int peer) const {
+  return detector_.peers().on_this_host(peer) ? settings_.eager_bytes : settings_.far_eager_bytes;
+}
+
 OutgoingHalf& TcpLinks::outgoing(int peer) {
-  const auto [found, is_new] = outgoing_.try_emplace(peer, peer, settings_.eager_bytes, inspector_);
+  const auto [found, is_new] = outgoing_.try_emplace(peer, peer, eager_bytes(peer), inspector_);
   if (is_new) {
     if (settings_.faults != nullptr) {
       found->second.limit_writes(settings_.faults->max_written_bytes());
@@ -89,7 +94,7 @@ OutgoingHalf& TcpLinks::outgoing(int peer) {
 }
 
 IncomingHalf& TcpLinks::incoming(int peer) {
-  const auto [found, is_new] = incoming_.try_emplace(peer, peer, settings_.eager_bytes, inspector_);
+  const auto [found, is_new] = incoming_.try_emplace(peer, peer, eager_bytes(peer), inspector_);
   if (is_new && settings_.faults != nullptr) {
     found->second.limit_writes(settings_.faults->max_written_bytes());
   }

@@ -99,7 +99,8 @@ void environment(Input input) {
     const auto environment = Environment::from(map);
     require(environment.timeout.count() > 0 &&
                 (environment.chunk_bytes == 0 || environment.chunk_bytes >= 64) &&
-                environment.eager_bytes <= (1U << 20) && environment.keepalive.count() >= 1 &&
+                environment.eager_bytes <= (1U << 20) &&
+                environment.far_eager_bytes <= (1U << 20) && environment.keepalive.count() >= 1 &&
                 environment.host_id.size() <= 255,
             "what is accepted is within its bounds");
     require(!environment.agreed_settings().empty(), "there is something to agree on");

@@ -119,6 +119,7 @@ TEST_CASE("an empty environment gives the defaults") {
   CHECK(environment.algorithm.empty());
   CHECK(environment.chunk_bytes == 0);
   CHECK(environment.eager_bytes == 16384);
+  CHECK(environment.far_eager_bytes == 65536);
   CHECK(environment.congestion.empty());
 }
 
@@ -144,6 +145,7 @@ TEST_CASE("every variable is read") {
   CHECK(environment.algorithm == "ring");
   CHECK(environment.chunk_bytes == 4096);
   CHECK(environment.eager_bytes == 0);
+  CHECK(environment.far_eager_bytes == 0);
   CHECK(environment.congestion == "cubic");
 }
 

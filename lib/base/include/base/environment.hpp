@@ -80,8 +80,10 @@ struct Environment {
   std::string model_file;
   /// Text of model_file, once read; must be the same on all ranks.
   std::string model;
-  /// TUTTI_EAGER: maximum size in bytes of eager messages; must be the same on all ranks.
+  /// TUTTI_EAGER: maximum size in bytes of eager messages inside a host, and between hosts, where a
+  /// message that is not eager waits for the network; must be the same on all ranks.
   std::size_t eager_bytes = std::size_t{16} << 10;
+  std::size_t far_eager_bytes = std::size_t{64} << 10;
   /// TUTTI_DETERMINISTIC: 1: results of reductions do not depend on chunk size or on the partition
   /// into calls; must be the same on all ranks.
   bool deterministic = false;

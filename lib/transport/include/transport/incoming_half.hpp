@@ -105,6 +105,7 @@ class IncomingHalf {
   std::vector<std::byte> staging_;  ///< bytes read and not yet parsed: [staged_begin_, staged_end_)
   std::size_t staged_begin_ = 0;
   std::size_t staged_end_ = 0;
+  bool is_drained_ = false;         ///< the latest read returned less than it could have
   std::vector<StreamKey> offered_;  ///< streams with an open offer
   OfferChoice offers_;
   std::optional<Frame> frame_;  ///< whose payload is being received

@@ -23,7 +23,8 @@ namespace tutti::transport {
 class TcpLinks final : public Links {
  public:
   struct Settings {
-    std::size_t eager_bytes = 0;
+    std::size_t eager_bytes = 0;       ///< limit of eager messages inside a host
+    std::size_t far_eager_bytes = 0;   ///< limit of those between hosts
     std::string congestion;            ///< TCP congestion control; empty: the system's
     InjectedFaults* faults = nullptr;  ///< null: none
     /// The host's shared segment; null: links inside the host use sockets.
@@ -53,6 +54,7 @@ class TcpLinks final : public Links {
   [[nodiscard]] LinkState state(int peer, bool receiving) const override;
 
  private:
+  [[nodiscard]] std::size_t eager_bytes(int peer) const;
   OutgoingHalf& outgoing(int peer);
   IncomingHalf& incoming(int peer);
   void take_connections();
