@@ -102,6 +102,9 @@ class Hierarchy {
             .end = {arguments_.count}};
   }
   [[nodiscard]] Piece whole_slice(int leader) const { return parts(leader, 0, hosts_); }
+  [[nodiscard]] Piece slices(int first, int last) const {
+    return parts(first, 0, std::int64_t{last - first} * hosts_);
+  }
   /// Parts of all hosts, one after the other.
   [[nodiscard]] Piece slice(int leader) const {
     auto first = parts(leader, 0, 1);
@@ -115,8 +118,11 @@ class Hierarchy {
 
   void reduce_published() {
     const int own = groups_.index();
-    std::vector<StepPattern> steps{publish_of(
-        mine_, {.offset = {0, 0, 0, stride_}, .length = stride_, .end = {arguments_.count}})};
+    // Nobody reads a rank's contribution to the slice that it leads.
+    const int first = own == 0 ? 1 : 0;
+    const int last = own == leaders_ - 1 ? leaders_ - 1 : leaders_;
+    std::vector<StepPattern> steps{first < last ? publish_of(mine_, slices(first, last))
+                                                : publish_nothing()};
     for (int turn = 1; leads(own) && turn < groups_.here(); ++turn) {
       steps.push_back(read_reduce_of(groups_.rank_here(ahead(turn)), Buffer::output,
                                      turn == 1 ? mine_ : Buffer::output, whole_slice(own)));

@@ -219,8 +219,10 @@ class Formula {
     const double segment = n_ / segments;
     const double slice = segment / leaders;
     const double inside = (m_ - 1) * slice / model_.reduce_rate;
-    double one_pass = m_ > 1 ? round(segment, 0) + inside + round(slice, segment - slice) : 0;
-    double core = segments * (m_ > 1 ? 2 * copy(segment) + inside : 0);
+    // Not the slice that a host's first or last rank leads.
+    const double published = m_ == 2 ? slice : segment;
+    double one_pass = m_ > 1 ? round(published, 0) + inside + round(slice, segment - slice) : 0;
+    double core = segments * (m_ > 1 ? copy(published + segment) + inside : 0);
     for (int far = h_; far > 1; far = (far + 1) / 2) {
       const double sent = slice * (far / 2) / h_;
       one_pass += hop(sent, true, static_cast<int>(leaders), sent) +
