@@ -31,7 +31,7 @@ class Formula {
     if (p_ == 1) return n_ / model_.copy_rate;
     switch (question_.operation) {
       case Operation::fan_out:
-        return rooted(n_);
+        return flat_tree();
       case Operation::broadcast:
         return broadcast();
       case Operation::reduce:
@@ -115,6 +115,15 @@ class Formula {
     if (!crosses() || m_ == 1) return direct(bytes);
     return to_others(bytes, p_ - m_) + round(bytes, (m_ - 1) * bytes);
   }
+  /// The root sends to every other rank, or to one of each other host, which publishes the buffer.
+  [[nodiscard]] double flat_tree() const {
+    if (!crosses() || m_ == 1) return direct(n_);
+    const double chunk = std::min({n_, question_.chunk, question_.max_published});
+    const double core = (h_ - 1) * (model_.message_cost + copy(n_)) + copy(n_);
+    const double link = (h_ - 1) * n_ / model_.link_rate;
+    return std::max(core, link) + hop(0, true, 1, 0) + copy(std::min(n_, 65536.0)) +
+           round(chunk, chunk);
+  }
   [[nodiscard]] double to_others(double bytes, int messages) const {
     const double core = messages * (model_.message_cost + copy(bytes));
     const double link = crosses() ? (p_ - m_) * bytes / model_.link_rate : 0;
@@ -157,7 +166,7 @@ class Formula {
   }
 
   [[nodiscard]] double broadcast() const {
-    if (is("direct")) return rooted(n_);
+    if (is("direct")) return flat_tree();
     if (is("binomial")) return tree(0);
     if (is("scatter_ring")) return chain(0) * (1 + 1.0 / p_);
     if (is("leaders")) return log2_up(h_) * hop(n_, true, 1, 0) + round(n_, n_);
