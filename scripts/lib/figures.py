@@ -98,6 +98,7 @@ def draw(rows, title, ylabels, notes, pyplot, ticker, lines):
     figure.suptitle(title)
     handles = [lines.Line2D([], [], color=color, marker=marker, markersize=5, label=label)
                for label, (color, marker) in styles.items()]
-    figure.legend(handles=handles, loc="outside lower center", ncols=max(1, min(columns, len(handles))), fontsize="small",
+    # Below the figure, which is saved with what is outside; matplotlib 3.6 of Debian 12 knows no location "outside".
+    figure.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0), ncols=max(1, min(columns, len(handles))), fontsize="small",
                   title=wrapped(notes, int(9 * figure.get_figwidth())) or None, title_fontsize="small", alignment="left")
     return figure

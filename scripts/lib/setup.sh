@@ -73,6 +73,8 @@ optional_packages() {
   has_command nft || echo nftables
   # For the virtual environments of scripts/peers.
   python3 -c 'import ensurepip' 2>/dev/null || echo python3-venv
+  # For the tests of scripts/plot.
+  python3 -c 'import matplotlib' 2>/dev/null || /usr/bin/python3 -c 'import matplotlib' 2>/dev/null || echo python3-matplotlib
   # Launchers for tests: torchrun, and Slurm's srun.
   python3 -c 'import torch' 2>/dev/null || /usr/bin/python3 -c 'import torch' 2>/dev/null || echo python3-torch
   if ! has_command slurmctld || ! has_command munged; then echo slurm-wlm munge; fi
