@@ -125,6 +125,21 @@ Work Communicator::start(const Message& message, const CallOptions& options) {
   return Work(backend.start(message, state_->settings_of(options, message.memory)));
 }
 
+Work Communicator::start(std::span<const Message> messages, const CallOptions& options) {
+  if (messages.empty()) return {};
+  const auto memory = messages.front().memory;
+  for (const auto& message : messages) {
+    check_arguments(message, state_->group());
+    if (message.memory == memory) continue;
+    throw Error(ErrorCode::usage,
+                "messages that are started together are in host memory or in device memory, not in "
+                "both: start those in device memory by a call of their own");
+  }
+  state_->job->faults.before_call();
+  auto& backend = state_->backend(memory);
+  return Work(backend.start_together(messages, state_->settings_of(options, memory)));
+}
+
 std::shared_ptr<void> Communicator::allocate_bytes(std::size_t bytes) {
   if (const auto& segment = state_->job->segment) {
     if (auto* const piece = segment->heap().allocate(bytes)) {

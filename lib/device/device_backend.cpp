@@ -97,8 +97,8 @@ void DeviceBackend::require_arithmetic(const CheckedCollective& call) const {
   }
 }
 
-template <class Action>
-void DeviceBackend::queue(const CallSignature& call, bool collective, const CallSettings& settings,
+template <class Begin, class Action>
+void DeviceBackend::queue(std::string_view doing, const CallSettings& settings, Begin begin,
                           Action action) {
   if (detector_.job_failed()) throw agreed_failure();
   NcclResult result = nccl_success;
@@ -106,18 +106,23 @@ void DeviceBackend::queue(const CallSignature& call, bool collective, const Call
     // NCCL makes the communicator's device current if necessary, and restores the caller's.
     const NcclWatchdog::ActiveCall active(watchdog_, settings.timeout);
     if (!active.may_call()) throw agreed_failure();
-    if (collective) {
-      history_->begin_collective(call);
-    } else {
-      history_->begin_other(call);
-    }
-    ++begun_;
+    begin();
     note_queued(settings.stream);
     result = action();
   }
   if (result == nccl_success || result == nccl_in_progress) return;
   if (detector_.job_failed()) throw agreed_failure();
-  session_->fail(result, std::string(tutti::name(call.operation)));
+  session_->fail(result, std::string(doing));
+}
+
+template <class Action>
+void DeviceBackend::queue_collective(const CallSignature& call, const CallSettings& settings,
+                                     Action action) {
+  const auto begin = [&] {
+    history_->begin_collective(call);
+    ++begun_;
+  };
+  queue(tutti::name(call.operation), settings, begin, action);
 }
 
 void DeviceBackend::run(const CheckedCollective& call, const CallSettings& settings) {
@@ -130,15 +135,15 @@ void DeviceBackend::run(const CheckedCollective& call, const CallSettings& setti
   if (call.in_place && call.operation == Operation::all_to_all) {
     return all_to_all_in_place(call, settings);
   }
-  queue(signature_of(call, nccl_id_), true, settings,
-        [&] { return nccl_.collective(call, settings.stream); });
+  queue_collective(signature_of(call, nccl_id_), settings,
+                   [&] { return nccl_.collective(call, settings.stream); });
 }
 
 void DeviceBackend::run_direct(const CheckedCollective& call, const CallSettings& settings) {
   algorithm_ = "direct";
   const CurrentContext current(session_->context(), session_->errors());
   CudaResult result = cuda_success;
-  queue(signature_of(call, direct_id_), true, settings, [&] {
+  queue_collective(signature_of(call, direct_id_), settings, [&] {
     result = direct_->queue(call, settings.stream);
     return nccl_success;
   });
@@ -170,7 +175,7 @@ void DeviceBackend::all_to_all_in_place(const CheckedCollective& call,
     // NOLINTNEXTLINE(performance-no-int-to-ptr): CUDA returns a number
     apart.send = reinterpret_cast<const void*>(copy);
   }
-  queue(signature_of(call, nccl_id_), true, settings, [&] {
+  queue_collective(signature_of(call, nccl_id_), settings, [&] {
     const auto result = nccl_.collective(apart, settings.stream);
     if (copy != 0) cuda.free_async(copy, settings.stream);
     return result;
@@ -180,11 +185,30 @@ void DeviceBackend::all_to_all_in_place(const CheckedCollective& call,
 void DeviceBackend::run(const Message& message, const CallSettings& settings) {
   require_settings(settings);
   pointers_.require(message);
+  queue(
+      tutti::name(message.operation), settings, [&] { begin_message(message); },
+      [&] { return nccl_.message(message, settings.stream); });
+}
+
+void DeviceBackend::begin_message(const Message& message) {
   if (message.operation == Operation::send_recv) {
     latest_sender_.store(message.from, std::memory_order_relaxed);
   }
-  queue(signature_of(message), false, settings,
-        [&] { return nccl_.message(message, settings.stream); });
+  history_->begin_other(signature_of(message));
+  ++begun_;
+}
+
+std::unique_ptr<Pending> DeviceBackend::start_together(std::span<const Message> messages,
+                                                       const CallSettings& settings) {
+  require_settings(settings);
+  for (const auto& message : messages) pointers_.require(message);
+  queue(
+      "messages that are started together", settings,
+      [&] {
+        for (const auto& message : messages) begin_message(message);
+      },
+      [&] { return nccl_.messages(messages, settings.stream); });
+  return record(settings);
 }
 
 std::unique_ptr<Pending> DeviceBackend::start(const CheckedCollective& call,

@@ -45,6 +45,8 @@ class DeviceBackend final : public Backend {
   std::unique_ptr<Pending> start(const CheckedCollective& call,
                                  const CallSettings& settings) override;
   std::unique_ptr<Pending> start(const Message& message, const CallSettings& settings) override;
+  std::unique_ptr<Pending> start_together(std::span<const Message> messages,
+                                          const CallSettings& settings) override;
   void synchronize(const CallSettings& settings) override;
   [[nodiscard]] const std::string& latest_algorithm() const override { return algorithm_; }
 
@@ -53,9 +55,12 @@ class DeviceBackend final : public Backend {
 
   /// Throws Error{usage} if NCCL, or this version, lacks such arithmetic.
   void require_arithmetic(const CheckedCollective& call) const;
+  /// `begin` enters what `action` queues in the history. `doing` is for errors.
+  template <class Begin, class Action>
+  void queue(std::string_view doing, const CallSettings& settings, Begin begin, Action action);
+  void begin_message(const Message& message);
   template <class Action>
-  void queue(const CallSignature& call, bool collective, const CallSettings& settings,
-             Action action);
+  void queue_collective(const CallSignature& call, const CallSettings& settings, Action action);
   void run_direct(const CheckedCollective& call, const CallSettings& settings);
   [[nodiscard]] bool is_aborted() const noexcept {
     return session_->is_aborted() || (direct_ && direct_->is_aborted());

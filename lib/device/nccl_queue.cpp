@@ -261,4 +261,13 @@ NcclResult NcclQueue::message(const Message& message, CudaStream stream) const {
   });
 }
 
+NcclResult NcclQueue::messages(std::span<const Message> messages, CudaStream stream) const {
+  return grouped([&] {
+    for (const auto& one : messages) {
+      if (const auto result = message(one, stream); result != nccl_success) return result;
+    }
+    return nccl_success;
+  });
+}
+
 }  // namespace tutti::device

@@ -24,6 +24,8 @@ class NcclQueue {
   /// would read and overwrite every block concurrently.
   [[nodiscard]] NcclResult collective(const CheckedCollective& call, CudaStream stream) const;
   [[nodiscard]] NcclResult message(const Message& message, CudaStream stream) const;
+  /// In one group: none waits for another.
+  [[nodiscard]] NcclResult messages(std::span<const Message> messages, CudaStream stream) const;
 
  private:
   struct Blocks;

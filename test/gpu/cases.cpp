@@ -379,49 +379,4 @@ std::string check_burst(Communicator& communicator, device::DeviceMemory& first,
   return {};
 }
 
-std::string check_messages(Communicator& communicator, device::DeviceMemory& memory,
-                           const std::vector<std::size_t>& counts) {
-  const int rank = communicator.rank();
-  const int size = communicator.size();
-  const int next = (rank + 1) % size;
-  const int before = (rank + size - 1) % size;
-  for (const auto count : counts) {
-    const Source source{.type = Type::i32, .seed = count, .ranks = size};
-    DeviceBuffer send(memory, count * 4);
-    DeviceBuffer recv(memory, count * 4);
-    send.upload(contribution(source, rank, 0, count));
-    const auto due = contribution(source, before, 0, count);
-    Message message{.operation = Operation::send_recv,
-                    .type = Type::i32,
-                    .send = send.data(),
-                    .send_count = count,
-                    .to = next,
-                    .recv = recv.data(),
-                    .recv_count = count,
-                    .from = before,
-                    .memory = Memory::device};
-    const CallOptions options{.stream = memory.stream()};
-    for (const bool started : {false, true}) {
-      recv.poison();
-      if (started) {
-        communicator.start(message, options).wait();
-      } else {
-        communicator.run(message, options);
-        communicator.synchronize(memory.stream());
-      }
-      if (recv.download() != due) return fmt::format("send_recv of {} i32: wrong", count);
-    }
-    if (size == 1) continue;
-    // In the ring order; the last rank receives first.
-    recv.poison();
-    message.operation = rank + 1 == size ? Operation::recv : Operation::send;
-    communicator.run(message, options);
-    message.operation = rank + 1 == size ? Operation::send : Operation::recv;
-    communicator.run(message, options);
-    communicator.synchronize(memory.stream());
-    if (recv.download() != due) return fmt::format("send and recv of {} i32: wrong", count);
-  }
-  return {};
-}
-
 }  // namespace tutti::gpu_test

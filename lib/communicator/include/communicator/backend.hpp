@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -42,6 +43,9 @@ class Backend {
   virtual std::unique_ptr<Pending> start(const CheckedCollective& call,
                                          const CallSettings& settings) = 0;
   virtual std::unique_ptr<Pending> start(const Message& message, const CallSettings& settings) = 0;
+  /// Messages that do not wait for each other. Here: one started after the other.
+  virtual std::unique_ptr<Pending> start_together(std::span<const Message> messages,
+                                                  const CallSettings& settings);
   /// Returns when the calls that were started, dropped ones among them, need their buffers no more;
   /// calls that are queued on a stream are the stream's affair.
   virtual void finish_started() {}
