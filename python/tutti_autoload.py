@@ -14,7 +14,7 @@ def register() -> None:
 
     if not dist.is_available() or "TUTTI" in dist.Backend._plugins:
         return
-    dist.Backend.register_backend("tutti", _create, extended_api=True, devices=["cpu"])
+    dist.Backend.register_backend("tutti", _create, extended_api=True, devices=["cpu", "cuda"])
     with contextlib.suppress(RuntimeError):  # the program has registered another tutti://
         dist.register_rendezvous_handler("tutti", _rendezvous)
 

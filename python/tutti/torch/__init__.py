@@ -1,4 +1,4 @@
-"""The backend "tutti" of torch.distributed, for CPU tensors.
+"""The backend "tutti" of torch.distributed, for CPU and CUDA tensors.
 
     torch.distributed.init_process_group("tutti")
 
@@ -32,15 +32,16 @@ def register() -> None:
 def failed_ranks(group: "dist.ProcessGroup | None" = None) -> list[int]:
     """Global ranks that the latest error of `group` names; empty if there was none.
 
-    `group`: a process group with backend "tutti" for CPU tensors; None: the default one.
+    `group`: a process group with backend "tutti" for CPU or CUDA tensors; None: the default one.
     """
     group = group if group is not None else dist.group.WORLD
     if group is None:
         raise ValueError("there is no default process group: call init_process_group() first, or pass a group")
-    backend = group._get_backend(torch.device("cpu"))
-    if not hasattr(backend, "failed_ranks"):
-        raise ValueError(f"the process group's backend for CPU tensors is {backend.name()}, not tutti")
-    return backend.failed_ranks
+    backends = [group._get_backend(device) for device in group._device_types]
+    for backend in backends:
+        if hasattr(backend, "failed_ranks"):
+            return backend.failed_ranks
+    raise ValueError(f"the process group's backend is {', '.join(backend.name() for backend in backends)}, not tutti")
 
 
 def create(options, _backend_options):

@@ -2,11 +2,14 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -25,14 +28,40 @@ struct Request {
   CallOptions options;
 };
 
-/// The communicator of a process group, used by any thread. Starts of calls exclude each other; a
+/// The latest error of a process group, whichever of its communicators has met it.
+class Failures {
+ public:
+  /// `ranks`: those that the error names, in the numbering of the default process group.
+  void note(std::vector<int> ranks) {
+    const std::scoped_lock lock(mutex_);
+    has_failed_ = true;
+    ranks_ = std::move(ranks);
+  }
+  [[nodiscard]] bool has_failed() const {
+    const std::scoped_lock lock(mutex_);
+    return has_failed_;
+  }
+  [[nodiscard]] std::vector<int> ranks() const {
+    const std::scoped_lock lock(mutex_);
+    return ranks_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  bool has_failed_ = false;
+  std::vector<int> ranks_;
+};
+
+/// A communicator of a process group, used by any thread. Starts of calls exclude each other; a
 /// thread that waits for a call excludes nobody.
 class Channel {
  public:
-  Channel(Communicator communicator, std::string name, std::vector<int> global_ranks)
+  Channel(Communicator communicator, std::string name, std::vector<int> global_ranks,
+          std::shared_ptr<Failures> failures)
       : communicator_(std::move(communicator)),
         name_(std::move(name)),
-        global_ranks_(std::move(global_ranks)) {}
+        global_ranks_(std::move(global_ranks)),
+        failures_(std::move(failures)) {}
 
   /// Blocks. Returns the sender's rank of a recv, else -1.
   int run(const Request& request) {
@@ -50,6 +79,14 @@ class Channel {
                         request.call);
     });
   }
+  /// Several messages at once; none waits for another.
+  Work start(const std::vector<Request>& messages) {
+    std::vector<Message> together;
+    for (const auto& message : messages) together.push_back(std::get<Message>(message.call));
+    return guarded([&](Communicator& communicator) {
+      return communicator.start(std::span<const Message>(together), messages.front().options);
+    });
+  }
   /// True if all of `works` are complete; waits up to `limit` for the first that is not. Throws.
   bool wait(std::vector<Work>& works, std::chrono::nanoseconds limit) {
     if (is_closing_) std::this_thread::sleep_for(Milliseconds(1));  // close() goes first
@@ -63,6 +100,43 @@ class Channel {
     }
     return true;
   }
+  // For calls on CUDA tensors, whose Work only the thread that starts calls may use.
+
+  /// Throws DistBackendError with the reason if there is none. The same on all ranks.
+  void require_device_path(const std::string& what) {
+    guarded([&](Communicator& communicator) {
+      if (communicator.has_device_path()) return;
+      C10_THROW_ERROR(DistBackendError, what +
+                                            " can't be made: " + communicator.device_path_reason() +
+                                            ": use CPU tensors, or give each rank a GPU");
+    });
+  }
+  [[nodiscard]] bool is_staged() {
+    return guarded([](Communicator& communicator) { return communicator.is_device_path_staged(); });
+  }
+  /// As wait() without waiting.
+  bool poll(std::vector<Work>& works) {
+    const std::scoped_lock lock(starting_);
+    try {
+      return std::all_of(works.begin(), works.end(), [](Work& work) { return work.test(); });
+    } catch (const Error& error) {
+      rethrow(error);
+    }
+  }
+  /// The CUDA stream `stream` continues after the last of `works`; all are on one stream.
+  void order(std::vector<Work>& works, void* stream) {
+    const std::scoped_lock lock(starting_);
+    try {
+      if (!works.empty()) works.back().wait(Stream(stream));
+    } catch (const Error& error) {
+      rethrow(error);
+    }
+  }
+  void discard(std::vector<Work>& works) {
+    const std::scoped_lock lock(starting_);
+    works.clear();
+  }
+
   /// Every other rank's call throws.
   void abort(const std::string& reason) {
     const std::shared_lock guard(lifetime_);
@@ -77,25 +151,12 @@ class Channel {
     is_closing_ = false;
   }
 
-  /// Of the latest error, in the numbering of the default process group.
-  std::vector<int> failed_ranks() {
-    const std::scoped_lock lock(error_mutex_);
-    return failed_ranks_;
-  }
-  bool has_failed() {
-    const std::scoped_lock lock(error_mutex_);
-    return has_failed_;
-  }
-
   /// As torch's exception.
   [[noreturn]] void rethrow(const Error& error) {
     if (error.code() == ErrorCode::usage) C10_THROW_ERROR(ValueError, describe(error));
-    {
-      const std::scoped_lock lock(error_mutex_);
-      has_failed_ = true;
-      failed_ranks_.clear();
-      for (const int rank : error.failed_ranks()) failed_ranks_.push_back(global_rank(rank));
-    }
+    std::vector<int> ranks;
+    for (const int rank : error.failed_ranks()) ranks.push_back(global_rank(rank));
+    failures_->note(std::move(ranks));
     C10_THROW_ERROR(DistBackendError, describe(error));
   }
 
@@ -145,9 +206,7 @@ class Channel {
   std::optional<Communicator> communicator_;
   std::string name_;
   std::vector<int> global_ranks_;
-  std::mutex error_mutex_;
-  bool has_failed_ = false;
-  std::vector<int> failed_ranks_;
+  std::shared_ptr<Failures> failures_;
 };
 
 }  // namespace tutti::torch_backend

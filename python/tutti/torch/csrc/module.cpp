@@ -53,7 +53,9 @@ PYBIND11_MODULE(TUTTI_TORCH_MODULE, module) {
            }),
            py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout"), py::arg("name"),
            py::arg("global_ranks") = std::vector<int>(), py::call_guard<py::gil_scoped_release>())
-      .def_property_readonly("failed_ranks", &ProcessGroupTutti::failed_ranks);
+      .def_property_readonly("failed_ranks", &ProcessGroupTutti::failed_ranks)
+      // torch calls it on the ranks that a new group leaves out. Its members make the group alone.
+      .def("perform_nocolor_split", [](ProcessGroupTutti&, const py::object&) {});
   py::class_<OpenGroups>(module, "OpenGroups")
       .def(py::init<>())
       .def("add", &OpenGroups::add, py::arg("group"))

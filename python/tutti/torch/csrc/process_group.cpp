@@ -5,25 +5,18 @@
 
 #include <algorithm>
 
-#include "store_bootstrap.hpp"
-
 namespace tutti::torch_backend {
 namespace {
 
 using c10d::OpType;
 
-std::shared_ptr<Channel> connect(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
-                                 const ProcessGroupTutti::Settings& settings) {
-  StoreBootstrap bootstrap(store, rank, size);
-  try {
-    auto communicator = Communicator::create(
-        bootstrap, {.timeout = settings.timeout, .backend = BackendChoice::host});
-    return std::make_shared<Channel>(std::move(communicator), settings.name, settings.global_ranks);
-  } catch (const Error& error) {
-    if (error.code() == ErrorCode::usage) C10_THROW_ERROR(ValueError, error.sentence());
-    C10_THROW_ERROR(DistBackendError, error.sentence() + " [tutti " + tutti::name(error.code()) +
-                                          ", set-up of process group " + settings.name + "]");
-  }
+Membership membership(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                      const ProcessGroupTutti::Settings& settings) {
+  return {.store = store,
+          .rank = rank,
+          .size = size,
+          .name = settings.name,
+          .global_ranks = settings.global_ranks};
 }
 
 }  // namespace
@@ -44,8 +37,12 @@ ProcessGroupTutti::ProcessGroupTutti(const c10::intrusive_ptr<c10d::Store>& stor
       store_(store),
       settings_(std::move(settings)),
       options_(c10::make_intrusive<Options>("tutti", settings_.timeout)),
-      channel_(connect(store, rank, size, settings_)),
-      completer_(std::make_shared<Completer>()) {
+      channel_(connect(membership(store, rank, size, settings_),
+                       {.timeout = settings_.timeout, .backend = BackendChoice::host},
+                       "process group " + settings_.name, failures_)),
+      completer_(std::make_shared<Completer>()),
+      device_path_(
+          std::make_unique<DevicePath>(membership(store, rank, size, settings_), failures_)) {
   init();
   options_->group_name = settings_.name;
   for (const int global : settings_.global_ranks) {
@@ -69,7 +66,14 @@ ProcessGroupTutti::~ProcessGroupTutti() {
 
 void ProcessGroupTutti::close() {
   // In a forked child the thread is the parent's, and the communicator knows that it is.
-  if (::getpid() != owner_) return completer_->abandon();
+  if (::getpid() != owner_) {
+    completer_->abandon();
+    if (device_path_) device_path_->abandon();
+    // Its threads and its memory are the parent's.
+    static_cast<void>(device_path_.release());
+    return;
+  }
+  device_path_->close();
   completer_->stop();
   channel_->close();
   completer_->complete_rest();
@@ -80,7 +84,9 @@ void ProcessGroupTutti::shutdown() {
 }
 
 void ProcessGroupTutti::abort() {
-  channel_->abort("abort() of process group " + settings_.name + " was called");
+  const auto reason = "abort() of process group " + settings_.name + " was called";
+  device_path_->abort(reason);
+  channel_->abort(reason);
   close();
 }
 
@@ -90,10 +96,20 @@ void ProcessGroupTutti::setTimeout(std::chrono::milliseconds timeout) {
 }
 
 ProcessGroupTutti::ErrorType ProcessGroupTutti::getError() {
-  return channel_->has_failed() ? ErrorType::COMM_ERROR : ErrorType::SUCCESS;
+  return failures_->has_failed() ? ErrorType::COMM_ERROR : ErrorType::SUCCESS;
+}
+
+void ProcessGroupTutti::eagerConnectSingleDevice(at::Device device) {
+  if (!device.is_cuda()) return;
+  device_path_->connect_eagerly(with_index(device), settings_.timeout);
 }
 
 ProcessGroupTutti::WorkPointer ProcessGroupTutti::issue(Plan plan) {
+  const auto device = device_of(plan);
+  if (device && device->is_cuda()) return issue_on_device(std::move(plan), *device);
+  TORCH_CHECK(!coalesced_on_device_, plan.title,
+              ": calls on CPU and on CUDA tensors can't be coalesced: make two batches");
+  if (is_coalescing_ && !coalesced_) coalesced_ = std::make_shared<Call>(channel_);
   const bool is_message = c10d::isP2POp(plan.type);
   const auto sequence = is_message ? sequence_.load() : ++sequence_;
   const auto timeout = plan.timeout == c10d::kUnsetTimeout ? settings_.timeout : plan.timeout;
@@ -138,6 +154,12 @@ void ProcessGroupTutti::require_list(const char* call, const char* what,
 
 ProcessGroupTutti::WorkPointer ProcessGroupTutti::barrier(const c10d::BarrierOptions& options) {
   auto plan = plan_of(OpType::BARRIER, "tutti:barrier", {}, options);
+  // torch's operator does not pass on the device that its Python code has chosen.
+  if (!options.device_ids.empty() && device_count() > 0) {
+    plan.device = c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(options.device_ids.front()));
+  } else if (const auto bound = getBoundDeviceId(); bound && bound->is_cuda()) {
+    plan.device = bound;
+  }
   plan.requests = {{Collective{.operation = Operation::barrier}}};
   return issue(std::move(plan));
 }
@@ -204,6 +226,8 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::message(Operation operation, c
   TORCH_CHECK(peer == any_rank || (peer >= 0 && peer < getSize()), prefix(call),
               "invalid rank: ", peer, ", expected 0 to ", getSize() - 1);
   TORCH_CHECK(tag >= 0, prefix(call), "invalid tag: ", tag, ", expected a non-negative number");
+  TORCH_CHECK(peer != any_rank || !tensor.is_cuda(), prefix(call),
+              "CUDA tensors can't be received from any rank: name the sender");
   const Moved moved(tensor);
   const bool sends = operation == Operation::send;
   Message request{.operation = operation, .type = moved.type};
@@ -238,12 +262,15 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::recvAnysource(Tensors& tensors
 }
 
 void ProcessGroupTutti::startCoalescing() {
-  TORCH_CHECK(!coalesced_, prefix("startCoalescing"), "called twice without endCoalescing()");
-  coalesced_ = std::make_shared<Call>(channel_);
+  TORCH_CHECK(!is_coalescing_, prefix("startCoalescing"), "called twice without endCoalescing()");
+  is_coalescing_ = true;
 }
 
 ProcessGroupTutti::WorkPointer ProcessGroupTutti::endCoalescing() {
-  TORCH_CHECK(coalesced_, prefix("endCoalescing"), "called without startCoalescing()");
+  TORCH_CHECK(is_coalescing_, prefix("endCoalescing"), "called without startCoalescing()");
+  is_coalescing_ = false;
+  if (coalesced_on_device_) return end_coalescing_on_device();
+  if (!coalesced_) coalesced_ = std::make_shared<Call>(channel_);
   return c10::make_intrusive<TuttiWork>(getRank(), OpType::COALESCED, "tutti:coalesced", Tensors(),
                                         sequence_.load(), std::exchange(coalesced_, nullptr),
                                         completer_);

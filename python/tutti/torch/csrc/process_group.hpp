@@ -4,20 +4,24 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "compatibility.hpp"
+#include "device_path.hpp"
+#include "device_work.hpp"
 #include "tensors.hpp"
 #include "work.hpp"
 
 namespace tutti::torch_backend {
 
-/// The backend "tutti" of torch.distributed: collectives and messages on CPU tensors.
+/// The backend "tutti" of torch.distributed: collectives and messages on CPU and CUDA tensors.
 ///
-/// Calls of one group are started by one thread at a time. A call that is not asynchronous blocks
-/// in tutti itself; for others, the thread that waits advances the call. Errors of arguments are
-/// ValueError and RuntimeError; all else is DistBackendError with tutti's sentence.
+/// Calls of one group are started by one thread at a time. On CPU tensors, a call that is not
+/// asynchronous blocks in tutti itself; for others, the thread that waits advances the call. Calls
+/// on CUDA tensors are queued on a stream. Errors of arguments are ValueError and RuntimeError; all
+/// else is DistBackendError with tutti's sentence.
 class ProcessGroupTutti final : public BackendInterface {
  public:
   struct Settings {
@@ -39,7 +43,12 @@ class ProcessGroupTutti final : public BackendInterface {
   std::uint64_t getSequenceNumberForGroup() override { return sequence_; }
   ErrorType getError() override;
   /// Global ranks that the latest error names.
-  std::vector<int> failed_ranks() { return channel_->failed_ranks(); }
+  std::vector<int> failed_ranks() { return failures_->ranks(); }
+  /// Batches of messages are issued as one call, where there may be CUDA tensors.
+  bool supportsCoalescing() const override { return device_count() > 0; }
+  /// Collective. For `device_id` of init_process_group(): makes now what the first call on CUDA
+  /// tensors would make.
+  void eagerConnectSingleDevice(at::Device device) override;
 
   WorkPointer broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
   WorkPointer allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
@@ -94,6 +103,7 @@ class ProcessGroupTutti final : public BackendInterface {
     Tensors inputs;
     Milliseconds timeout = c10d::kUnsetTimeout;
     bool is_async = true;
+    std::optional<c10::Device> device;  ///< of a call without tensors
     std::vector<Request> requests;
     Tensors outputs;
     Tensors kept;
@@ -116,6 +126,11 @@ class ProcessGroupTutti final : public BackendInterface {
             .outputs = std::move(outputs)};
   }
   WorkPointer issue(Plan plan);
+  static std::optional<c10::Device> device_of(const Plan& plan);
+  std::shared_ptr<DeviceChannel> channel_of(Plan& plan, c10::Device device, Milliseconds timeout);
+  WorkPointer issue_on_device(Plan plan, c10::Device device);
+  static void queue(DeviceCall& call, const std::vector<Request>& requests);
+  WorkPointer end_coalescing_on_device();
 
   void add_all_reduce(Plan& plan, const char* call, const at::Tensor& tensor,
                       const c10d::ReduceOp& op) const;
@@ -139,11 +154,17 @@ class ProcessGroupTutti final : public BackendInterface {
   Settings settings_;
   pid_t owner_ = ::getpid();
   c10::intrusive_ptr<Options> options_;
+  std::shared_ptr<Failures> failures_ = std::make_shared<Failures>();
   std::shared_ptr<Channel> channel_;
   std::shared_ptr<Completer> completer_;
+  std::unique_ptr<DevicePath> device_path_;
   std::atomic<std::uint64_t> sequence_ = 0;
   std::atomic<std::uint64_t> monitored_barriers_ = 0;
-  std::shared_ptr<Call> coalesced_;  ///< between startCoalescing() and endCoalescing()
+  // Between startCoalescing() and endCoalescing().
+  bool is_coalescing_ = false;
+  std::shared_ptr<Call> coalesced_;
+  std::shared_ptr<DeviceCall> coalesced_on_device_;
+  std::vector<Request> batch_;  ///< messages on CUDA tensors
 };
 
 }  // namespace tutti::torch_backend

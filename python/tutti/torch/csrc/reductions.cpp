@@ -9,7 +9,7 @@ using c10d::OpType;
 void ProcessGroupTutti::add_all_reduce(Plan& plan, const char* call, const at::Tensor& tensor,
                                        const c10d::ReduceOp& op) const {
   require_contiguous(call, tensor, true);
-  const auto reduction = reduction_of(call, op, tensor.scalar_type());
+  const auto reduction = reduction_of(call, op, tensor);
   const Moved moved(plan.keep(tensor));
   plan.requests.push_back({Collective{.operation = Operation::all_reduce,
                                       .type = moved.type,
@@ -43,7 +43,7 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::reduce(Tensors& tensors,
   const auto& tensor = only("reduce", tensors);
   require_root("reduce", options.rootRank);
   require_contiguous("reduce", tensor, true);
-  const auto reduction = reduction_of("reduce", options.reduceOp, tensor.scalar_type());
+  const auto reduction = reduction_of("reduce", options.reduceOp, tensor);
   auto plan = plan_of(OpType::REDUCE, "tutti:reduce", tensors, options, tensors);
   plan.kept = {tensor};
   const bool is_root = options.rootRank == getRank();
@@ -69,7 +69,7 @@ void ProcessGroupTutti::add_reduce_scatter(Plan& plan, const char* call, const a
                                            const at::Tensor& input,
                                            const std::vector<std::size_t>& counts,
                                            const c10d::ReduceOp& op) const {
-  const auto reduction = reduction_of(call, op, input.scalar_type());
+  const auto reduction = reduction_of(call, op, input);
   const Moved sent(plan.keep(input));
   const Moved received(plan.keep(output));
   auto request = collective_of(Operation::reduce_scatter, sent, received);

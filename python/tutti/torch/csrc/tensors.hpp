@@ -93,8 +93,8 @@ inline void require_dense(const char* call, const at::Tensor& tensor) {
               tensor.layout(), ": convert it by to_dense()");
   TORCH_CHECK(!tensor.is_conj() && !tensor.is_neg(), prefix(call),
               "a tensor is a lazy conjugate: call resolve_conj().resolve_neg() first");
-  TORCH_CHECK(tensor.device().is_cpu(), prefix(call), "only supports CPU tensors, not a tensor on ",
-              tensor.device(), ": use backend \"cpu:tutti,cuda:nccl\"");
+  TORCH_CHECK(tensor.device().is_cpu() || tensor.device().is_cuda(), prefix(call),
+              "only supports CPU and CUDA tensors, not a tensor on ", tensor.device());
 }
 
 /// `in_any_order` also takes channels_last and the like, where all ranks have the same strides.
@@ -121,8 +121,10 @@ inline void require_type(const char* call, const at::Tensor& tensor, const at::T
 }
 
 /// Throws ValueError for combinations that are not defined or that tutti lacks.
-inline Reduction reduction_of(const char* call, const c10d::ReduceOp& op, at::ScalarType type) {
+inline Reduction reduction_of(const char* call, const c10d::ReduceOp& op,
+                              const at::Tensor& tensor) {
   using c10d::ReduceOp;
+  const auto type = tensor.scalar_type();
   const auto refuse = [&](const std::string& why) {
     C10_THROW_ERROR(ValueError, prefix(call) + why);
   };
@@ -175,6 +177,8 @@ inline Reduction reduction_of(const char* call, const c10d::ReduceOp& op, at::Sc
            at::toString(type));
   }
   const auto known = type_of(type);
+  // NCCL has arithmetic of 8-bit floats.
+  if (tensor.is_cuda() && (known == Type::f8e4m3 || known == Type::f8e5m2)) return result;
   if (!known || !reducible(*known, Operator::sum)) {
     refuse(std::string("Invalid scalar type: tutti moves ") + at::toString(type) +
            " and does not reduce it");
