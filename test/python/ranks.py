@@ -1,5 +1,6 @@
 """Scenarios for the ranks of a job: `python ranks.py SCENARIO`, with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set."""
 
+import copy
 import os
 import random
 import signal
@@ -16,6 +17,7 @@ TORCH = tuple(int(part) for part in torch.__version__.split(".")[:2])
 # What torch itself refuses to other backends than its own, and since when it does not: (version, reason).
 LIMITS = {
     "sequence_numbers": ((2, 14), "ProcessGroup has sequence numbers of torch's own backends only"),
+    "split_by_torch": ((2, 9), "it splits groups of nccl only"),
     "monitored_barrier": ((2, 14), "monitored_barrier() is for gloo only"),
     "later_timeout": ((2, 14), "_set_pg_timeout() changes gloo and nccl only"),
     "aborted": ((2, 7), "ProcessGroup has no abort()"),
@@ -221,7 +223,8 @@ def promises() -> None:
     assert dist.get_backend() == "tutti"
     for check in (
         futures, dropped_work, types, operators, errors, layouts, uneven, coalescing, sequence_numbers, monitored_barrier, objects,
-        split, distributed_data_parallel, fully_sharded, tensor_parallel, batched_messages, order_of_messages, messages_of_any,
+        split, split_by_torch, distributed_data_parallel, fully_sharded, tensor_parallel, batched_messages, messages_in_a_batch,
+        order_of_messages, messages_of_any,
     ):  # fmt: skip
         if check.__name__ not in os.environ.get("CHECKS", check.__name__) or is_too_old_for(check.__name__):
             continue
@@ -456,6 +459,21 @@ def split() -> None:
     assert tensor.item() == (0 if RANK == 0 else SIZE * (SIZE - 1) / 2)
 
 
+def split_by_torch() -> None:
+    """Two groups of the same ranks; torch's own device types are served by one backend."""
+    world = dist.group.WORLD
+    options = copy.deepcopy(world._get_backend(torch.device("cpu")).options)
+    assert options is not world._get_backend(torch.device("cpu")).options and options.backend == "tutti"
+    ranks = [0] if RANK == 0 else list(range(1, SIZE))
+    halves = [world.split_group(ranks, timeout=timedelta(seconds=60), opts=options, group_name=f"half of {ranks}") for _ in range(2)]
+    for half in halves:
+        backends = [half._get_backend(torch.device(name)) for name in ("cpu", "cuda")]
+        assert backends[0] is backends[1] and backends[0].options.group_name == f"half of {ranks}"
+        tensor = torch.full((1,), float(RANK))
+        half.allreduce([tensor]).wait()
+        assert tensor.item() == sum(ranks), f"{tensor}"
+
+
 def make_network() -> torch.nn.Module:
     torch.manual_seed(3)
     return torch.nn.Sequential(torch.nn.Linear(10, 24), torch.nn.ReLU(), torch.nn.Linear(24, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2))
@@ -543,6 +561,22 @@ def batched_messages() -> None:
     for work in dist.batch_isend_irecv(calls):
         work.wait()
     assert torch.equal(received, torch.full((50000,), float((RANK - 1) % SIZE)))
+
+
+def messages_in_a_batch() -> None:
+    """The batch is one call: the end of its first messages is not its own."""
+    sent, received = torch.tensor([float(RANK)]), torch.full((1,), -1.0)
+    time.sleep(0.2 * RANK)  # rank 0 waits for its message
+    with dist._coalescing_manager(device=torch.device("cpu"), async_ops=True) as manager:
+        dist.isend(sent, (RANK + 1) % SIZE)
+        time.sleep(0.05)  # it is complete now
+        work = dist.irecv(received, (RANK - 1) % SIZE)
+        assert not work.is_completed()
+        with raises(RuntimeError, "batch"):
+            work.wait()
+    manager.wait()
+    assert received.item() == (RANK - 1) % SIZE, f"{received}"
+    assert work.is_completed()
 
 
 def order_of_messages() -> None:

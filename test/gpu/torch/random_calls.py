@@ -28,7 +28,9 @@ class Call:
         self.type = shared.choice((*INTEGERS, *FLOATS) if reduces else MOVED)
         operators = ["SUM", "MIN", "MAX", "PRODUCT"] + (["AVG", "PREMUL_SUM"] if self.type in FLOATS else [])
         # torch has no premultiplied sum of several tensors, nor of uneven lists.
-        if operation in (all_reduce_coalesced, reduce_scatter_uneven) and "PREMUL_SUM" in operators:
+        # Its NCCL backend passes the factor of bfloat16 as a float, of which NCCL reads the lower half.
+        lacks_premul = operation in (all_reduce_coalesced, reduce_scatter_uneven) or self.type == torch.bfloat16
+        if lacks_premul and "PREMUL_SUM" in operators:
             operators.remove("PREMUL_SUM")
         self.op_name = shared.choice(operators) if reduces else "SUM"
         self.factor = shared.choice((0.25, 0.5, 3.0))

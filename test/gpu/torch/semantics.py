@@ -152,6 +152,9 @@ def types_of_tutti_alone(groups):
         tensor = torch.arange(5).to(kind).to(DEVICE) if RANK == 0 else torch.zeros(5).to(kind).to(DEVICE)
         dist.broadcast(tensor, src=0)
         require(torch.equal(tensor.cpu().view(torch.uint8), torch.arange(5).to(kind).view(torch.uint8)), f"{kind}")
+    tensor = torch.full((3,), 2.0 * (RANK + 1), dtype=torch.bfloat16, device=DEVICE)
+    dist.all_reduce(tensor, dist._make_nccl_premul_sum(0.5))
+    require(tensor.tolist() == [TOTAL] * 3, f"{tensor}")
     flags = torch.tensor([RANK == 0, True, False], device=DEVICE)
     dist.all_reduce(flags, dist.ReduceOp.BAND)
     require(flags.tolist() == [SIZE == 1, True, False], f"{flags}")
@@ -173,7 +176,7 @@ def refusals(groups):
         dist.all_reduce(torch.zeros(4, 4, device=DEVICE)[:, 1])
     with raises(RuntimeError, "any rank"):
         dist.recv(torch.zeros(1, device=DEVICE))
-    with raises(RuntimeError, "dense"):
+    with raises(RuntimeError, "sparse"):
         dist.all_reduce(torch.eye(2, device=DEVICE).to_sparse())
     if torch.cuda.device_count() > 1:
         other = torch.device("cuda", (DEVICE.index + 1) % torch.cuda.device_count())

@@ -32,6 +32,8 @@ class Call {
   std::vector<at::Tensor> kept;                   ///< what the calls read and write
   std::vector<std::function<void()>> last_steps;  ///< such as copies to the user's tensors
   std::atomic<int> source = -1;                   ///< of a complete receive: the sender's rank
+  /// A batch that has not ended: calls are added, and no thread may complete it.
+  std::atomic<bool> is_open = false;
 
   /// Runs the last steps; for a call that has blocked, or failed.
   void complete(std::exception_ptr error = nullptr) {
@@ -48,6 +50,7 @@ class Call {
   bool wait(std::chrono::nanoseconds limit) {
     using Clock = std::chrono::steady_clock;
     const auto begin = Clock::now();
+    if (is_open) return false;
     std::unique_lock lock(mutex_);
     while (!is_done_) {
       const auto left = limit - (Clock::now() - begin);

@@ -134,4 +134,9 @@ class BackendInterface : public c10d::Backend {
 #endif
 };
 
+/// Python copies them where torch's own class has no copy: split_group() of some versions does.
+struct CopyableOptions final : BackendInterface::Options {
+  using BackendInterface::Options::Options;
+};
+
 }  // namespace tutti::torch_backend

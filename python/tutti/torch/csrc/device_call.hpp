@@ -4,6 +4,7 @@
 #include <ATen/core/ivalue.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <exception>
 #include <functional>
@@ -39,6 +40,8 @@ class DeviceCall {
   std::vector<at::Tensor> kept;     ///< what the calls read and write
   std::vector<std::function<void()>> last_steps;
   int source = -1;  ///< of a receive: the sender's rank
+  /// A batch that has not ended: calls are added.
+  std::atomic<bool> is_open = false;
 
   [[nodiscard]] const DeviceChannel::Place& place() const { return place_; }
   [[nodiscard]] DeviceChannel& channel() { return *channel_; }
@@ -120,7 +123,7 @@ class DeviceCall {
  private:
   bool poll(std::vector<at::Tensor>& dropped) {
     if (is_done_) return true;
-    if (place_.is_captured) return false;
+    if (is_open || place_.is_captured) return false;
     try {
       if (!have_works_ended_) {
         if (!channel_->poll(works)) return false;

@@ -78,6 +78,7 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::issue_on_device(Plan plan, c10
   const auto guard = channel->lock();
   if (is_coalescing_ && !coalesced_on_device_) {
     coalesced_on_device_ = std::make_shared<DeviceCall>(channel, channel->place(true));
+    coalesced_on_device_->is_open = true;
   }
   const auto call = is_coalescing_
                         ? coalesced_on_device_
@@ -124,6 +125,7 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::end_coalescing_on_device() {
     call->channel().follow(call->place());
     call->works.push_back(call->channel().channel()->start(batch));
   }
+  call->is_open = false;
   if (!call->place().is_captured) device_path_->watcher().add(call);
   return c10::make_intrusive<DeviceWork>(getRank(), OpType::COALESCED, "tutti:coalesced", Tensors(),
                                          sequence_.load(), call, false);

@@ -9,6 +9,7 @@
 
 #include "compatibility.hpp"
 #include "device_call.hpp"
+#include "work.hpp"
 
 namespace tutti::torch_backend {
 
@@ -40,10 +41,13 @@ class DeviceWork final : public c10d::Work {
     return call_->source;
   }
   std::vector<at::Tensor> result() override { return call_->outputs; }
-  void synchronize() override { call_->order(); }
+  void synchronize() override {
+    require_ended_batch(*call_);
+    call_->order();
+  }
   /// With a timeout it blocks the host until the call is over, as with torch's NCCL backend.
   bool wait(std::chrono::milliseconds timeout) override {
-    call_->order();
+    synchronize();
     const bool is_bounded = timeout != kNoTimeout && timeout != c10d::kUnsetTimeout;
     if ((is_bounded || blocks_host_) && !call_->place().is_captured) {
       if (!call_->wait(is_bounded ? timeout : DeviceCall::kWithoutLimit)) {
@@ -57,7 +61,10 @@ class DeviceWork final : public c10d::Work {
   void abort() override {
     TORCH_CHECK(false, "tutti can't abort a single call: abort() of the process group ends all");
   }
-  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return call_->future(); }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
+    require_ended_batch(*call_);
+    return call_->future();
+  }
   std::uint64_t getSequencenumber() const override { return sequence_; }
 
  private:

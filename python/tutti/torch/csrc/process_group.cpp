@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 namespace tutti::torch_backend {
 namespace {
@@ -36,7 +37,7 @@ ProcessGroupTutti::ProcessGroupTutti(const c10::intrusive_ptr<c10d::Store>& stor
     : BackendInterface(rank, size),
       store_(store),
       settings_(std::move(settings)),
-      options_(c10::make_intrusive<Options>("tutti", settings_.timeout)),
+      options_(c10::make_intrusive<CopyableOptions>("tutti", settings_.timeout)),
       channel_(connect(membership(store, rank, size, settings_),
                        {.timeout = settings_.timeout, .backend = BackendChoice::host},
                        "process group " + settings_.name, failures_)),
@@ -109,7 +110,10 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::issue(Plan plan) {
   if (device && device->is_cuda()) return issue_on_device(std::move(plan), *device);
   TORCH_CHECK(!coalesced_on_device_, plan.title,
               ": calls on CPU and on CUDA tensors can't be coalesced: make two batches");
-  if (is_coalescing_ && !coalesced_) coalesced_ = std::make_shared<Call>(channel_);
+  if (is_coalescing_ && !coalesced_) {
+    coalesced_ = std::make_shared<Call>(channel_);
+    coalesced_->is_open = true;
+  }
   const bool is_message = c10d::isP2POp(plan.type);
   const auto sequence = is_message ? sequence_.load() : ++sequence_;
   const auto timeout = plan.timeout == c10d::kUnsetTimeout ? settings_.timeout : plan.timeout;
@@ -156,7 +160,8 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::barrier(const c10d::BarrierOpt
   auto plan = plan_of(OpType::BARRIER, "tutti:barrier", {}, options);
   // torch's operator does not pass on the device that its Python code has chosen.
   if (!options.device_ids.empty() && device_count() > 0) {
-    plan.device = c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(options.device_ids.front()));
+    plan.device =
+        c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(options.device_ids.front()));
   } else if (const auto bound = getBoundDeviceId(); bound && bound->is_cuda()) {
     plan.device = bound;
   }
@@ -271,6 +276,7 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::endCoalescing() {
   is_coalescing_ = false;
   if (coalesced_on_device_) return end_coalescing_on_device();
   if (!coalesced_) coalesced_ = std::make_shared<Call>(channel_);
+  coalesced_->is_open = false;
   return c10::make_intrusive<TuttiWork>(getRank(), OpType::COALESCED, "tutti:coalesced", Tensors(),
                                         sequence_.load(), std::exchange(coalesced_, nullptr),
                                         completer_);
@@ -281,18 +287,28 @@ c10::intrusive_ptr<c10d::Backend> ProcessGroupTutti::split(
     const c10::intrusive_ptr<Options>& options) {
   const auto mine = std::find(ranks.begin(), ranks.end(), getRank());
   if (mine == ranks.end()) return nullptr;
+  // Some versions of torch split once for each type of device, on one store, and use the first.
+  if (auto latest = latest_split_.lock(); latest && latest_split_store_.lock() == store) {
+    return latest;
+  }
   std::vector<int> global_ranks;
   for (const int rank : ranks) {
     const auto& known = settings_.global_ranks;
     const auto index = static_cast<std::size_t>(rank);
     global_ranks.push_back(index < known.size() ? known[index] : rank);
   }
-  return c10::make_intrusive<ProcessGroupTutti>(
-      store, static_cast<int>(mine - ranks.begin()), static_cast<int>(ranks.size()),
+  // The store of an earlier split of these ranks may have the same prefix.
+  const auto number = std::to_string(splits_[ranks]++);
+  c10::intrusive_ptr<c10d::Backend> result = c10::make_intrusive<ProcessGroupTutti>(
+      c10::make_intrusive<c10d::PrefixStore>(number, store), static_cast<int>(mine - ranks.begin()),
+      static_cast<int>(ranks.size()),
       Settings{.timeout = options ? options->timeout : settings_.timeout,
                .name = options && !options->group_name.empty() ? options->group_name
                                                                : settings_.name + "/split",
                .global_ranks = std::move(global_ranks)});
+  latest_split_ = c10::weak_intrusive_ptr<c10d::Backend>(result);
+  latest_split_store_ = c10::weak_intrusive_ptr<c10d::Store>(store);
+  return result;
 }
 
 }  // namespace tutti::torch_backend

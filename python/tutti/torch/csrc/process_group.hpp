@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,6 +39,8 @@ class ProcessGroupTutti final : public BackendInterface {
 
   const std::string getBackendName() const override { return "tutti"; }
   c10::intrusive_ptr<Options> getBackendOptions() override { return options_; }
+  /// The same, for Python.
+  c10::intrusive_ptr<CopyableOptions> options() { return options_; }
   bool supportsSplitting() const override { return TUTTI_TORCH_IS_AT_LEAST(2, 9); }
   void setTimeout(std::chrono::milliseconds timeout) override;
   std::uint64_t getSequenceNumberForGroup() override { return sequence_; }
@@ -153,7 +156,7 @@ class ProcessGroupTutti final : public BackendInterface {
   c10::intrusive_ptr<c10d::Store> store_;
   Settings settings_;
   pid_t owner_ = ::getpid();
-  c10::intrusive_ptr<Options> options_;
+  c10::intrusive_ptr<CopyableOptions> options_;
   std::shared_ptr<Failures> failures_ = std::make_shared<Failures>();
   std::shared_ptr<Channel> channel_;
   std::shared_ptr<Completer> completer_;
@@ -165,6 +168,10 @@ class ProcessGroupTutti final : public BackendInterface {
   std::shared_ptr<Call> coalesced_;
   std::shared_ptr<DeviceCall> coalesced_on_device_;
   std::vector<Request> batch_;  ///< messages on CUDA tensors
+
+  std::map<std::vector<int>, int> splits_;  ///< their number so far, by the ranks
+  c10::weak_intrusive_ptr<c10d::Backend> latest_split_{c10::intrusive_ptr<c10d::Backend>()};
+  c10::weak_intrusive_ptr<c10d::Store> latest_split_store_{c10::intrusive_ptr<c10d::Store>()};
 };
 
 }  // namespace tutti::torch_backend

@@ -12,6 +12,12 @@
 
 namespace tutti::torch_backend {
 
+/// For the work of one call in a batch.
+template <class AnyCall>
+void require_ended_batch(const AnyCall& call) {
+  TORCH_CHECK(!call.is_open, "this call is part of a batch that has not ended: wait for the batch");
+}
+
 /// What torch's calls return.
 class TuttiWork final : public c10d::Work {
  public:
@@ -23,7 +29,7 @@ class TuttiWork final : public c10d::Work {
         call_(std::move(call)),
         completer_(std::move(completer)) {}
   ~TuttiWork() override {
-    if (!call_->is_done()) completer_->add(call_);
+    if (!call_->is_open && !call_->is_done()) completer_->add(call_);
     end_record();
   }
   TuttiWork(const TuttiWork&) = delete;
@@ -51,6 +57,7 @@ class TuttiWork final : public c10d::Work {
   void synchronize() override { wait(kNoTimeout); }
   /// Advances the call in the caller's thread. The call itself ends at its own timeout.
   bool wait(std::chrono::milliseconds timeout) override {
+    require_ended_batch(*call_);
     const bool is_bounded = timeout != kNoTimeout && timeout != c10d::kUnsetTimeout;
     if (is_bounded) {
       if (!call_->wait(timeout)) C10_THROW_ERROR(DistBackendError, "Operation timed out!");
@@ -66,6 +73,7 @@ class TuttiWork final : public c10d::Work {
     TORCH_CHECK(false, "tutti can't abort a single call: abort() of the process group ends all");
   }
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
+    require_ended_batch(*call_);
     bool is_new = false;
     auto result = call_->future(is_new);
     if (is_new) completer_->add(call_);
