@@ -70,7 +70,7 @@ bool NcclWatchdog::check() {
 void NcclWatchdog::close() {
   closed_.store(true);
   // Let a call that is about to return do so; a blocked one must be aborted.
-  if (wait_for_return(times_.interval)) {
+  if (wait_for_return(times_.settle_limit)) {
     actions_.abort();
     return;
   }

@@ -222,7 +222,7 @@ def promises() -> None:
     dist.init_process_group("tutti", timeout=timedelta(seconds=60))
     assert dist.get_backend() == "tutti"
     for check in (
-        futures, dropped_work, types, operators, errors, layouts, uneven, coalescing, sequence_numbers, monitored_barrier, objects,
+        futures, dropped_work, dropped_input, types, operators, errors, layouts, uneven, coalescing, sequence_numbers, monitored_barrier, objects,
         split, split_by_torch, distributed_data_parallel, fully_sharded, tensor_parallel, batched_messages, messages_in_a_batch,
         order_of_messages, messages_of_any,
     ):  # fmt: skip
@@ -234,6 +234,19 @@ def promises() -> None:
     dist.destroy_process_group()
     with raises(ValueError):
         dist.barrier()
+
+
+def dropped_input() -> None:
+    """Threads that see the end of a call at once: the tensor that ends with it needs the GIL, which is_completed() holds."""
+    for _ in range(300):
+        output, tensor = torch.zeros(SIZE * 3000), torch.full((3000,), float(RANK))
+        work = dist.all_gather_into_tensor(output, tensor, async_op=True)
+        future = work.get_future()
+        del tensor
+        while not work.is_completed():
+            pass
+        future.wait()
+        assert output[::3000].tolist() == list(range(SIZE))
 
 
 def futures() -> None:

@@ -84,8 +84,13 @@ class Count:
         passed = statuses[0] == 0 and killed and error and "ended in order" in outputs[0]
         if passed:
             self.passed += 1
-            seconds = float(error[1]) - float(killed[1])
-            print(f"passed a killed rank, {mode}: the error came after {seconds * 1e3:.0f} ms: {error[2]}", flush=True)
+            death = re.search(r"^death at (\S+) (\S+)", outputs[0], re.M)
+            closed, ended, seconds = (float(text) - float(killed[1]) for text in (death[1], death[2], error[1]))
+            print(
+                f"passed a killed rank, {mode}: the error came after {seconds * 1e3:.0f} ms; the kernel closed its connections after"
+                f" {closed * 1e3:.0f} ms and ended the process after {ended * 1e3:.0f} ms: {error[2]}",
+                flush=True,
+            )
         else:
             self.failed += 1
             print(f"FAILED a killed rank, {mode}: exit {statuses}\n{outputs[0][-3000:]}\n--- rank 1\n{outputs[-1][-1500:]}", flush=True)

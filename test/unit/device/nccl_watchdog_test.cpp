@@ -29,7 +29,7 @@ struct Record {
   }
 };
 
-constexpr NcclWatchdog::Times fast{.interval = 10ms, .return_limit = 50ms};
+constexpr NcclWatchdog::Times fast{.interval = 10ms, .settle_limit = 10ms, .return_limit = 50ms};
 
 /// Returns false unless it becomes true within seconds.
 bool soon(const std::atomic<bool>& flag) {

@@ -29,7 +29,8 @@ class NcclWatchdog {
     std::function<void()> on_stuck;  ///< the call does not return after abort()
   };
   struct Times {
-    std::chrono::milliseconds interval{100};
+    std::chrono::milliseconds interval{20};        ///< between looks at a busy device
+    std::chrono::milliseconds settle_limit{100};   ///< for an active call to return before abort()
     std::chrono::milliseconds return_limit{2000};  ///< for a blocked call to return after abort()
   };
 

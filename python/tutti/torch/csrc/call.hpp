@@ -38,9 +38,10 @@ class Call {
   /// Runs the last steps; for a call that has blocked, or failed.
   void complete(std::exception_ptr error = nullptr) {
     Future future;
+    Ended ended;
     {
-      std::unique_lock lock(mutex_);
-      finish(lock, std::move(error));
+      const std::scoped_lock lock(mutex_);
+      ended = finish(std::move(error));
       future = future_;
     }
     mark(future);
@@ -77,7 +78,7 @@ class Call {
         if (Clock::now() - begin >= limit) return false;
         continue;
       }
-      finish(lock, std::move(error));
+      const auto ended = finish(std::move(error));
       const auto future = future_;
       lock.unlock();
       mark(future);
@@ -113,8 +114,15 @@ class Call {
   }
 
  private:
-  /// The last steps need the GIL of no Python object: tensors only.
-  void finish(std::unique_lock<std::mutex>&, std::exception_ptr error) {
+  /// What a call has kept. The end of a tensor may need the GIL, which another thread may hold
+  /// while it waits for the mutex: so these end without it.
+  struct Ended {
+    std::vector<at::Tensor> kept;
+    std::vector<std::function<void()>> last_steps;
+  };
+
+  /// With the mutex. The last steps need the GIL of no Python object: tensors only.
+  [[nodiscard]] Ended finish(std::exception_ptr error) {
     if (!error) {
       try {
         for (const auto& step : last_steps) step();
@@ -124,11 +132,10 @@ class Call {
     }
     error_ = std::move(error);
     for (const auto& work : works) source = work.source();
-    last_steps.clear();
-    kept.clear();
     works.clear();
     is_done_ = true;
     changed_.notify_all();
+    return {std::move(kept), std::move(last_steps)};
   }
   /// Without locks: callbacks run here.
   void mark(const Future& future) {
