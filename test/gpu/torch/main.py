@@ -6,12 +6,14 @@ their ranks; bound and shared run at once, and those that kill a rank. TUTTI_TES
 
 import os
 import re
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+import torch
+import torch.distributed as dist
 
 HERE = Path(__file__).resolve().parent
 LIMIT = float(os.environ.get("TUTTI_TEST_SECONDS", "110"))
@@ -23,13 +25,15 @@ class Job:
     """The ranks of one script."""
 
     def __init__(self, script: str, *arguments: str, **settings):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        # As torchrun does: the store is here, at a port that the kernel chose, and the ranks are its clients.
+        self.store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
         self.files, self.processes = [], []
         for rank in range(SIZE):
             self.files.append(tempfile.TemporaryFile("w+"))
-            variables = {"RANK": rank, "WORLD_SIZE": SIZE, "LOCAL_RANK": rank, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, **settings}
+            variables = {
+                "RANK": rank, "WORLD_SIZE": SIZE, "LOCAL_RANK": rank, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": self.store.port,
+                "TORCHELASTIC_USE_AGENT_STORE": True, "TORCHELASTIC_RESTART_COUNT": 0, **settings,
+            }  # fmt: skip
             self.processes.append(
                 subprocess.Popen(
                     [sys.executable, HERE / script, *arguments],
@@ -97,8 +101,6 @@ class Count:
 
 
 def main() -> int:
-    import torch
-
     jobs = sys.argv[1:] or ["calls", "semantics", "training", "times", "bound", "shared", "killed"]
     count = Count()
     print(f"torch {torch.__version__}, {torch.cuda.device_count()} GPUs, NCCL of torch {'.'.join(map(str, torch.cuda.nccl.version()))}", flush=True)
