@@ -46,9 +46,9 @@ Bytes PeerInfo::encode() const {
       .put(open_files_limit)
       .put(open_files);
   writer.put(static_cast<std::uint16_t>(devices.size()));
-  for (const auto& device : devices) {
-    writer.put_string(device.uuid).put_string(device.name).put_string(device.bus_id);
-    writer.put(static_cast<std::uint8_t>(device.is_slice));
+  for (const auto& each : devices) {
+    writer.put_string(each.uuid).put_string(each.name).put_string(each.bus_id);
+    writer.put(static_cast<std::uint8_t>(each.is_slice));
   }
   writer.put(static_cast<std::uint8_t>(device.has_value())).put(device.value_or(0));
   writer.put_string(no_device_reason).put(nccl_version).put_string(no_nccl_reason);
