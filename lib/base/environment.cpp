@@ -228,7 +228,9 @@ std::map<std::string, std::string> Environment::agreed_settings() const {
       {"TUTTI_CHUNK", chunk_bytes == 0 ? std::string() : std::to_string(chunk_bytes)},
       {"TUTTI_DEVICE_PATH", std::string(device_paths.at(static_cast<std::size_t>(device_path)))},
       {"TUTTI_DETERMINISTIC", deterministic ? "1" : "0"},
-      {"TUTTI_EAGER", eager_bytes == far_eager_bytes ? std::to_string(eager_bytes) : std::string()},
+      {"TUTTI_EAGER", eager_bytes == far_eager_bytes
+                          ? std::to_string(eager_bytes)
+                          : fmt::format("{}, {} between hosts", eager_bytes, far_eager_bytes)},
       {"TUTTI_ENCRYPT", encrypt ? "1" : "0"},
       {"TUTTI_MODEL", model},
       {"TUTTI_SHARED_MEMORY", shared_memory ? "1" : "0"}};
