@@ -25,6 +25,13 @@ Context::~Context() {
   cuda_->calls.release_primary_context(device_);
 }
 
+CurrentContext::CurrentContext(const Context& context) : cuda_(context.cuda()) {
+  const auto result = set(context);
+  if (result == cuda_success) return;
+  throw Error(ErrorCode::system, fmt::format("setting the current device failed: {}",
+                                             cuda_error_text(cuda_, result)));
+}
+
 int Context::compute_major() const {
   int major = 0;
   const auto result = cuda().device_attribute(&major, attribute_compute_major, device_);

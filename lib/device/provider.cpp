@@ -176,7 +176,6 @@ Provider::Opened Provider::open_nccl(control::FailureDetector& detector,
   const auto start = std::chrono::steady_clock::now();
   std::string no_direct_because;
   auto direct = direct::DirectPath::open({.context = context_,
-                                          .errors = session->errors(),
                                           .peers = detector.peers(),
                                           .group = history->group(),
                                           .closing = closing_,

@@ -8,10 +8,12 @@ namespace tutti::device::direct {
 
 void ClosingStaging::add(std::shared_ptr<const Context> context,
                          std::unique_ptr<SharedStaging> staging, std::unique_ptr<Kernels> kernels) {
+  const std::lock_guard lock(mutex_);
   entries_.push_back({std::move(context), std::move(staging), std::move(kernels)});
 }
 
 void ClosingStaging::sweep() noexcept {
+  const std::lock_guard lock(mutex_);
   std::erase_if(entries_, [](Entry& entry) {
     const auto& cuda = entry.context->cuda();
     CudaContext before = nullptr;

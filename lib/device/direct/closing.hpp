@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "device/context.hpp"
@@ -10,7 +11,8 @@
 namespace tutti::device::direct {
 
 /// Staging memory of destroyed communicators, into which a peer may still store: it is freed once
-/// all ranks have destroyed theirs. So no destructor waits for another rank.
+/// all ranks have destroyed theirs. So no destructor waits for another rank. Communicators of
+/// several threads may share it.
 class ClosingStaging {
  public:
   ClosingStaging() = default;
@@ -31,6 +33,7 @@ class ClosingStaging {
     std::unique_ptr<SharedStaging> staging;
     std::unique_ptr<Kernels> kernels;
   };
+  std::mutex mutex_;
   std::vector<Entry> entries_;
 };
 

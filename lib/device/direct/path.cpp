@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <exception>
 #include <utility>
+#include <vector>
 
 #include "channel.hpp"
 #include "device/inventory.hpp"
@@ -101,9 +102,10 @@ std::unique_ptr<DirectPath> DirectPath::open(const Parts& parts, SetupExchange& 
 
 DirectPath::DirectPath(const Parts& parts, SetupExchange& setup)
     : context_(parts.context), group_(parts.group), choice_(parts.choice), closing_(parts.closing) {
-  const CurrentContext current(*context_, parts.errors);
+  std::optional<CurrentContext> current;
   std::string failure;
   try {
+    current.emplace(*context_);
     require_driver(*context_);
     kernels_ = std::make_unique<Kernels>(context_);
   } catch (const std::exception& error) {
@@ -136,8 +138,11 @@ Call DirectPath::describe(const CheckedCollective& call) const {
   switch (call.operation) {
     case Operation::broadcast:
     case Operation::fan_out:
-      described.send = described.recv;
       described.from = call.root;
+      // NCCL's broadcast may have two buffers in the root, tutti's has one.
+      described.copies_own =
+          call.send != nullptr && call.send != call.recv && group_.rank == call.root ? 1 : 0;
+      if (described.copies_own == 0) described.send = described.recv;
       break;
     case Operation::all_gather:
       described.recv_step = bytes;
@@ -209,6 +214,49 @@ CudaResult DirectPath::order(Protocol protocol, int channels, Call& call, CudaSt
     latest = {.turn = turn_, .stream = id};
   }
   return cuda_success;
+}
+
+CudaResult DirectPath::follow(CudaStream stream) {
+  const auto& cuda = context_->cuda();
+  unsigned long long id = 0;
+  if (const auto result = cuda.stream_id(stream, &id); result != cuda_success) return result;
+  Call call;
+  call.rank = group_.rank;
+  call.size = group_.size();
+  call.staging[group_.rank] = staging_->of(group_.rank);
+  for (const auto protocol : {Protocol::packets, Protocol::chunks}) {
+    const Channel first{call, protocol, 0};
+    for (int channel = 0; channel < max_channels; ++channel) {
+      auto& latest = latest_[static_cast<std::size_t>(protocol)][static_cast<std::size_t>(channel)];
+      if (latest.turn == 0 || latest.stream == id) continue;
+      const auto result = cuda.stream_wait_value(
+          stream, device_address(first.progress() + channel), latest.turn, wait_until_reached);
+      if (result != cuda_success) return result;
+      latest.stream = id;
+    }
+  }
+  return cuda_success;
+}
+
+std::optional<DirectPath::Progress> DirectPath::progress() {
+  std::vector<Packet> channels(std::size_t{2} * max_channels);
+  const auto& cuda = context_->cuda();
+  const auto* const from = staging_->of(group_.rank) + Layout{group_.size()}.progress();
+  if (cuda.copy_to_host(channels.data(), device_address(from), channels.size() * sizeof(Packet),
+                        staging_->stream()) != cuda_success ||
+      cuda.synchronize_stream(staging_->stream()) != cuda_success) {
+    return std::nullopt;
+  }
+  Progress result{.all_done = true};
+  std::size_t at = 0;
+  for (const auto& protocol : latest_) {
+    for (const auto& latest : protocol) {
+      const auto turn = channels[at++].data;
+      if (turn < latest.turn) result.all_done = false;
+      result.latest += turn;
+    }
+  }
+  return result;
 }
 
 void DirectPath::abort() noexcept {

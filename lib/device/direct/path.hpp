@@ -24,7 +24,6 @@ class DirectPath {
  public:
   struct Parts {
     std::shared_ptr<const Context> context;
-    const ApiErrors& errors;
     const rendezvous::Peers& peers;
     const control::Group& group;
     std::shared_ptr<ClosingStaging> closing;  ///< takes the staging memory in the end
@@ -45,6 +44,15 @@ class DirectPath {
   }
   /// Queues a call that it serves. The device must be current in the calling thread.
   [[nodiscard]] CudaResult queue(const CheckedCollective& call, CudaStream stream);
+  /// Lets `stream` wait for all calls queued on other streams, outside of graphs: for calls by other
+  /// means that must come after them. The device must be current in the calling thread.
+  [[nodiscard]] CudaResult follow(CudaStream stream);
+  struct Progress {
+    bool all_done = false;     ///< all calls queued outside of graphs
+    std::uint64_t latest = 0;  ///< grows with each call that is done
+  };
+  /// Empty if the device can't be asked. It must be current in the calling thread.
+  [[nodiscard]] std::optional<Progress> progress();
   /// Ends all waits of its kernels, whose calls are then without a result. From any thread.
   void abort() noexcept;
   /// True before the first such call ends.

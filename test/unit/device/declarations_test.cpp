@@ -72,6 +72,7 @@ SAME(cuEventDestroy_v2, CudaCalls, destroy_event);
 SAME(cuEventRecord, CudaCalls, record_event);
 SAME(cuEventQuery, CudaCalls, query_event);
 SAME(cuEventSynchronize, CudaCalls, synchronize_event);
+SAME(cuThreadExchangeStreamCaptureMode, CudaCalls, exchange_capture_mode);
 SAME(cuGetErrorString, CudaCalls, error_text);
 
 SAME(ncclGetVersion, NcclCalls, get_version);
@@ -103,6 +104,7 @@ static_assert(CUDA_ERROR_NOT_READY == cuda_not_ready);
 static_assert(CU_STREAM_NON_BLOCKING == non_blocking_stream);
 static_assert(CU_EVENT_DISABLE_TIMING == event_without_timing);
 static_assert(CU_STREAM_CAPTURE_STATUS_NONE == not_capturing);
+static_assert(CU_STREAM_CAPTURE_MODE_RELAXED == capture_mode_relaxed);
 static_assert(CU_POINTER_ATTRIBUTE_MEMORY_TYPE == attribute_memory_type);
 static_assert(CU_POINTER_ATTRIBUTE_IS_MANAGED == attribute_is_managed);
 static_assert(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL == attribute_device_ordinal);

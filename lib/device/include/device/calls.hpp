@@ -28,6 +28,7 @@ inline constexpr CudaResult cuda_not_ready = 600;
 inline constexpr unsigned non_blocking_stream = 1;  ///< does not wait for the default stream
 inline constexpr unsigned event_without_timing = 2;
 inline constexpr int not_capturing = 0;
+inline constexpr int capture_mode_relaxed = 2;
 // Attributes for cuPointerGetAttributes.
 inline constexpr int attribute_memory_type = 2;
 inline constexpr int attribute_is_managed = 8;
@@ -116,6 +117,8 @@ struct CudaCalls {
   CudaResult (*stream_id)(CudaStream stream, unsigned long long* id) = nullptr;
   CudaResult (*stream_wait_value)(CudaStream stream, DeviceAddress address,
                                   unsigned long long value, unsigned flags) = nullptr;
+  /// What the calling thread may do while streams are captured.
+  CudaResult (*exchange_capture_mode)(int* mode) = nullptr;
 };
 
 using NcclResult = int;

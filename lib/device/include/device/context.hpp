@@ -36,11 +36,10 @@ class Context {
 class CurrentContext {
  public:
   CurrentContext(const Context& context, const ApiErrors& errors) : cuda_(context.cuda()) {
-    cuda_.get_context(&before_);
-    if (before_ == context.handle()) return;
-    errors.check(cuda_.set_context(context.handle()), "setting the current device");
-    changed_ = true;
+    errors.check(set(context), "setting the current device");
   }
+  /// For set-up, before all ranks can agree on an error. Throws Error{system}.
+  explicit CurrentContext(const Context& context);
   CurrentContext(const CurrentContext&) = delete;
   CurrentContext& operator=(const CurrentContext&) = delete;
   ~CurrentContext() {
@@ -48,6 +47,14 @@ class CurrentContext {
   }
 
  private:
+  [[nodiscard]] CudaResult set(const Context& context) {
+    cuda_.get_context(&before_);
+    if (before_ == context.handle()) return cuda_success;
+    const auto result = cuda_.set_context(context.handle());
+    changed_ = result == cuda_success;
+    return result;
+  }
+
   const CudaCalls& cuda_;
   CudaContext before_ = nullptr;
   bool changed_ = false;

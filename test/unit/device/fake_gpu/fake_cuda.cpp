@@ -245,6 +245,11 @@ void* fake_gpu_alias(const void* address) {
   return block->alias + (number - base);
 }
 
+int fake_gpu_current_device() {
+  return current == nullptr ? 0
+                            : static_cast<int>(reinterpret_cast<std::uintptr_t>(current) - 0x1000);
+}
+
 void fake_gpu_enqueue(void* stream, const std::function<void()>* work) {
   stream_of(stream).enqueue(*work);
 }
@@ -405,6 +410,11 @@ int cuStreamSynchronize(void* stream) {
 }
 int cuStreamIsCapturing(void* stream, int* status) {
   *status = stream_of(stream).is_capturing() ? 1 : 0;
+  return success;
+}
+int cuThreadExchangeStreamCaptureMode(int* mode) {
+  static thread_local int own = 0;
+  std::swap(own, *mode);
   return success;
 }
 int cuStreamBeginCapture_v2(void* stream, int) {

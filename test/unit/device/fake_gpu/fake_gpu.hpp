@@ -32,6 +32,8 @@ int setting(const char* name, int otherwise);
 extern "C" {
 /// An accessible alias of memory from a program: device, pinned or pageable.
 void* fake_gpu_alias(const void* address);
+/// The device that is current in the calling thread; 0 without one.
+int fake_gpu_current_device();
 /// Runs `work(data)` in stream order, or adds it to the graph that is being captured.
 void fake_gpu_enqueue(void* stream, const std::function<void()>* work);
 }

@@ -39,9 +39,17 @@ struct Mailbox {
   std::uint32_t bytes;
   std::array<std::byte, piece_bytes> data;
 };
+/// What the ranks tell each other in a split.
+struct Split {
+  std::atomic<int> come;   ///< in all splits so far
+  std::atomic<int> gone;
+  std::uint64_t first_id;  ///< of the communicators that it makes
+  std::array<std::array<int, 2>, max_ranks> colors_and_keys;
+};
 struct Communicator {
   std::atomic<std::uint64_t> id;
   std::atomic<int> joined;
+  Split split;
   std::array<std::array<Mailbox, max_ranks>, max_ranks> boxes;  ///< [from][to]
 };
 struct SharedSegment {
@@ -74,6 +82,7 @@ struct Comm {
   Communicator* communicator = nullptr;
   int rank = 0;
   int size = 1;
+  int device = 0;
   std::atomic<bool> aborted{false};
   std::atomic<bool> over{false};
 };
@@ -303,12 +312,58 @@ int ncclCommInitRank(void** comm, int ranks, Id id, int rank) {
   made->communicator = &segment().communicators[number % max_comms];
   made->rank = rank;
   made->size = ranks;
+  made->device = fake_gpu_current_device();
   ++made->communicator->joined;
   while (made->communicator->joined < ranks)
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   *comm = made;
   note("init " + std::to_string(ranks) + " " + std::to_string(rank));
   return success;
+}
+int ncclCommInitRankConfig(void** comm, int ranks, Id id, int rank, void*) {
+  return ncclCommInitRank(comm, ranks, id, rank);
+}
+int ncclCommCount(void* comm, int* count) {
+  *count = live(comm).size;
+  return success;
+}
+int ncclCommUserRank(void* comm, int* rank) {
+  *rank = live(comm).rank;
+  return success;
+}
+int ncclCommCuDevice(void* comm, int* device) {
+  *device = live(comm).device;
+  return success;
+}
+int ncclCommSplit(void* handle, int color, int key, void** made, void*) {
+  auto& comm = live(handle);
+  auto& split = comm.communicator->split;
+  const auto wait_for_all = [&](std::atomic<int>& counter) {
+    const int due = (counter++ / comm.size + 1) * comm.size;
+    while (counter < due) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  };
+  split.colors_and_keys[static_cast<std::size_t>(comm.rank)] = {color, key};
+  if (comm.rank == 0) {
+    split.first_id = segment().next_id.fetch_add(static_cast<std::uint64_t>(comm.size)) + 1;
+  }
+  wait_for_all(split.come);
+  int place = 0;
+  int size = 0;
+  std::uint64_t number = split.first_id;
+  for (int rank = comm.size - 1; rank >= 0; --rank) {
+    const auto& [other_color, other_key] = split.colors_and_keys[static_cast<std::size_t>(rank)];
+    if (other_color != color) continue;
+    ++size;
+    if (other_key < key || (other_key == key && rank < comm.rank)) ++place;
+    number = split.first_id + static_cast<std::uint64_t>(rank);  // the lowest member's
+  }
+  wait_for_all(split.gone);
+  note("split");
+  *made = nullptr;
+  if (color < 0) return success;
+  Id id{};
+  std::memcpy(id.bytes, &number, sizeof number);
+  return ncclCommInitRank(made, size, id, place);
 }
 int ncclCommFinalize(void* comm) {
   live(comm);
@@ -370,8 +425,14 @@ int ncclBroadcast(const void* from, void* to, std::size_t count, int type, int r
                 for (int peer = 0; mine.rank == root && peer < mine.size; ++peer) {
                   if (peer != root) transfers.push_back({true, peer, bytes_at(from), bytes});
                 }
+                if (mine.rank == root && from != to) {
+                  std::memcpy(fake_gpu_alias(to), fake_gpu_alias(from), bytes);
+                }
                 move(mine, std::move(transfers));
               }});
+}
+int ncclBcast(void* buffer, std::size_t count, int type, int root, void* comm, void* stream) {
+  return ncclBroadcast(buffer, buffer, count, type, root, comm, stream);
 }
 int ncclReduce(const void* from, void* to, std::size_t count, int type, int op, int root,
                void* comm, void* stream) {

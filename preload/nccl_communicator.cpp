@@ -1,0 +1,214 @@
+#include "nccl_communicator.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "device/inventory.hpp"
+#include "direct/image.hpp"
+
+namespace tutti::preload {
+
+NcclCommunicator::NcclCommunicator(Parts parts)
+    : parts_(std::move(parts)), log_(parts_.log_level, nullptr), marked_at_(Clock::now()) {
+  log_.set_rank(parts_.who.rank);
+  if (!has_path()) {
+    log_.info(fmt::format("NCCL takes all calls on a communicator of {} ranks: {}", who().size,
+                          no_path_because()));
+    return;
+  }
+  const device::CurrentContext current(*parts_.opened.context);
+  const auto result = cuda().create_event(&handed_on_, device::event_without_timing);
+  if (result != device::cuda_success) handed_on_ = nullptr;
+  log_.info(fmt::format("a communicator of {} ranks has a direct path between GPUs", who().size));
+}
+
+NcclCommunicator::~NcclCommunicator() {
+  if (!has_path()) return;
+  parts_.opened.path.reset();
+  if (handed_on_ != nullptr) cuda().destroy_event(handed_on_);
+}
+
+std::optional<Identity> NcclCommunicator::next_child(int color) {
+  const auto number = ++splits_;
+  if (!parts_.identity) return std::nullopt;
+  return parts_.identity->child(number, color);
+}
+
+std::optional<Obstacle> NcclCommunicator::obstacle(const NcclCall& call) const {
+  if (!has_path()) return Obstacle::no_path;
+  const auto translated = translate(call, who().rank, who().size);
+  if (!translated) return why_not_translated(call);
+  if (parts_.opened.path->serves(*translated)) return std::nullopt;
+  const bool has_kernel =
+      device::direct::has_kernel(device::direct::Protocol::packets, translated->operation,
+                                 translated->type, translated->op);
+  return has_kernel ? Obstacle::size : Obstacle::arithmetic;
+}
+
+bool NcclCommunicator::is_capturing(CudaStream stream) const {
+  int status = device::not_capturing;
+  return cuda().stream_is_capturing(stream, &status) == device::cuda_success &&
+         status != device::not_capturing;
+}
+
+/// NCCL runs the calls on a communicator one after the other, whatever their streams. Calls in a
+/// graph run later: the program orders them.
+device::CudaResult NcclCommunicator::order(CudaStream stream) {
+  unsigned long long id = 0;
+  auto result = cuda().stream_id(stream, &id);
+  if (result != device::cuda_success || latest_stream_ == id) return result;
+  if (latest_stream_) {
+    result = parts_.opened.path->follow(stream);
+    if (result == device::cuda_success && is_recorded_) {
+      result = cuda().stream_wait_event(stream, handed_on_, 0);
+    }
+  }
+  latest_stream_ = id;
+  return result;
+}
+
+NcclResult NcclCommunicator::serve(const NcclCall& call) {
+  const std::lock_guard lock(mutex_);
+  if (failure() != nullptr) return nccl_remote_error;
+  counts_.served[static_cast<std::size_t>(call.kind)].fetch_add(1, std::memory_order_relaxed);
+  parts_.opened.segment->publish(call);
+  auto result = device::cuda_success;
+  try {
+    const device::CurrentContext current(*parts_.opened.context);
+    if (is_capturing(call.stream)) {
+      has_captured_ = true;
+    } else {
+      made_.fetch_add(1);
+      result = order(call.stream);
+    }
+    if (result == device::cuda_success) {
+      result = parts_.opened.path->queue(*translate(call, who().rank, who().size), call.stream);
+    }
+  } catch (const Error& error) {
+    fail(fmt::format("{} failed: {}", latest_call(), error.sentence()));
+    return nccl_unhandled_cuda_error;
+  }
+  if (result == device::cuda_success) return device::nccl_success;
+  fail(fmt::format("{} failed: {}", latest_call(), device::cuda_error_text(cuda(), result)));
+  return nccl_unhandled_cuda_error;
+}
+
+void NcclCommunicator::before_handed_on(const NcclCall& call, Obstacle obstacle) {
+  counts_.handed_on[static_cast<std::size_t>(call.kind)][static_cast<std::size_t>(obstacle)]
+      .fetch_add(1, std::memory_order_relaxed);
+  if (!has_path()) return;
+  const std::lock_guard lock(mutex_);
+  parts_.opened.segment->publish(call);
+  if (is_capturing(call.stream)) return;
+  made_.fetch_add(1);
+  static_cast<void>(order(call.stream));
+}
+
+void NcclCommunicator::after_handed_on(CudaStream stream) {
+  if (!has_path() || handed_on_ == nullptr) return;
+  const std::lock_guard lock(mutex_);
+  if (is_capturing(stream)) return;
+  if (cuda().record_event(handed_on_, stream) == device::cuda_success) is_recorded_ = true;
+}
+
+void NcclCommunicator::abort() noexcept {
+  if (!has_path()) return;
+  static const std::string aborted = "the program has aborted the communicator";
+  const std::string* none = nullptr;
+  failure_.compare_exchange_strong(none, &aborted);
+  parts_.opened.path->abort();
+}
+
+void NcclCommunicator::fail(const std::string& sentence) {
+  // Never freed: ncclGetLastError gives it to the program.
+  failure_.store(new std::string(sentence));
+  log_.warning(sentence + "; further calls on this communicator return an error");
+  parts_.opened.path->abort();
+}
+
+std::string NcclCommunicator::latest_call() const {
+  const auto& opened = parts_.opened;
+  const auto latest = opened.segment->latest_of(who().rank);
+  return fmt::format("{}: {} (call {} of a communicator of {} ranks)",
+                     opened.peers->describe(who().rank), describe(latest.call), latest.number,
+                     who().size);
+}
+
+/// The ranks that have made fewer calls.
+std::string NcclCommunicator::missing_ranks() const {
+  const auto& opened = parts_.opened;
+  const auto own = opened.segment->latest_of(who().rank);
+  std::vector<std::string> texts;
+  for (int rank = 0; rank < who().size; ++rank) {
+    const auto latest = opened.segment->latest_of(rank);
+    if (latest.number >= own.number) continue;
+    texts.push_back(latest.number == 0
+                        ? fmt::format("{} has made no call", opened.peers->describe(rank))
+                        : fmt::format("the latest call of {} is call {}, {}",
+                                      opened.peers->describe(rank), latest.number,
+                                      describe(latest.call)));
+  }
+  return texts.empty() ? "all ranks have made it" : fmt::format("{}", fmt::join(texts, "; "));
+}
+
+std::string NcclCommunicator::ended_ranks() const {
+  std::vector<std::string> texts;
+  for (const int rank : parts_.opened.processes->ended()) {
+    texts.push_back(parts_.opened.peers->describe(rank));
+  }
+  return fmt::format("{} {} ended", fmt::join(texts, " and "), texts.size() == 1 ? "has" : "have");
+}
+
+NcclCommunicator::Pending NcclCommunicator::look_at_calls() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  // A thread holds it for long only if it waits for room in a stream.
+  if (!lock.owns_lock()) return Pending::calls;
+  const auto made = made_.load();
+  const auto progress = parts_.opened.path->progress();
+  const bool handed_on_done =
+      !is_recorded_ || cuda().query_event(handed_on_) != device::cuda_not_ready;
+  const bool all_done = progress && progress->all_done && handed_on_done;
+  if (all_done) made_and_done_ = made;
+  const auto marker = !progress ? marker_ : progress->all_done ? made : progress->latest;
+  if (marker != marker_) {
+    marker_ = marker;
+    marked_at_ = Clock::now();
+    is_reported_ = false;
+  }
+  if (!all_done) return Pending::calls;
+  return has_captured_ ? Pending::graphs : Pending::nothing;
+}
+
+void NcclCommunicator::watch() {
+  constexpr std::chrono::seconds grace{1};
+  constexpr int looks_a_second = 10;
+  if (!has_path() || failure() != nullptr) return;
+  const auto now = Clock::now();
+  if (parts_.opened.processes->look() && !ended_at_) ended_at_ = now;
+  if (!ended_at_ && ++looks_ % looks_a_second != 0) return;
+  auto pending = Pending::nothing;
+  if (made_.load() != made_and_done_ || has_captured_) {
+    const device::CurrentContext current(*parts_.opened.context);
+    pending = look_at_calls();
+  }
+  if (pending == Pending::nothing) {
+    marked_at_ = now;
+  } else if (ended_at_) {
+    // Data of the rank that has ended may be here already.
+    if (now - std::max(marked_at_, *ended_at_) < grace) return;
+    fail(pending == Pending::calls
+             ? fmt::format("{} does not return: {}", latest_call(), ended_ranks())
+             : fmt::format("graphs with calls of a communicator of {} ranks can't run: {}",
+                           who().size, ended_ranks()));
+  } else if (pending == Pending::calls && now - marked_at_ >= parts_.timeout && !is_reported_) {
+    is_reported_ = true;
+    log_.warning(fmt::format("{} has not returned for {:.0f} s: {}", latest_call(),
+                             std::chrono::duration<double>(now - marked_at_).count(),
+                             missing_ranks()));
+  }
+}
+
+}  // namespace tutti::preload

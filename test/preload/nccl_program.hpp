@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gpu/cases.hpp"
+#include "nccl_functions.hpp"
+#include "support/fork_ranks.hpp"
+#include "tutti/types.hpp"
+
+/// What a program does that knows NCCL only: a device for each rank, communicators, calls whose
+/// results are compared.
+namespace tutti::preload_test {
+
+using device::DeviceMemory;
+using gpu_test::DeviceBuffer;
+using test::Rank;
+
+/// Throws std::runtime_error with NCCL's last message for a result other than success.
+void check(int result, const char* doing);
+/// The same for a result of the CUDA driver.
+void check_cuda(int result, const char* doing);
+
+/// An NCCL communicator; destroyed by the destructor unless release() is called.
+class NcclComm {
+ public:
+  /// Of all ranks of the job. Collective.
+  explicit NcclComm(Rank& rank);
+  NcclComm(void* handle, int rank, int size) : handle_(handle), rank_(rank), size_(size) {}
+  NcclComm(NcclComm&& other) noexcept;
+  NcclComm& operator=(NcclComm&&) = delete;
+  NcclComm(const NcclComm&) = delete;
+  NcclComm& operator=(const NcclComm&) = delete;
+  ~NcclComm();
+
+  [[nodiscard]] void* handle() const { return handle_; }
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int size() const { return size_; }
+  /// `place` and `size`: this rank's in the result.
+  [[nodiscard]] NcclComm split(int color, int key, int place, int size) const;
+  void* release();
+
+ private:
+  void* handle_ = nullptr;
+  int rank_ = 0;
+  int size_ = 1;
+};
+
+enum class Kind { all_reduce, broadcast, bcast, all_gather, reduce_scatter, reduce, send_recv };
+inline constexpr int kinds = 7;
+
+/// One call on poisoned buffers.
+struct Call {
+  Kind kind = Kind::all_reduce;
+  Type type = Type::f32;
+  Operator op = Operator::sum;
+  int root = 0;
+  bool in_place = false;
+  std::size_t count = 0;   ///< elements, of a block where there are blocks
+  std::size_t offset = 0;  ///< elements from the begin of the allocation to each buffer
+
+  [[nodiscard]] std::string text() const;
+};
+
+/// Queues and checks the call. `in_group`: between ncclGroupStart and ncclGroupEnd. Empty if every
+/// element is right. Collective.
+[[nodiscard]] std::string run(const NcclComm& comm, DeviceMemory& memory, const Call& call,
+                              std::uint64_t seed, bool in_group = false);
+/// `types`: as many of tutti's types as the devices reduce (10; simulated ones lack 16-bit floats).
+[[nodiscard]] Call random_call(std::mt19937_64& random, int ranks, std::size_t max_bytes);
+
+/// Whether the devices are simulated, whose kernels lack 16-bit floats.
+[[nodiscard]] bool is_simulated();
+
+void synchronize(void* stream);
+
+}  // namespace tutti::preload_test
