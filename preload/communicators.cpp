@@ -58,48 +58,86 @@ std::string Communicators::why_not_registered() const {
   return {};
 }
 
-Communicators::SetUp::SetUp(Communicators& all, std::optional<Identity> identity)
-    : all_(all), identity_(identity) {
-  reason_ = identity ? all.why_not_registered() : "its parent was not made under this library";
-  if (!reason_.empty()) return;
+Communicators::SetUp Communicators::begin(std::optional<Identity> identity) const {
+  SetUp set_up{.identity = identity, .segment = nullptr, .reason = why_not_registered()};
+  if (!identity) set_up.reason = "its parent is not known";
+  if (!set_up.reason.empty()) return set_up;
   try {
-    segment_ = std::make_unique<HostSegment>(*identity);
+    set_up.segment = std::make_unique<HostSegment>(*identity);
   } catch (const Error& error) {
-    reason_ = error.sentence();
+    set_up.reason = error.sentence();
   }
+  return set_up;
 }
 
-Communicators::SetUp::~SetUp() {
-  if (segment_) segment_->remove_name();
-}
-
-void Communicators::SetUp::finish(NcclResult result, const NcclComm* made) {
-  if (result != device::nccl_success || made == nullptr || *made == nullptr) {
-    // A rank whose set-up has succeeded waits for this one no more.
-    if (segment_) segment_->refuse();
+void Communicators::finish(SetUp set_up, NcclResult result, const NcclComm* made) {
+  const bool has_comm = made != nullptr && *made != nullptr;
+  if (result == device::nccl_success && has_comm) return open(std::move(set_up), *made);
+  if (result == device::nccl_in_progress && has_comm) {
+    const std::unique_lock lock(mutex_);
+    pending_[*made] = std::move(set_up);
+    ++pending_count_;
     return;
   }
-  NcclComm comm = *made;
+  if (!set_up.segment) return;
+  // A rank whose set-up has succeeded waits for this one no more.
+  set_up.segment->refuse();
+  set_up.segment->remove_name();
+}
+
+NcclResult Communicators::finish_pending(NcclComm comm, NcclResult state) {
+  if (pending_count_ == 0 || state == device::nccl_in_progress) return state;
+  SetUp set_up;
+  {
+    const std::unique_lock lock(mutex_);
+    const auto found = pending_.find(comm);
+    if (found == pending_.end()) return state;
+    // Another thread is about to finish it: until then the ranks could decide differently.
+    if (!found->second) return device::nccl_in_progress;
+    set_up = *std::exchange(found->second, std::nullopt);
+  }
+  finish(std::move(set_up), state, &comm);
+  drop_pending(comm);
+  return state;
+}
+
+void Communicators::drop_pending(NcclComm comm) {
+  if (pending_count_ == 0) return;
+  std::optional<SetUp> dropped;
+  const std::unique_lock lock(mutex_);
+  const auto found = pending_.find(comm);
+  if (found == pending_.end()) return;
+  dropped = std::move(found->second);
+  pending_.erase(found);
+  --pending_count_;
+  if (!dropped || !dropped->segment) return;
+  dropped->segment->refuse();
+  dropped->segment->remove_name();
+}
+
+/// NCCL's set-up of `comm` has succeeded.
+void Communicators::open(SetUp set_up, NcclComm comm) {
   const auto& nccl = real_nccl();
   NcclCommunicator::Parts parts{.who = {},
-                                .identity = identity_,
+                                .identity = set_up.identity,
                                 .opened = {},
-                                .log_level = all_.environment_.log_level,
-                                .timeout = all_.environment_.timeout};
+                                .log_level = environment_.log_level,
+                                .timeout = environment_.timeout};
   auto& who = parts.who;
+  if (set_up.segment) set_up.segment->remove_name();
   if (hand_on(nccl.count, comm, &who.size) != device::nccl_success ||
       hand_on(nccl.user_rank, comm, &who.rank) != device::nccl_success ||
       hand_on(nccl.cu_device, comm, &who.device) != device::nccl_success) {
-    if (segment_) segment_->refuse();
+    if (set_up.segment) set_up.segment->refuse();
     return;
   }
-  parts.opened.reason = reason_;
-  if (who.size == 1) parts.opened.reason = "it has one rank";
-  if (segment_) segment_->remove_name();
-  if (segment_ && who.size > 1) {
-    parts.opened = open_path(who, std::move(segment_), all_.environment_, all_.cuda_, all_.closing_);
+  parts.opened.reason = std::move(set_up.reason);
+  if (who.size == 1) {
+    parts.opened.reason = "it has one rank";
+  } else if (set_up.segment) {
+    parts.opened = open_path(who, std::move(set_up.segment), environment_, cuda_, closing_);
   }
-  all_.add(comm, std::make_shared<NcclCommunicator>(std::move(parts)));
+  add(comm, std::make_shared<NcclCommunicator>(std::move(parts)));
 }
 
 void Communicators::add(NcclComm comm, std::shared_ptr<NcclCommunicator> communicator) {
@@ -110,13 +148,24 @@ void Communicators::add(NcclComm comm, std::shared_ptr<NcclCommunicator> communi
   start_abandoned_thread("to watch NCCL", [this] { watch(); });
 }
 
-std::shared_ptr<NcclCommunicator> Communicators::find(NcclComm comm) const {
-  const std::shared_lock lock(mutex_);
-  const auto found = known_.find(comm);
-  return found == known_.end() ? nullptr : found->second;
+std::shared_ptr<NcclCommunicator> Communicators::find(NcclComm comm) {
+  const auto look = [&]() -> std::shared_ptr<NcclCommunicator> {
+    const std::shared_lock lock(mutex_);
+    const auto found = known_.find(comm);
+    return found == known_.end() ? nullptr : found->second;
+  };
+  auto known = look();
+  if (known || pending_count_ == 0) return known;
+  // A program may use a non-blocking communicator without having asked whether it is ready.
+  NcclResult state = device::nccl_success;
+  const auto get_state = real_nccl().get_async_error;
+  if (hand_on(get_state, comm, &state) != device::nccl_success) return nullptr;
+  static_cast<void>(finish_pending(comm, state));
+  return look();
 }
 
 std::shared_ptr<NcclCommunicator> Communicators::take(NcclComm comm) {
+  drop_pending(comm);
   std::shared_ptr<NcclCommunicator> taken;
   {
     const std::unique_lock lock(mutex_);
@@ -161,7 +210,7 @@ void Communicators::watch() {
 }
 
 void Communicators::report(const NcclCommunicator& communicator) const {
-  if (report_.empty() || report_ == "0") return;
+  if (report_.empty() || report_ == "0" || !communicator.counts().any()) return;
   if (communicator.who().rank == 0 || report_ == "all") print_report(communicator);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
@@ -22,28 +23,25 @@ class Communicators {
   [[nodiscard]] static Communicators& instance();
 
   /// A communicator's set-up, from before NCCL's until after it.
-  class SetUp {
-   public:
-    /// `identity`: none where this rank can't know it. Registers if this process may have a direct
-    /// path.
-    SetUp(Communicators& all, std::optional<Identity> identity);
-    SetUp(const SetUp&) = delete;
-    SetUp& operator=(const SetUp&) = delete;
-    ~SetUp();
-    /// NCCL's set-up has returned. Collective over the ranks that have registered.
-    void finish(NcclResult result, const NcclComm* comm);
-
-   private:
-    Communicators& all_;
-    std::optional<Identity> identity_;
-    std::unique_ptr<HostSegment> segment_;
-    std::string reason_;
+  struct SetUp {
+    std::optional<Identity> identity;
+    std::unique_ptr<HostSegment> segment;  ///< null: no direct path
+    std::string reason;                    ///< why there is no segment
   };
+  /// Before NCCL's set-up. `identity`: none where this rank can't know it. Registers if this process
+  /// may have a direct path.
+  [[nodiscard]] SetUp begin(std::optional<Identity> identity) const;
+  /// After NCCL's set-up has returned `result`. Collective over the ranks that have registered; for a
+  /// non-blocking communicator later, when finish_pending() finds it ready.
+  void finish(SetUp set_up, NcclResult result, const NcclComm* made);
 
   /// Null if `comm` is unknown.
-  [[nodiscard]] std::shared_ptr<NcclCommunicator> find(NcclComm comm) const;
+  [[nodiscard]] std::shared_ptr<NcclCommunicator> find(NcclComm comm);
   /// The same, and forgets it; the watchdog uses it no more.
   [[nodiscard]] std::shared_ptr<NcclCommunicator> take(NcclComm comm);
+  /// `state` is that of a communicator by ncclCommGetAsyncError. If that ends the set-up of a
+  /// non-blocking one, finishes it. Returns the state that the program sees.
+  [[nodiscard]] NcclResult finish_pending(NcclComm comm, NcclResult state);
   /// The text of the latest failure of any communicator; null without one.
   [[nodiscard]] const std::string* failure() const;
   /// Prints the table of calls of a communicator, if TUTTI_NCCL_REPORT asks for it.
@@ -54,7 +52,9 @@ class Communicators {
  private:
   Communicators();
   [[nodiscard]] std::string why_not_registered() const;
+  void open(SetUp set_up, NcclComm comm);
   void add(NcclComm comm, std::shared_ptr<NcclCommunicator> communicator);
+  void drop_pending(NcclComm comm);
   void watch();
   [[nodiscard]] std::vector<std::shared_ptr<NcclCommunicator>> all() const;
 
@@ -67,6 +67,9 @@ class Communicators {
 
   mutable std::shared_mutex mutex_;
   std::unordered_map<NcclComm, std::shared_ptr<NcclCommunicator>> known_;
+  /// Non-blocking communicators whose set-up was not seen to end. Empty while a thread finishes one.
+  std::unordered_map<NcclComm, std::optional<SetUp>> pending_;
+  std::atomic<int> pending_count_{0};
   std::mutex watching_;  ///< held during a round of the watchdog
   bool is_watched_ = false;
   bool is_over_ = false;

@@ -2,6 +2,7 @@
 // enumerations are ints, and whose handles and configurations are pointers here.
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "communicators.hpp"
 #include "group.hpp"
@@ -27,7 +28,7 @@ NcclResult run(const NcclCall& call) {
   if (!obstacle) return communicator->serve(call);
   communicator->before_handed_on(call, *obstacle);
   const auto result = hand_on(call);
-  communicator->after_handed_on(call.stream);
+  communicator->after_handed_on(call.stream, result);
   return result;
 }
 
@@ -58,9 +59,10 @@ using namespace tutti::preload;  // NOLINT(google-build-using-namespace): nothin
 TUTTI_NCCL int ncclCommInitRank(NcclComm* comm, int ranks, NcclUniqueId id, int rank) {
   const auto& nccl = real_nccl();
   if (!is_set_up_at_once()) return hand_on(nccl.init_rank, comm, ranks, id, rank);
-  Communicators::SetUp set_up(Communicators::instance(), identity_of(id));
+  auto& all = Communicators::instance();
+  auto set_up = all.begin(identity_of(id));
   const auto result = hand_on(nccl.init_rank, comm, ranks, id, rank);
-  set_up.finish(result, comm);
+  all.finish(std::move(set_up), result, comm);
   return result;
 }
 
@@ -68,9 +70,10 @@ TUTTI_NCCL int ncclCommInitRankConfig(NcclComm* comm, int ranks, NcclUniqueId id
                                       void* config) {
   const auto& nccl = real_nccl();
   if (!is_set_up_at_once()) return hand_on(nccl.init_rank_config, comm, ranks, id, rank, config);
-  Communicators::SetUp set_up(Communicators::instance(), identity_of(id));
+  auto& all = Communicators::instance();
+  auto set_up = all.begin(identity_of(id));
   const auto result = hand_on(nccl.init_rank_config, comm, ranks, id, rank, config);
-  set_up.finish(result, comm);
+  all.finish(std::move(set_up), result, comm);
   return result;
 }
 
@@ -79,9 +82,9 @@ TUTTI_NCCL int ncclCommSplit(NcclComm comm, int color, int key, NcclComm* made, 
   if (!is_set_up_at_once()) return hand_on(nccl.split, comm, color, key, made, config);
   auto& all = Communicators::instance();
   const auto parent = all.find(comm);
-  Communicators::SetUp set_up(all, parent ? parent->next_child(color) : std::nullopt);
+  auto set_up = all.begin(parent ? parent->next_child(color) : std::nullopt);
   const auto result = hand_on(nccl.split, comm, color, key, made, config);
-  set_up.finish(result, made);
+  all.finish(std::move(set_up), result, made);
   return result;
 }
 
@@ -114,18 +117,21 @@ TUTTI_NCCL int ncclCommRevoke(NcclComm comm, int flags) {
 
 TUTTI_NCCL int ncclCommGetAsyncError(NcclComm comm, int* error) {
   const auto result = hand_on(real_nccl().get_async_error, comm, error);
-  if (is_inside_nccl() || result != tutti::device::nccl_success || error == nullptr ||
-      *error != tutti::device::nccl_success) {
-    return result;
+  if (is_inside_nccl() || result != tutti::device::nccl_success || error == nullptr) return result;
+  auto& all = Communicators::instance();
+  *error = all.finish_pending(comm, *error);
+  if (*error != tutti::device::nccl_success) return result;
+  const auto communicator = all.find(comm);
+  if (communicator) {
+    communicator->after_progress();
+    if (communicator->failure() != nullptr) *error = nccl_remote_error;
   }
-  const auto communicator = Communicators::instance().find(comm);
-  if (communicator && communicator->failure() != nullptr) *error = nccl_remote_error;
   return result;
 }
 
 TUTTI_NCCL const char* ncclGetLastError(NcclComm comm) {
-  const auto& all = Communicators::instance();
-  const auto communicator = all.find(comm);
+  auto& all = Communicators::instance();
+  const auto communicator = comm == nullptr ? nullptr : all.find(comm);
   const auto* const failure = communicator ? communicator->failure() : all.failure();
   if (failure != nullptr) return failure->c_str();
   const auto& nccl = real_nccl();

@@ -65,7 +65,7 @@ NcclResult Group::end() {
   const auto result = hand_on(real_nccl().group_end);
   const auto served = serve_held(false);
   for (const auto& entry : std::exchange(entries_, {})) {
-    entry.communicator->after_handed_on(entry.call.stream);
+    entry.communicator->after_handed_on(entry.call.stream, result);
   }
   has_handed_on_ = false;
   if (result != device::nccl_success) return result;

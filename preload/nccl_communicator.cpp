@@ -4,12 +4,21 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "device/inventory.hpp"
 #include "direct/image.hpp"
 
 namespace tutti::preload {
+
+bool CallCounts::any() const {
+  const auto is_set = [](const std::atomic<std::uint64_t>& count) { return count.load() != 0; };
+  return std::any_of(served.begin(), served.end(), is_set) ||
+         std::any_of(handed_on.begin(), handed_on.end(), [&](const auto& by_reason) {
+           return std::any_of(by_reason.begin(), by_reason.end(), is_set);
+         });
+}
 
 NcclCommunicator::NcclCommunicator(Parts parts)
     : parts_(std::move(parts)), log_(parts_.log_level, nullptr), marked_at_(Clock::now()) {
@@ -107,9 +116,23 @@ void NcclCommunicator::before_handed_on(const NcclCall& call, Obstacle obstacle)
   static_cast<void>(order(call.stream));
 }
 
-void NcclCommunicator::after_handed_on(CudaStream stream) {
+void NcclCommunicator::after_handed_on(CudaStream stream, NcclResult result) {
   if (!has_path() || handed_on_ == nullptr) return;
   const std::lock_guard lock(mutex_);
+  if (result == device::nccl_in_progress) {
+    due_ = stream;
+  } else {
+    record(stream);
+  }
+}
+
+void NcclCommunicator::after_progress() {
+  if (!has_path()) return;
+  const std::lock_guard lock(mutex_);
+  if (due_) record(*std::exchange(due_, std::nullopt));
+}
+
+void NcclCommunicator::record(CudaStream stream) {
   if (is_capturing(stream)) return;
   if (cuda().record_event(handed_on_, stream) == device::cuda_success) is_recorded_ = true;
 }

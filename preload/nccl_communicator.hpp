@@ -19,6 +19,7 @@ namespace tutti::preload {
 struct CallCounts {
   std::array<std::atomic<std::uint64_t>, call_kinds> served{};
   std::array<std::array<std::atomic<std::uint64_t>, obstacles>, call_kinds> handed_on{};
+  [[nodiscard]] bool any() const;
 };
 
 /// One rank of an NCCL communicator of the program: serves calls by its direct path, and keeps them
@@ -54,8 +55,10 @@ class NcclCommunicator {
   [[nodiscard]] NcclResult serve(const NcclCall& call);
   /// Before a call is handed on: it comes after the calls that were served.
   void before_handed_on(const NcclCall& call, Obstacle obstacle);
-  /// After it, or at the end of its group: later calls come after it.
-  void after_handed_on(CudaStream stream);
+  /// After it, or at the end of its group, with NCCL's result: later calls come after it.
+  void after_handed_on(CudaStream stream, NcclResult result);
+  /// NCCL has queued what a non-blocking communicator was still about to queue.
+  void after_progress();
 
   /// Ends the waits of its kernels, whose calls are then without a result. From any thread.
   void abort() noexcept;
@@ -71,6 +74,7 @@ class NcclCommunicator {
   [[nodiscard]] const device::CudaCalls& cuda() const { return parts_.opened.context->cuda(); }
   [[nodiscard]] device::CudaResult order(CudaStream stream);
   [[nodiscard]] bool is_capturing(CudaStream stream) const;
+  void record(CudaStream stream);
   void fail(const std::string& sentence);
   /// What may wait for another rank.
   enum class Pending : std::uint8_t { nothing, graphs, calls };
@@ -89,6 +93,7 @@ class NcclCommunicator {
   std::optional<unsigned long long> latest_stream_;
   device::CudaEvent handed_on_ = nullptr;  ///< recorded after each call that NCCL takes
   bool is_recorded_ = false;
+  std::optional<CudaStream> due_;  ///< where to record it once NCCL has queued the call
   std::atomic<bool> has_captured_{false};
   std::atomic<std::uint64_t> made_{0};  ///< calls, served and handed on
 

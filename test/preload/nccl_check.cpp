@@ -246,6 +246,16 @@ std::string graph(Rank& rank) {
   return "done";
 }
 
+/// A non-blocking communicator, which the ranks poll until it is ready.
+std::string nonblocking(Rank& rank) {
+  DeviceMemory memory(rank.rank());
+  const auto comm = NcclComm::nonblocking(rank);
+  require(run(comm, memory, {.kind = Kind::bcast, .count = 100}, 1));
+  require(run(comm, memory, {.kind = Kind::reduce, .count = 100}, 2));
+  require(run(comm, memory, {.count = 100}, 3));
+  return "done";
+}
+
 /// Rank 1 comes late.
 std::string late(Rank& rank) {
   DeviceMemory memory(rank.rank());
@@ -331,12 +341,13 @@ struct Check {
   const char* name;
   std::string (*body)(Rank&);
 };
-constexpr std::array<Check, 9> checks{{{"calls", calls},
+constexpr std::array<Check, 10> checks{{{"calls", calls},
                                        {"random", random},
                                        {"order", order},
                                        {"groups", groups},
                                        {"split", split},
                                        {"graph", graph},
+                                       {"nonblocking", nonblocking},
                                        {"late", late},
                                        {"abort", abort_call},
                                        {"leave", leave}}};
@@ -364,7 +375,7 @@ bool perform(const std::string& name, int ranks) {
 int main(int argc, char** argv) {
   using namespace tutti::preload_test;
   if (argc < 3) {
-    fmt::print(stderr, "nccl_check RANKS calls|random|order|groups|split|graph|late|abort|leave|"
+    fmt::print(stderr, "nccl_check RANKS calls|random|order|groups|split|graph|nonblocking|late|abort|leave|"
                        "killed|time …\n");
     return 2;
   }

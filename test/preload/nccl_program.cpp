@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 #include "device/nccl_numbers.hpp"
@@ -133,6 +135,16 @@ class Problem {
   DeviceBuffer recv_;
 };
 
+device::NcclUniqueId share_id(Rank& rank) {
+  device::NcclUniqueId id{};
+  if (rank.rank() == 0) check(ncclGetUniqueId(&id), "ncclGetUniqueId");
+  std::vector<std::byte> bytes(sizeof id);
+  std::memcpy(bytes.data(), &id, sizeof id);
+  bytes = rank.bootstrap().broadcast(bytes, 0, Deadline::after(60s));
+  std::memcpy(&id, bytes.data(), sizeof id);
+  return id;
+}
+
 }  // namespace
 
 void check(int result, const char* doing) {
@@ -146,13 +158,31 @@ void check_cuda(int result, const char* doing) {
 }
 
 NcclComm::NcclComm(Rank& rank) : rank_(rank.rank()), size_(rank.size()) {
-  device::NcclUniqueId id{};
-  if (rank_ == 0) check(ncclGetUniqueId(&id), "ncclGetUniqueId");
-  std::vector<std::byte> bytes(sizeof id);
-  std::memcpy(bytes.data(), &id, sizeof id);
-  bytes = rank.bootstrap().broadcast(bytes, 0, Deadline::after(60s));
-  std::memcpy(&id, bytes.data(), sizeof id);
-  check(ncclCommInitRank(&handle_, size_, id, rank_), "ncclCommInitRank");
+  check(ncclCommInitRank(&handle_, size_, share_id(rank), rank_), "ncclCommInitRank");
+}
+
+NcclComm NcclComm::nonblocking(Rank& rank) {
+  // NCCL_CONFIG_INITIALIZER of NCCL 2.28: what is not set is INT_MIN or null.
+  struct Config {
+    std::size_t size = sizeof(Config);
+    unsigned magic = 0xcafebeef;
+    unsigned version = 22800;
+    int blocking = 0;
+    std::array<int, 3> ctas{INT_MIN, INT_MIN, INT_MIN};
+    const char* net_name = nullptr;
+    std::array<int, 2> sharing{INT_MIN, INT_MIN};
+    const char* name = nullptr;
+    std::array<int, 6> rest{INT_MIN, INT_MIN, INT_MIN, INT_MIN, INT_MIN, INT_MIN};
+  } config;
+  void* handle = nullptr;
+  const auto id = share_id(rank);
+  int state = ncclCommInitRankConfig(&handle, rank.size(), id, rank.rank(), &config);
+  while (state == device::nccl_in_progress) {
+    std::this_thread::sleep_for(1ms);
+    check(ncclCommGetAsyncError(handle, &state), "ncclCommGetAsyncError");
+  }
+  check(state, "ncclCommInitRankConfig");
+  return {handle, rank.rank(), rank.size()};
 }
 
 NcclComm::NcclComm(NcclComm&& other) noexcept

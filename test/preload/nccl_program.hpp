@@ -28,6 +28,8 @@ class NcclComm {
  public:
   /// Of all ranks of the job. Collective.
   explicit NcclComm(Rank& rank);
+  /// The same, non-blocking; waits until it is ready.
+  [[nodiscard]] static NcclComm nonblocking(Rank& rank);
   NcclComm(void* handle, int rank, int size) : handle_(handle), rank_(rank), size_(size) {}
   NcclComm(NcclComm&& other) noexcept;
   NcclComm& operator=(NcclComm&&) = delete;

@@ -29,6 +29,7 @@ namespace {
 constexpr int success = 0;
 constexpr int system_error = 2;
 constexpr int internal_error = 3;
+constexpr int in_progress = 7;
 constexpr int max_ranks = 16;
 constexpr int max_comms = 32;
 constexpr std::size_t piece_bytes = std::size_t{64} << 10;
@@ -76,6 +77,13 @@ SharedSegment& segment() {
 struct Id {
   char bytes[128];
 };
+/// The first members of ncclConfig_t.
+struct Config {
+  std::size_t size;
+  unsigned magic;
+  unsigned version;
+  int blocking;
+};
 
 /// Never freed, so a use after destruction is detected.
 struct Comm {
@@ -83,6 +91,7 @@ struct Comm {
   int rank = 0;
   int size = 1;
   int device = 0;
+  std::atomic<bool> ready{true};
   std::atomic<bool> aborted{false};
   std::atomic<bool> over{false};
 };
@@ -298,7 +307,7 @@ int ncclGetUniqueId(Id* id) {
   note("id " + std::to_string(number));
   return success;
 }
-int ncclCommInitRank(void** comm, int ranks, Id id, int rank) {
+static int init_rank(void** comm, int ranks, const Id& id, int rank, bool blocks) {
   while (setting("FAKE_NCCL_INIT_HANGS", 0) != 0) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
@@ -314,14 +323,27 @@ int ncclCommInitRank(void** comm, int ranks, Id id, int rank) {
   made->size = ranks;
   made->device = fake_gpu_current_device();
   ++made->communicator->joined;
-  while (made->communicator->joined < ranks)
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
   *comm = made;
+  const auto join = [made] {
+    while (made->communicator->joined < made->size) {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+    made->ready = true;
+  };
+  if (!blocks) {
+    made->ready = false;
+    std::thread(join).detach();
+    return in_progress;
+  }
+  join();
   note("init " + std::to_string(ranks) + " " + std::to_string(rank));
   return success;
 }
-int ncclCommInitRankConfig(void** comm, int ranks, Id id, int rank, void*) {
-  return ncclCommInitRank(comm, ranks, id, rank);
+int ncclCommInitRank(void** comm, int ranks, Id id, int rank) {
+  return init_rank(comm, ranks, id, rank, true);
+}
+int ncclCommInitRankConfig(void** comm, int ranks, Id id, int rank, const Config* config) {
+  return init_rank(comm, ranks, id, rank, config == nullptr || config->blocking != 0);
 }
 int ncclCommCount(void* comm, int* count) {
   *count = live(comm).size;
@@ -363,7 +385,7 @@ int ncclCommSplit(void* handle, int color, int key, void** made, void*) {
   if (color < 0) return success;
   Id id{};
   std::memcpy(id.bytes, &number, sizeof number);
-  return ncclCommInitRank(made, size, id, place);
+  return init_rank(made, size, id, place, true);
 }
 int ncclCommFinalize(void* comm) {
   live(comm);
@@ -386,8 +408,7 @@ int ncclCommAbort(void* comm) {
   return success;
 }
 int ncclCommGetAsyncError(void* comm, int* result) {
-  live(comm);
-  *result = setting("FAKE_NCCL_ASYNC_RESULT", success);
+  *result = live(comm).ready ? setting("FAKE_NCCL_ASYNC_RESULT", success) : in_progress;
   return success;
 }
 const char* ncclGetErrorString(int) {
