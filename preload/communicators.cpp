@@ -198,7 +198,7 @@ void Communicators::watch() {
   while (true) {
     std::this_thread::sleep_for(watch_interval);
     const std::lock_guard round(watching_);
-    if (is_over_) return;
+    if (is_over_.load()) return;
     for (const auto& communicator : all()) {
       try {
         communicator->watch();
@@ -216,7 +216,8 @@ void Communicators::report(const NcclCommunicator& communicator) const {
 
 void Communicators::end() {
   if (::getpid() != pid_) return;
-  const std::lock_guard round(watching_);
+  // The watchdog may wait for a device that does not answer.
+  const std::unique_lock round(watching_, std::chrono::seconds(2));
   is_over_ = true;
   for (const auto& communicator : all()) report(*communicator);
 }

@@ -70,9 +70,9 @@ class Communicators {
   /// Non-blocking communicators whose set-up was not seen to end. Empty while a thread finishes one.
   std::unordered_map<NcclComm, std::optional<SetUp>> pending_;
   std::atomic<int> pending_count_{0};
-  std::mutex watching_;  ///< held during a round of the watchdog
+  std::timed_mutex watching_;  ///< held during a round of the watchdog
   bool is_watched_ = false;
-  bool is_over_ = false;
+  std::atomic<bool> is_over_{false};
 };
 
 }  // namespace tutti::preload

@@ -1,6 +1,7 @@
 // An NCCL program that checks its results: nccl_check RANKS CHECK…, one process and one device for
 // each rank. It knows nothing of tutti's preload, so it runs with and without it (LD_PRELOAD).
-// Prints a line for each check. Exit status 1 if one fails.
+// Prints a line for each check. Exit status 1 if one fails. It is a function, since a program may also load
+// NCCL with a plugin, as Python does.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -80,7 +81,8 @@ std::string random(Rank& rank) {
   std::mt19937_64 common(2026);
   std::mt19937_64 own(static_cast<std::uint64_t>(rank.rank()));
   for (int i = 0; i < number; ++i) {
-    const auto call = random_call(common, rank.size(), std::size_t{1} << 20);
+    const auto max_bytes = std::size_t{1} << (common() % 20 == 0 ? 22 : 16);
+    const auto call = random_call(common, rank.size(), max_bytes);
     if (own() % 50 == 0) std::this_thread::sleep_for(std::chrono::microseconds(own() % 2000));
     // A call alone in a group is as good as one without, also if the ranks differ in it.
     require(run(comm, common() % 2 == 0 ? first : second, call, common(), own() % 3 == 0));
@@ -256,6 +258,16 @@ std::string nonblocking(Rank& rank) {
   return "done";
 }
 
+/// Rank 1 can't have a direct path, which the others learn.
+std::string mixed(Rank& rank) {
+  if (rank.rank() == 1) ::setenv("TUTTI_DEVICE_PATH", "nccl", 1);
+  DeviceMemory memory(rank.rank());
+  const NcclComm comm(rank);
+  require(run(comm, memory, {.count = 100}, 1));
+  require(run(comm, memory, {.kind = Kind::bcast, .count = 100}, 2));
+  return "done";
+}
+
 /// Rank 1 comes late.
 std::string late(Rank& rank) {
   DeviceMemory memory(rank.rank());
@@ -341,13 +353,14 @@ struct Check {
   const char* name;
   std::string (*body)(Rank&);
 };
-constexpr std::array<Check, 10> checks{{{"calls", calls},
+constexpr std::array<Check, 11> checks{{{"calls", calls},
                                        {"random", random},
                                        {"order", order},
                                        {"groups", groups},
                                        {"split", split},
                                        {"graph", graph},
                                        {"nonblocking", nonblocking},
+                                       {"mixed", mixed},
                                        {"late", late},
                                        {"abort", abort_call},
                                        {"leave", leave}}};
@@ -358,7 +371,7 @@ bool perform(const std::string& name, int ranks) {
   try {
     if (name == "killed") wrong = check_killed(ranks);
     for (const auto& check : checks) {
-      if (name == check.name) wrong = test::errors_of(test::run_ranks(ranks, check.body, 120s));
+      if (name == check.name) wrong = test::errors_of(test::run_ranks(ranks, check.body, 170s));
     }
   } catch (const std::exception& error) {
     wrong = error.what();
@@ -372,10 +385,10 @@ bool perform(const std::string& name, int ranks) {
 }  // namespace
 }  // namespace tutti::preload_test
 
-int main(int argc, char** argv) {
+extern "C" __attribute__((visibility("default"))) int nccl_check(int argc, char** argv) {
   using namespace tutti::preload_test;
   if (argc < 3) {
-    fmt::print(stderr, "nccl_check RANKS calls|random|order|groups|split|graph|nonblocking|late|abort|leave|"
+    fmt::print(stderr, "nccl_check RANKS calls|random|order|groups|split|graph|nonblocking|mixed|late|abort|leave|"
                        "killed|time …\n");
     return 2;
   }

@@ -148,7 +148,7 @@ device::NcclUniqueId share_id(Rank& rank) {
 }  // namespace
 
 void check(int result, const char* doing) {
-  if (result == 0) return;
+  if (result == device::nccl_success || result == device::nccl_in_progress) return;
   throw std::runtime_error(
       fmt::format("{} returned {}; its last message: {}", doing, result, ncclGetLastError(nullptr)));
 }
@@ -174,19 +174,28 @@ NcclComm NcclComm::nonblocking(Rank& rank) {
     const char* name = nullptr;
     std::array<int, 6> rest{INT_MIN, INT_MIN, INT_MIN, INT_MIN, INT_MIN, INT_MIN};
   } config;
-  void* handle = nullptr;
+  NcclComm comm(nullptr, rank.rank(), rank.size());
+  comm.is_blocking_ = false;
   const auto id = share_id(rank);
-  int state = ncclCommInitRankConfig(&handle, rank.size(), id, rank.rank(), &config);
+  check(ncclCommInitRankConfig(&comm.handle_, rank.size(), id, rank.rank(), &config),
+        "ncclCommInitRankConfig");
+  comm.wait();
+  return comm;
+}
+
+void NcclComm::wait() const {
+  int state = is_blocking_ ? device::nccl_success : device::nccl_in_progress;
   while (state == device::nccl_in_progress) {
-    std::this_thread::sleep_for(1ms);
-    check(ncclCommGetAsyncError(handle, &state), "ncclCommGetAsyncError");
+    std::this_thread::sleep_for(100us);
+    check(ncclCommGetAsyncError(handle_, &state), "ncclCommGetAsyncError");
   }
-  check(state, "ncclCommInitRankConfig");
-  return {handle, rank.rank(), rank.size()};
+  check(state, "the communicator");
 }
 
 NcclComm::NcclComm(NcclComm&& other) noexcept
-    : handle_(std::exchange(other.handle_, nullptr)), rank_(other.rank_), size_(other.size_) {}
+    : handle_(std::exchange(other.handle_, nullptr)),
+      is_blocking_(other.is_blocking_),
+      rank_(other.rank_), size_(other.size_) {}
 
 NcclComm::~NcclComm() {
   if (handle_ != nullptr) ncclCommDestroy(handle_);
@@ -215,6 +224,7 @@ std::string run(const NcclComm& comm, DeviceMemory& memory, const Call& call, st
   if (in_group) check(ncclGroupStart(), "ncclGroupStart");
   problem.queue(memory.stream());
   if (in_group) check(ncclGroupEnd(), "ncclGroupEnd");
+  comm.wait();
   synchronize(memory.stream());
   return problem.difference();
 }

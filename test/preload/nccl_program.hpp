@@ -18,7 +18,8 @@ using device::DeviceMemory;
 using gpu_test::DeviceBuffer;
 using test::Rank;
 
-/// Throws std::runtime_error with NCCL's last message for a result other than success.
+/// Throws std::runtime_error with NCCL's last message for a result other than success and, of
+/// non-blocking communicators, ncclInProgress.
 void check(int result, const char* doing);
 /// The same for a result of the CUDA driver.
 void check_cuda(int result, const char* doing);
@@ -37,6 +38,8 @@ class NcclComm {
   NcclComm& operator=(const NcclComm&) = delete;
   ~NcclComm();
 
+  /// Waits until a non-blocking communicator has queued its latest call.
+  void wait() const;
   [[nodiscard]] void* handle() const { return handle_; }
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
@@ -46,6 +49,7 @@ class NcclComm {
 
  private:
   void* handle_ = nullptr;
+  bool is_blocking_ = true;
   int rank_ = 0;
   int size_ = 1;
 };
@@ -70,7 +74,7 @@ struct Call {
 /// element is right. Collective.
 [[nodiscard]] std::string run(const NcclComm& comm, DeviceMemory& memory, const Call& call,
                               std::uint64_t seed, bool in_group = false);
-/// `types`: as many of tutti's types as the devices reduce (10; simulated ones lack 16-bit floats).
+/// A call of a random kind on buffers of up to `max_bytes`: most are small.
 [[nodiscard]] Call random_call(std::mt19937_64& random, int ranks, std::size_t max_bytes);
 
 /// Whether the devices are simulated, whose kernels lack 16-bit floats.

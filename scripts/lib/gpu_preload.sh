@@ -1,0 +1,92 @@
+# The part "preload" of scripts/gpu-test: NCCL programs with libtutti_nccl.so in front of libnccl.so.2 and without, in turns. Sourced.
+# TUTTI_TORCH_PYTHON: a python with PyTorch (default /opt/torch/.venv/bin/python, else python3). TUTTI_NCCL_FOLDER: where libnccl.so.2 is
+# (default: the loader's, else PyTorch's).
+preload=$build/preload/libtutti_nccl.so
+nccl_check=$build/test/preload/nccl_check
+torch_python=${TUTTI_TORCH_PYTHON:-/opt/torch/.venv/bin/python}
+[ -x "$torch_python" ] || torch_python=$(command -v python3)
+has_torch() { "$torch_python" -c 'import torch' 2>/dev/null; }
+nccl_of_loader=$(ldconfig -p | sed -n 's/.*libnccl\.so\.2 .*=> //p' | head -n 1)
+nccl_of_torch=$("$torch_python" -c 'import nvidia.nccl; print(list(nvidia.nccl.__path__)[0] + "/lib")' 2>/dev/null || true)
+nccl_folder=${TUTTI_NCCL_FOLDER:-${nccl_of_loader:+$(dirname "$nccl_of_loader")}}
+nccl_folder=${nccl_folder:-$nccl_of_torch}
+if [ "$gpus" -lt 2 ]; then
+  skip "preload" "there is one GPU"
+  return 0
+fi
+if [ -z "$nccl_folder" ]; then
+  skip "preload" "there is no libnccl.so.2: set TUTTI_NCCL_FOLDER"
+  return 0
+fi
+echo "NCCL: $nccl_folder" | tee -a "$log"
+# The folder comes first, so that the stub that the program is linked to is not used.
+plainly=(env LD_LIBRARY_PATH="$nccl_folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}")
+preloaded=("${plainly[@]}" LD_PRELOAD="$preload")
+
+at_once=3
+show "${preloaded[@]}" TUTTI_LOG=info TUTTI_NCCL_REPORT=1 "$nccl_check" 2 calls || true
+for name in calls order groups split graph nonblocking; do
+  check "$name without the preload" 0 "^passed $name" "${plainly[@]}" "$nccl_check" 2 "$name"
+done
+for name in calls order groups split graph nonblocking mixed abort leave killed; do
+  check "$name" 0 "^passed $name" "${preloaded[@]}" "$nccl_check" 2 "$name"
+done
+check "a served call" 0 "ncclAllReduce +24 +8 " "${preloaded[@]}" TUTTI_NCCL_REPORT=1 "$nccl_check" 2 calls
+check "switched off" 0 "ncclAllReduce +0 +32 .*no direct path" \
+  "${preloaded[@]}" TUTTI_NCCL_REPORT=1 TUTTI_DEVICE_PATH=nccl "$nccl_check" 2 calls
+check "a late rank is named" 0 "has not returned for . s: the latest call of rank 1 .* is call 1" \
+  "${preloaded[@]}" TUTTI_TIMEOUT=2s "$nccl_check" 2 late
+check "${TUTTI_TEST_CALLS:=20000} random calls" 0 "^passed random" \
+  "${preloaded[@]}" TUTTI_TEST_CALLS="$TUTTI_TEST_CALLS" "$nccl_check" 2 random
+collect
+[ "$gpus" -eq 2 ] || for name in calls random groups split; do
+  check "$name on $gpus GPUs" 0 "^passed $name" "${preloaded[@]}" TUTTI_TEST_CALLS=500 "$nccl_check" "$gpus" "$name"
+done
+collect
+
+# compare_turns NAME TURNS COMMAND…: the times of the command without and with the preload, so many times each, as a table.
+compare_turns() {
+  local name=$1 turns=$2 turn without=() with=()
+  shift 2
+  for turn in $(seq "$turns"); do
+    timeout 60 "${plainly[@]}" "$@" >"$out/$name-plain-$turn.txt" 2>&1 || true
+    timeout 60 "${preloaded[@]}" "$@" >"$out/$name-preload-$turn.txt" 2>&1 || true
+    without+=("$out/$name-plain-$turn.txt")
+    with+=("$out/$name-preload-$turn.txt")
+  done
+  if show "$root/scripts/lib/compare_times.py" "$(IFS=, && echo "${without[*]}")" "$(IFS=, && echo "${with[*]}")"; then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+    echo "FAILED times of $name"
+    tail -n 5 "${without[@]}" "${with[@]}" | tee -a "$log"
+  fi
+}
+compare_turns nccl 3 "$nccl_check" 2 time
+
+if has_torch; then
+  torch_check=("$torch_python" "$root/test/preload/torch_check.py")
+  for what in results bound; do
+    status=0
+    timeout 90 "${torch_check[@]}" 2 "$what" 2>&1 | grep '^results' | sort >"$out/torch-plain.txt" || status=1
+    timeout 90 env LD_PRELOAD="$preload" TUTTI_NCCL_REPORT=1 "${torch_check[@]}" 2 "$what" >"$out/torch-preload.txt" 2>&1 || status=1
+    grep '^tutti' "$out/torch-preload.txt" | tee -a "$log" || true
+    if [ "$status" -eq 0 ] && [ -s "$out/torch-plain.txt" ] &&
+      diff "$out/torch-plain.txt" <(grep '^results' "$out/torch-preload.txt" | sort) >>"$log" &&
+      grep -qE 'ncclAllReduce +[1-9]' "$out/torch-preload.txt"; then
+      passed=$((passed + 1))
+      echo "passed PyTorch, $what: equal with and without the preload" | tee -a "$log"
+    else
+      failed=$((failed + 1))
+      echo "FAILED PyTorch, $what" | tee -a "$log"
+      tail -n 20 "$out/torch-preload.txt" | tee -a "$log"
+    fi
+  done
+  check "PyTorch, a killed rank" 0 "the others ended after [0-9]\." env LD_PRELOAD="$preload" "${torch_check[@]}" 2 killed
+  collect
+  plainly=(env)
+  preloaded=(env LD_PRELOAD="$preload")
+  compare_turns torch 2 "${torch_check[@]}" 2 time
+else
+  skip "PyTorch" "$torch_python has no torch"
+fi

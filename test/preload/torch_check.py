@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""PyTorch's own NCCL backend, which knows nothing of tutti's preload: run with and without LD_PRELOAD.
+
+    torch_check.py RANKS results|bound|killed|time
+
+results: prints a hash of the results of collectives on CUDA tensors and of the training of a small network with DDP, from integers and
+multiples of 1/4, so that it does not depend on rounding with two ranks. bound: the same with communicators bound to a device, which
+PyTorch makes non-blocking. killed: rank 1 dies in the middle; prints after how many seconds the others ended. time: prints the time of
+calls, as nccl_check does.
+"""
+import hashlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+
+def results(rank, ranks, device):
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+    digest = hashlib.sha256()
+
+    def note(tensor):
+        digest.update(tensor.detach().float().cpu().numpy().tobytes())
+
+    generator = torch.Generator(device="cpu").manual_seed(rank)
+
+    def values(count, dtype):
+        numbers = torch.randint(-8, 9, (count,), generator=generator)
+        return (numbers if not dtype.is_floating_point else numbers / 4).to(dtype).to(device)
+
+    side = torch.cuda.Stream()
+    odd_group = dist.new_group(list(range(ranks)))
+    for count in (1, 1000, 4097, 65536, 400000, 3000000):
+        for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.uint8):
+            for op in (dist.ReduceOp.SUM, dist.ReduceOp.MAX, dist.ReduceOp.AVG):
+                if op == dist.ReduceOp.AVG and not dtype.is_floating_point:
+                    continue
+                tensor = values(count, dtype)
+                dist.all_reduce(tensor, op)
+                note(tensor)
+            tensor = values(count, dtype)
+            dist.broadcast(tensor, ranks - 1)
+            note(tensor)
+            whole = torch.empty(count * ranks, dtype=dtype, device=device)
+            dist.all_gather_into_tensor(whole, values(count, dtype))
+            note(whole)
+            part = torch.empty(count, dtype=dtype, device=device)
+            dist.reduce_scatter_tensor(part, values(count * ranks, dtype))
+            note(part)
+            with torch.cuda.stream(side):
+                tensor = values(count, dtype)
+                work = dist.all_reduce(tensor, async_op=True, group=odd_group)
+                work.wait()
+                note(tensor)
+            tensors = [values(count, dtype) for _ in range(3)]
+            with dist._coalescing_manager(device=device, async_ops=True) as manager:
+                for tensor in tensors:
+                    dist.all_reduce(tensor)
+            manager.wait()
+            for tensor in tensors:
+                note(tensor)
+    torch.manual_seed(7)
+    network = torch.nn.Sequential(torch.nn.Linear(64, 300), torch.nn.ReLU(), torch.nn.Linear(300, 10)).to(device)
+    model = DistributedDataParallel(network, device_ids=[device.index])
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    for _ in range(30):
+        inputs = torch.randn(32, 64, generator=generator).to(device)
+        loss = model(inputs).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        note(loss)
+    for parameter in model.parameters():
+        note(parameter)
+    return f"results of rank {rank}: {digest.hexdigest()}"
+
+
+def killed(rank, device):
+    import torch
+    import torch.distributed as dist
+    tensor = torch.ones(1000, device=device)
+    for number in range(1000000):
+        if rank == 1 and number == 200:
+            os.kill(os.getpid(), signal.SIGKILL)
+        dist.all_reduce(tensor)
+        tensor.fill_(1)
+        torch.cuda.synchronize()
+    return "not reached"
+
+
+def times(rank, ranks, device):
+    import torch
+    import torch.distributed as dist
+    calls = 200
+    for name, call in (("torch_all_reduce", dist.all_reduce), ("torch_broadcast", lambda tensor: dist.broadcast(tensor, 0))):
+        for count in (1, 2048, 16384, 262144):
+            tensor = torch.zeros(count, device=device)
+            took = []
+            for _ in range(10):
+                dist.barrier()
+                torch.cuda.synchronize()
+                start = time.perf_counter()
+                for _ in range(calls):
+                    call(tensor)
+                torch.cuda.synchronize()
+                took.append((time.perf_counter() - start) / calls * 1e6)
+            if rank == 0:
+                print(f"time {name} {count * 4} plain {sorted(took)[len(took) // 2]:.2f}", flush=True)
+    return ""
+
+
+def one_rank(what):
+    import torch
+    import torch.distributed as dist
+    rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    device = torch.device("cuda", rank)
+    torch.cuda.set_device(device)
+    dist.init_process_group("nccl", device_id=device if what == "bound" else None)
+    text = {"results": lambda: results(rank, ranks, device), "bound": lambda: results(rank, ranks, device),
+            "killed": lambda: killed(rank, device), "time": lambda: times(rank, ranks, device)}[what]()
+    if text:
+        print(text, flush=True)
+    dist.destroy_process_group()
+
+
+def main():
+    ranks, what = int(sys.argv[1]), sys.argv[2]
+    if "RANK" in os.environ:
+        return one_rank(what)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    processes = []
+    for rank in range(ranks):
+        env = {**os.environ, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1",
+               "MASTER_PORT": str(port)}
+        processes.append(subprocess.Popen([sys.executable, *sys.argv], env=env))
+    if what == "killed":
+        processes[1].wait()
+        start = time.monotonic()
+        try:
+            for process in processes:
+                process.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            for process in processes:
+                process.kill()
+            sys.exit("the others did not end")
+        print(f"the others ended after {time.monotonic() - start:.1f} s with {[process.returncode for process in processes]}")
+        return 0
+    return max(abs(process.wait()) for process in processes)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
