@@ -58,11 +58,12 @@ std::string Communicators::why_not_registered() const {
   return {};
 }
 
-Communicators::SetUp Communicators::begin(std::optional<Identity> identity) const {
+Communicators::SetUp Communicators::begin(std::optional<Identity> identity) {
   SetUp set_up{.identity = identity, .segment = nullptr, .reason = why_not_registered()};
   if (!identity) set_up.reason = "its parent is not known";
   if (!set_up.reason.empty()) return set_up;
   try {
+    start_watching();
     set_up.segment = std::make_unique<HostSegment>(*identity);
   } catch (const Error& error) {
     set_up.reason = error.sentence();
@@ -141,11 +142,15 @@ void Communicators::open(SetUp set_up, NcclComm comm) {
 }
 
 void Communicators::add(NcclComm comm, std::shared_ptr<NcclCommunicator> communicator) {
-  const bool has_path = communicator->has_path();
   const std::unique_lock lock(mutex_);
   known_[comm] = std::move(communicator);
-  if (!has_path || std::exchange(is_watched_, true)) return;
+}
+
+void Communicators::start_watching() {
+  const std::unique_lock lock(mutex_);
+  if (is_watched_) return;
   start_abandoned_thread("to watch NCCL", [this] { watch(); });
+  is_watched_ = true;
 }
 
 std::shared_ptr<NcclCommunicator> Communicators::find(NcclComm comm) {
@@ -202,7 +207,7 @@ void Communicators::watch() {
     for (const auto& communicator : all()) {
       try {
         communicator->watch();
-      } catch (const Error&) {
+      } catch (const std::exception&) {
         // The device does not answer: the program's calls say so.
       }
     }

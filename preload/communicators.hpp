@@ -30,7 +30,7 @@ class Communicators {
   };
   /// Before NCCL's set-up. `identity`: none where this rank can't know it. Registers if this process
   /// may have a direct path.
-  [[nodiscard]] SetUp begin(std::optional<Identity> identity) const;
+  [[nodiscard]] SetUp begin(std::optional<Identity> identity);
   /// After NCCL's set-up has returned `result`. Collective over the ranks that have registered; for a
   /// non-blocking communicator later, when finish_pending() finds it ready.
   void finish(SetUp set_up, NcclResult result, const NcclComm* made);
@@ -55,6 +55,8 @@ class Communicators {
   void open(SetUp set_up, NcclComm comm);
   void add(NcclComm comm, std::shared_ptr<NcclCommunicator> communicator);
   void drop_pending(NcclComm comm);
+  /// Throws Error{system} if there is no thread for the watchdog.
+  void start_watching();
   void watch();
   [[nodiscard]] std::vector<std::shared_ptr<NcclCommunicator>> all() const;
 

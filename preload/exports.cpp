@@ -79,10 +79,13 @@ TUTTI_NCCL int ncclCommInitRankConfig(NcclComm* comm, int ranks, NcclUniqueId id
 
 TUTTI_NCCL int ncclCommSplit(NcclComm comm, int color, int key, NcclComm* made, void* config) {
   const auto& nccl = real_nccl();
-  if (!is_set_up_at_once()) return hand_on(nccl.split, comm, color, key, made, config);
+  if (is_inside_nccl()) return hand_on(nccl.split, comm, color, key, made, config);
   auto& all = Communicators::instance();
   const auto parent = all.find(comm);
-  auto set_up = all.begin(parent ? parent->next_child(color) : std::nullopt);
+  // All ranks count all splits.
+  const auto child = parent ? parent->next_child(color) : std::nullopt;
+  if (!is_set_up_at_once()) return hand_on(nccl.split, comm, color, key, made, config);
+  auto set_up = all.begin(child);
   const auto result = hand_on(nccl.split, comm, color, key, made, config);
   all.finish(std::move(set_up), result, made);
   return result;

@@ -11,6 +11,16 @@
 #include "direct/image.hpp"
 
 namespace tutti::preload {
+namespace {
+
+/// In the current context; null if there is none.
+device::CudaEvent make_event(const device::CudaCalls& cuda) {
+  device::CudaEvent event = nullptr;
+  const auto result = cuda.create_event(&event, device::event_without_timing);
+  return result == device::cuda_success ? event : nullptr;
+}
+
+}  // namespace
 
 bool CallCounts::any() const {
   const auto is_set = [](const std::atomic<std::uint64_t>& count) { return count.load() != 0; };
@@ -28,16 +38,21 @@ NcclCommunicator::NcclCommunicator(Parts parts)
                           no_path_because()));
     return;
   }
-  const device::CurrentContext current(*parts_.opened.context);
-  const auto result = cuda().create_event(&handed_on_, device::event_without_timing);
-  if (result != device::cuda_success) handed_on_ = nullptr;
+  try {
+    const device::CurrentContext current(*parts_.opened.context);
+    handed_on_ = make_event(cuda());
+    in_graph_ = make_event(cuda());
+  } catch (const Error&) {
+    // The first call finds out.
+  }
   log_.info(fmt::format("a communicator of {} ranks has a direct path between GPUs", who().size));
 }
 
 NcclCommunicator::~NcclCommunicator() {
-  if (!has_path()) return;
   parts_.opened.path.reset();
-  if (handed_on_ != nullptr) cuda().destroy_event(handed_on_);
+  for (auto* const event : {handed_on_, in_graph_}) {
+    if (event != nullptr) cuda().destroy_event(event);
+  }
 }
 
 std::optional<Identity> NcclCommunicator::next_child(int color) {
@@ -57,10 +72,14 @@ std::optional<Obstacle> NcclCommunicator::obstacle(const NcclCall& call) const {
   return has_kernel ? Obstacle::size : Obstacle::arithmetic;
 }
 
-bool NcclCommunicator::is_capturing(CudaStream stream) const {
+std::optional<unsigned long long> NcclCommunicator::capture_of(CudaStream stream) const {
   int status = device::not_capturing;
-  return cuda().stream_is_capturing(stream, &status) == device::cuda_success &&
-         status != device::not_capturing;
+  unsigned long long id = 0;
+  const auto result = cuda().capture_info != nullptr
+                          ? cuda().capture_info(stream, &status, &id, nullptr, nullptr, nullptr)
+                          : cuda().stream_is_capturing(stream, &status);
+  if (result != device::cuda_success || status == device::not_capturing) return std::nullopt;
+  return id;
 }
 
 /// NCCL runs the calls on a communicator one after the other, whatever their streams. Calls in a
@@ -79,6 +98,12 @@ device::CudaResult NcclCommunicator::order(CudaStream stream) {
   return result;
 }
 
+/// The branches of a graph run at the same time, but NCCL runs its calls one after the other.
+device::CudaResult NcclCommunicator::order_in_graph(CudaStream stream, unsigned long long capture) {
+  if (graph_capture_ != capture || graph_stream_ == stream) return device::cuda_success;
+  return cuda().stream_wait_event(stream, in_graph_, 0);
+}
+
 NcclResult NcclCommunicator::serve(const NcclCall& call) {
   const std::lock_guard lock(mutex_);
   if (failure() != nullptr) return nccl_remote_error;
@@ -87,8 +112,10 @@ NcclResult NcclCommunicator::serve(const NcclCall& call) {
   auto result = device::cuda_success;
   try {
     const device::CurrentContext current(*parts_.opened.context);
-    if (is_capturing(call.stream)) {
+    const auto capture = capture_of(call.stream);
+    if (capture) {
       has_captured_ = true;
+      result = order_in_graph(call.stream, *capture);
     } else {
       made_.fetch_add(1);
       result = order(call.stream);
@@ -96,8 +123,9 @@ NcclResult NcclCommunicator::serve(const NcclCall& call) {
     if (result == device::cuda_success) {
       result = parts_.opened.path->queue(*translate(call, who().rank, who().size), call.stream);
     }
-  } catch (const Error& error) {
-    fail(fmt::format("{} failed: {}", latest_call(), error.sentence()));
+    if (capture) record_in_graph(call.stream, *capture);
+  } catch (const std::exception& error) {
+    fail(fmt::format("{} failed: {}", latest_call(), error.what()));
     return nccl_unhandled_cuda_error;
   }
   if (result == device::cuda_success) return device::nccl_success;
@@ -111,30 +139,42 @@ void NcclCommunicator::before_handed_on(const NcclCall& call, Obstacle obstacle)
   if (!has_path()) return;
   const std::lock_guard lock(mutex_);
   parts_.opened.segment->publish(call);
-  if (is_capturing(call.stream)) return;
+  if (const auto capture = capture_of(call.stream)) {
+    static_cast<void>(order_in_graph(call.stream, *capture));
+    return;
+  }
   made_.fetch_add(1);
   static_cast<void>(order(call.stream));
 }
 
 void NcclCommunicator::after_handed_on(CudaStream stream, NcclResult result) {
-  if (!has_path() || handed_on_ == nullptr) return;
+  if (!has_path()) return;
   const std::lock_guard lock(mutex_);
   if (result == device::nccl_in_progress) {
-    due_ = stream;
+    due_on_ = stream;
+    is_due_ = true;
   } else {
     record(stream);
   }
 }
 
 void NcclCommunicator::after_progress() {
-  if (!has_path()) return;
+  // Another thread may hold the mutex while it waits for room in a stream.
+  if (!is_due_) return;
   const std::lock_guard lock(mutex_);
-  if (due_) record(*std::exchange(due_, std::nullopt));
+  if (is_due_.exchange(false)) record(due_on_);
 }
 
 void NcclCommunicator::record(CudaStream stream) {
-  if (is_capturing(stream)) return;
+  if (const auto capture = capture_of(stream)) return record_in_graph(stream, *capture);
+  if (handed_on_ == nullptr) return;
   if (cuda().record_event(handed_on_, stream) == device::cuda_success) is_recorded_ = true;
+}
+
+void NcclCommunicator::record_in_graph(CudaStream stream, unsigned long long capture) {
+  if (in_graph_ == nullptr || cuda().record_event(in_graph_, stream) != device::cuda_success) return;
+  graph_stream_ = stream;
+  graph_capture_ = capture;
 }
 
 void NcclCommunicator::abort() noexcept {

@@ -34,7 +34,6 @@ class NcclCommunicator {
     std::chrono::nanoseconds timeout{};  ///< after which a call is reported that does not return
   };
 
-  /// Throws Error{system}.
   explicit NcclCommunicator(Parts parts);
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
@@ -73,8 +72,11 @@ class NcclCommunicator {
 
   [[nodiscard]] const device::CudaCalls& cuda() const { return parts_.opened.context->cuda(); }
   [[nodiscard]] device::CudaResult order(CudaStream stream);
-  [[nodiscard]] bool is_capturing(CudaStream stream) const;
+  [[nodiscard]] device::CudaResult order_in_graph(CudaStream stream, unsigned long long capture);
+  /// The capture that the stream is in; empty if it is in none.
+  [[nodiscard]] std::optional<unsigned long long> capture_of(CudaStream stream) const;
   void record(CudaStream stream);
+  void record_in_graph(CudaStream stream, unsigned long long capture);
   void fail(const std::string& sentence);
   /// What may wait for another rank.
   enum class Pending : std::uint8_t { nothing, graphs, calls };
@@ -93,7 +95,12 @@ class NcclCommunicator {
   std::optional<unsigned long long> latest_stream_;
   device::CudaEvent handed_on_ = nullptr;  ///< recorded after each call that NCCL takes
   bool is_recorded_ = false;
-  std::optional<CudaStream> due_;  ///< where to record it once NCCL has queued the call
+  CudaStream due_on_ = nullptr;  ///< where to record it once NCCL has queued the call
+  std::atomic<bool> is_due_{false};
+  /// Of the latest call in a graph.
+  device::CudaEvent in_graph_ = nullptr;
+  CudaStream graph_stream_ = nullptr;
+  std::optional<unsigned long long> graph_capture_;
   std::atomic<bool> has_captured_{false};
   std::atomic<std::uint64_t> made_{0};  ///< calls, served and handed on
 

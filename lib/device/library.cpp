@@ -101,6 +101,7 @@ Library<CudaCalls> load_cuda() {
   loader.look_up(calls.close_imported, "cuIpcCloseMemHandle");
   loader.look_up(calls.stream_id, "cuStreamGetId");
   loader.look_up(calls.stream_wait_value, "cuStreamWaitValue64_v2");
+  loader.look_up(calls.capture_info, "cuStreamGetCaptureInfo_v2");
   loader.look_up(calls.exchange_capture_mode, "cuThreadExchangeStreamCaptureMode");
   library.handle = loader.handle();
   return library;

@@ -25,10 +25,10 @@ preloaded=("${plainly[@]}" LD_PRELOAD="$preload")
 
 at_once=3
 show "${preloaded[@]}" TUTTI_LOG=info TUTTI_NCCL_REPORT=1 "$nccl_check" 2 calls || true
-for name in calls order groups split graph nonblocking; do
+for name in calls order groups split graph branches nonblocking; do
   check "$name without the preload" 0 "^passed $name" "${plainly[@]}" "$nccl_check" 2 "$name"
 done
-for name in calls order groups split graph nonblocking mixed abort leave killed; do
+for name in calls order groups split graph branches nonblocking mixed abort leave killed; do
   check "$name" 0 "^passed $name" "${preloaded[@]}" "$nccl_check" 2 "$name"
 done
 check "a served call" 0 "ncclAllReduce +24 +8 " "${preloaded[@]}" TUTTI_NCCL_REPORT=1 "$nccl_check" 2 calls

@@ -248,6 +248,45 @@ std::string graph(Rank& rank) {
   return "done";
 }
 
+/// A graph with calls on two branches, which NCCL runs one after the other. Not on simulated devices,
+/// whose captures have one stream.
+std::string branches(Rank& rank) {
+  DeviceMemory first(rank.rank());
+  DeviceMemory second(rank.rank());
+  const NcclComm comm(rank);
+  const auto cuda = device::load_cuda();
+  const std::size_t count = 20000;
+  DeviceBuffer buffer(first, count * 4);
+  device::CudaEvent event = nullptr;
+  check_cuda(cuda.calls.create_event(&event, device::event_without_timing), "cuEventCreate");
+  const auto after = [&](void* stream, void* other) {
+    check_cuda(cuda.calls.record_event(event, other), "cuEventRecord");
+    check_cuda(cuda.calls.stream_wait_event(stream, event, 0), "cuStreamWaitEvent");
+  };
+  upload(buffer, std::vector<float>(count, 1));
+  gpu_test::Capture capture(first.stream());
+  after(second.stream(), first.stream());
+  float factor = 1;
+  for (int i = 0; i < 12; ++i) {
+    const bool averages = i % 3 == 2;
+    if (!averages) factor *= static_cast<float>(rank.size());
+    check(ncclAllReduce(buffer.data(), buffer.data(), count, f32,
+                        averages ? nccl_average : nccl_sum, comm.handle(),
+                        i % 2 == 0 ? first.stream() : second.stream()),
+          "ncclAllReduce");
+  }
+  after(first.stream(), second.stream());
+  capture.end();
+  float due = 1;
+  for (int i = 0; i < 4; ++i) {
+    capture.replay();
+    due *= factor;
+  }
+  synchronize(first.stream());
+  expect_all(buffer, due, "after replays");
+  return "done";
+}
+
 /// A non-blocking communicator, which the ranks poll until it is ready.
 std::string nonblocking(Rank& rank) {
   DeviceMemory memory(rank.rank());
@@ -353,12 +392,13 @@ struct Check {
   const char* name;
   std::string (*body)(Rank&);
 };
-constexpr std::array<Check, 11> checks{{{"calls", calls},
+constexpr std::array<Check, 12> checks{{{"calls", calls},
                                        {"random", random},
                                        {"order", order},
                                        {"groups", groups},
                                        {"split", split},
                                        {"graph", graph},
+                                       {"branches", branches},
                                        {"nonblocking", nonblocking},
                                        {"mixed", mixed},
                                        {"late", late},
@@ -388,7 +428,7 @@ bool perform(const std::string& name, int ranks) {
 extern "C" __attribute__((visibility("default"))) int nccl_check(int argc, char** argv) {
   using namespace tutti::preload_test;
   if (argc < 3) {
-    fmt::print(stderr, "nccl_check RANKS calls|random|order|groups|split|graph|nonblocking|mixed|late|abort|leave|"
+    fmt::print(stderr, "nccl_check RANKS calls|random|order|groups|split|graph|branches|nonblocking|mixed|late|abort|leave|"
                        "killed|time …\n");
     return 2;
   }

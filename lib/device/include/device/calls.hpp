@@ -117,6 +117,9 @@ struct CudaCalls {
   CudaResult (*stream_id)(CudaStream stream, unsigned long long* id) = nullptr;
   CudaResult (*stream_wait_value)(CudaStream stream, DeviceAddress address,
                                   unsigned long long value, unsigned flags) = nullptr;
+  /// Optional outputs may be null.
+  CudaResult (*capture_info)(CudaStream stream, int* status, unsigned long long* id, void** graph,
+                             const void** dependencies, std::size_t* count) = nullptr;
   /// What the calling thread may do while streams are captured.
   CudaResult (*exchange_capture_mode)(int* mode) = nullptr;
 };

@@ -412,6 +412,12 @@ int cuStreamIsCapturing(void* stream, int* status) {
   *status = stream_of(stream).is_capturing() ? 1 : 0;
   return success;
 }
+int cuStreamGetCaptureInfo_v2(void* stream, int* status, unsigned long long* id, void**,
+                              const void**, std::size_t*) {
+  *status = stream_of(stream).is_capturing() ? 1 : 0;
+  *id = stream_of(stream).id();
+  return success;
+}
 int cuThreadExchangeStreamCaptureMode(int* mode) {
   static thread_local int own = 0;
   std::swap(own, *mode);
