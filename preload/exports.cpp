@@ -11,9 +11,6 @@
 namespace tutti::preload {
 namespace {
 
-/// A flag of ncclCommShrink: the parent's work is aborted.
-constexpr int shrink_aborts = 1;
-
 Identity identity_of(const NcclUniqueId& id) {
   return Identity::of(std::as_bytes(std::span(id.bytes)));
 }

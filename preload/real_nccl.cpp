@@ -27,7 +27,6 @@ RealNccl find_all() {
   find(nccl.init_rank_config, "ncclCommInitRankConfig");
   find(nccl.split, "ncclCommSplit");
   find(nccl.shrink, "ncclCommShrink");
-  find(nccl.finalize, "ncclCommFinalize");
   find(nccl.destroy, "ncclCommDestroy");
   find(nccl.abort, "ncclCommAbort");
   find(nccl.revoke, "ncclCommRevoke");

@@ -4,6 +4,9 @@
 
 namespace tutti::preload {
 
+/// A flag of ncclCommShrink: the parent's work is aborted.
+inline constexpr int shrink_aborts = 1;
+
 /// NCCL's own functions behind those that this library exports. A function that the loaded NCCL does
 /// not have is null.
 struct RealNccl {
@@ -11,7 +14,6 @@ struct RealNccl {
   NcclResult (*init_rank_config)(NcclComm*, int, NcclUniqueId, int, void*) = nullptr;
   NcclResult (*split)(NcclComm, int, int, NcclComm*, void*) = nullptr;
   NcclResult (*shrink)(NcclComm, int*, int, NcclComm*, void*, int) = nullptr;
-  NcclResult (*finalize)(NcclComm) = nullptr;
   NcclResult (*destroy)(NcclComm) = nullptr;
   NcclResult (*abort)(NcclComm) = nullptr;
   NcclResult (*revoke)(NcclComm, int) = nullptr;

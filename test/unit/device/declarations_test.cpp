@@ -6,6 +6,7 @@
 
 #include "device/calls.hpp"
 #include "device/nccl_numbers.hpp"
+#include "real_nccl.hpp"
 #include "support/catch.hpp"
 
 namespace tutti::device::test {
@@ -95,6 +96,39 @@ SAME(ncclAllGather, NcclCalls, all_gather);
 SAME(ncclReduceScatter, NcclCalls, reduce_scatter);
 SAME(ncclRedOpCreatePreMulSum, NcclCalls, create_premultiplied_sum);
 SAME(ncclRedOpDestroy, NcclCalls, destroy_operator);
+
+// The functions that libtutti_nccl.so hands on to.
+using preload::RealNccl;
+SAME(ncclCommInitRank, RealNccl, init_rank);
+SAME(ncclCommInitRankConfig, RealNccl, init_rank_config);
+SAME(ncclCommSplit, RealNccl, split);
+SAME(ncclCommDestroy, RealNccl, destroy);
+SAME(ncclCommAbort, RealNccl, abort);
+SAME(ncclCommGetAsyncError, RealNccl, get_async_error);
+SAME(ncclGetLastError, RealNccl, last_error);
+SAME(ncclCommCount, RealNccl, count);
+SAME(ncclCommUserRank, RealNccl, user_rank);
+SAME(ncclCommCuDevice, RealNccl, cu_device);
+SAME(ncclGroupStart, RealNccl, group_start);
+SAME(ncclGroupEnd, RealNccl, group_end);
+SAME(ncclAllReduce, RealNccl, all_reduce);
+SAME(ncclBroadcast, RealNccl, broadcast);
+SAME(ncclAllGather, RealNccl, all_gather);
+SAME(ncclReduceScatter, RealNccl, reduce_scatter);
+SAME(ncclReduce, RealNccl, reduce);
+SAME(ncclSend, RealNccl, send);
+SAME(ncclRecv, RealNccl, recv);
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 3)
+SAME(ncclCommShrink, RealNccl, shrink);
+SAME(ncclGroupSimulateEnd, RealNccl, group_simulate_end);
+SAME(ncclAlltoAll, RealNccl, all_to_all);
+SAME(ncclGather, RealNccl, gather);
+SAME(ncclScatter, RealNccl, scatter);
+static_assert(NCCL_SHRINK_ABORT == preload::shrink_aborts);
+#endif
+static_assert(ncclUnhandledCudaError == preload::nccl_unhandled_cuda_error);
+static_assert(ncclInvalidUsage == preload::nccl_invalid_usage);
+static_assert(ncclRemoteError == preload::nccl_remote_error);
 
 static_assert(sizeof(ncclUniqueId) == sizeof(NcclUniqueId));
 static_assert(sizeof(CUuuid) == sizeof(CudaUuid));
