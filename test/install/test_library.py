@@ -13,6 +13,7 @@ from prefix import BUILD, ROOT, need, run
 import tap
 
 EXPORTED = Path(__file__).with_name("exported_symbols.txt")
+EXPORTED_NCCL = Path(__file__).with_name("exported_nccl_symbols.txt")
 
 
 def compile_commands():
@@ -56,14 +57,20 @@ class Layers(unittest.TestCase):
 
 class Symbols(unittest.TestCase):
     def test_only_the_public_api_is_exported(self):
-        need("nm")
         library = next(path for path in (BUILD / "lib").glob("libtutti.so.*") if path.is_file() and not path.is_symlink()
                        and path.suffix != ".symbols")
+        self.compare(library, EXPORTED)
+
+    def test_the_preload_exports_what_it_puts_in_front_of_nccl(self):
+        self.compare(BUILD / "preload" / "libtutti_nccl.so", EXPORTED_NCCL)
+
+    def compare(self, library, list_of_symbols):
+        need("nm")
         lines = run("nm", "-DC", "--defined-only", library).splitlines()
         found = sorted({line.split(" ", 2)[2] for line in lines})
         if os.environ.get("TUTTI_WRITE_SYMBOLS"):
-            EXPORTED.write_text("".join(f"{symbol}\n" for symbol in found))
-        listed = EXPORTED.read_text().splitlines()
+            list_of_symbols.write_text("".join(f"{symbol}\n" for symbol in found))
+        listed = list_of_symbols.read_text().splitlines()
         self.assertEqual([symbol for symbol in found if symbol not in listed], [],
                          "exported, but not listed: hide it, or run this test with TUTTI_WRITE_SYMBOLS=1")
         self.assertEqual([symbol for symbol in listed if symbol not in found], [],
