@@ -28,11 +28,11 @@ class Communicators {
     std::unique_ptr<HostSegment> segment;  ///< null: no direct path
     std::string reason;                    ///< why there is no segment
   };
-  /// Before NCCL's set-up. `identity`: none where this rank can't know it. Registers if this process
-  /// may have a direct path.
+  /// Before NCCL's set-up. `identity`: none where this rank can't know it. Registers if this
+  /// process may have a direct path.
   [[nodiscard]] SetUp begin(std::optional<Identity> identity);
-  /// After NCCL's set-up has returned `result`. Collective over the ranks that have registered; for a
-  /// non-blocking communicator later, when finish_pending() finds it ready.
+  /// After NCCL's set-up has returned `result`. Collective over the ranks that have registered; for
+  /// a non-blocking communicator later, when finish_pending() finds it ready.
   void finish(SetUp set_up, NcclResult result, const NcclComm* made);
 
   /// Null if `comm` is unknown.
@@ -69,7 +69,8 @@ class Communicators {
 
   mutable std::shared_mutex mutex_;
   std::unordered_map<NcclComm, std::shared_ptr<NcclCommunicator>> known_;
-  /// Non-blocking communicators whose set-up was not seen to end. Empty while a thread finishes one.
+  /// Non-blocking communicators whose set-up was not seen to end. Empty while a thread finishes
+  /// one.
   std::unordered_map<NcclComm, std::optional<SetUp>> pending_;
   std::atomic<int> pending_count_{0};
   std::timed_mutex watching_;  ///< held during a round of the watchdog

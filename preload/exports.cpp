@@ -1,5 +1,5 @@
-// The functions of NCCL that this library puts in front of NCCL's own. Parameters as in nccl.h, whose
-// enumerations are ints, and whose handles and configurations are pointers here.
+// The functions of NCCL that this library puts in front of NCCL's own. Parameters as in nccl.h,
+// whose enumerations are ints, and whose handles and configurations are pointers here.
 #include <optional>
 #include <span>
 #include <utility>
@@ -29,7 +29,8 @@ NcclResult run(const NcclCall& call) {
   return result;
 }
 
-/// Inside a group NCCL makes the communicator at the group's end, and this library does not know it.
+/// Inside a group NCCL makes the communicator at the group's end, and this library does not know
+/// it.
 bool is_set_up_at_once() {
   return !is_inside_nccl() && !Group::current().is_open();
 }

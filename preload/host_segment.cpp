@@ -49,7 +49,8 @@ HostSegment::HostSegment(const Identity& identity)
     : path_(fmt::format("/dev/shm/tutti_nccl_{}_{}_{}", version_string, ::geteuid(),
                         identity.text())) {
   const auto failed = [&](const char* doing) {
-    return Error(ErrorCode::system, fmt::format("{} {} failed: {}", doing, path_, errno_text(errno)));
+    return Error(ErrorCode::system,
+                 fmt::format("{} {} failed: {}", doing, path_, errno_text(errno)));
   };
   const Descriptor file(::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file) throw failed("opening");
@@ -95,8 +96,8 @@ bool HostSegment::has_come(int rank) const {
 std::vector<std::vector<std::byte>> HostSegment::all_gather(const std::vector<std::byte>& own,
                                                             Deadline deadline) {
   if (own.size() > max_block_bytes) {
-    throw Error(ErrorCode::system, fmt::format("a block has {} bytes, at most {} fit", own.size(),
-                                               max_block_bytes));
+    throw Error(ErrorCode::system,
+                fmt::format("a block has {} bytes, at most {} fit", own.size(), max_block_bytes));
   }
   ++step_;
   const auto parity = static_cast<std::size_t>(step_ % 2);
@@ -151,8 +152,7 @@ HostSegment::LatestCall HostSegment::latest_of(int rank) const {
   const auto& from = memory_->ranks[static_cast<std::size_t>(rank)];
   LatestCall result{.number = from.calls.load(std::memory_order_acquire), .call = {}};
   const auto latest = from.latest.load(std::memory_order_relaxed);
-  result.call.kind =
-      static_cast<CallKind>(std::min<std::uint64_t>(latest >> 56, call_kinds - 1));
+  result.call.kind = static_cast<CallKind>(std::min<std::uint64_t>(latest >> 56, call_kinds - 1));
   result.call.type = static_cast<int>(latest >> 48 & 0xFFU);
   result.call.count = latest & count_mask;
   return result;

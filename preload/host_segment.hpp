@@ -14,10 +14,10 @@ namespace tutti::preload {
 /// Shared memory of the ranks of one NCCL communicator that are on this host: through it they find
 /// each other, agree to use the direct path, and see each other's latest calls.
 ///
-/// A rank registers before it calls NCCL's set-up, which returns only when all ranks have called it.
-/// So once it has returned, the registrations of all ranks that ever come are there, and every rank
-/// of the host sees the same number: nobody waits for a rank of another host, or for one without
-/// this library.
+/// A rank registers before it calls NCCL's set-up, which returns only when all ranks have called
+/// it. So once it has returned, the registrations of all ranks that ever come are there, and every
+/// rank of the host sees the same number: nobody waits for a rank of another host, or for one
+/// without this library.
 class HostSegment {
  public:
   static constexpr int max_ranks = 16;

@@ -8,7 +8,7 @@ namespace tutti::preload {
 namespace {
 
 // ncclDataType_t from 0 on.
-constexpr std::array types{Type::i8,  Type::u8,  Type::i32,  Type::u32,    Type::i64,   Type::u64,
+constexpr std::array types{Type::i8,  Type::u8,  Type::i32, Type::u32,  Type::i64,    Type::u64,
                            Type::f16, Type::f32, Type::f64, Type::bf16, Type::f8e4m3, Type::f8e5m2};
 // ncclRedOp_t from 0 on; later ones were made by ncclRedOpCreatePreMulSum.
 constexpr std::array operators{Operator::sum, Operator::product, Operator::max, Operator::min,

@@ -66,8 +66,8 @@ enum class Obstacle : std::uint8_t {
 inline constexpr std::size_t obstacles = 6;
 [[nodiscard]] const char* text(Obstacle obstacle);
 
-/// tutti's description of a call of a rank of `size`. Empty if tutti has no such call. Whether it is
-/// empty, and all of it but the buffers, depends only on what NCCL wants to be the same on all
+/// tutti's description of a call of a rank of `size`. Empty if tutti has no such call. Whether it
+/// is empty, and all of it but the buffers, depends only on what NCCL wants to be the same on all
 /// ranks.
 [[nodiscard]] std::optional<CheckedCollective> translate(const NcclCall& call, int rank, int size);
 /// Why translate() gives nothing.

@@ -66,9 +66,8 @@ std::optional<Obstacle> NcclCommunicator::obstacle(const NcclCall& call) const {
   const auto translated = translate(call, who().rank, who().size);
   if (!translated) return why_not_translated(call);
   if (parts_.opened.path->serves(*translated)) return std::nullopt;
-  const bool has_kernel =
-      device::direct::has_kernel(device::direct::Protocol::packets, translated->operation,
-                                 translated->type, translated->op);
+  const bool has_kernel = device::direct::has_kernel(
+      device::direct::Protocol::packets, translated->operation, translated->type, translated->op);
   return has_kernel ? Obstacle::size : Obstacle::arithmetic;
 }
 
@@ -172,7 +171,8 @@ void NcclCommunicator::record(CudaStream stream) {
 }
 
 void NcclCommunicator::record_in_graph(CudaStream stream, unsigned long long capture) {
-  if (in_graph_ == nullptr || cuda().record_event(in_graph_, stream) != device::cuda_success) return;
+  if (in_graph_ == nullptr || cuda().record_event(in_graph_, stream) != device::cuda_success)
+    return;
   graph_stream_ = stream;
   graph_capture_ = capture;
 }

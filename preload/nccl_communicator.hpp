@@ -44,8 +44,8 @@ class NcclCommunicator {
   [[nodiscard]] const CallCounts& counts() const { return counts_; }
   [[nodiscard]] bool has_path() const { return parts_.opened.path != nullptr; }
   [[nodiscard]] const std::string& no_path_because() const { return parts_.opened.reason; }
-  /// Of the communicator that the next split makes for `color`; empty if this one has none. Once for
-  /// each split, by all ranks.
+  /// Of the communicator that the next split makes for `color`; empty if this one has none. Once
+  /// for each split, by all ranks.
   [[nodiscard]] std::optional<Identity> next_child(int color);
 
   /// Empty: serve() takes the call. The same on all ranks.

@@ -69,8 +69,7 @@ OpenedPath open_path(const NcclRank& who, std::unique_ptr<HostSegment> segment,
   segment->set_ranks(who.rank, who.size);
   const auto deadline = Deadline::after(setup_limit);
   try {
-    opened.peers =
-        exchange_infos(who, own_info(who, environment, *cuda), *segment, deadline);
+    opened.peers = exchange_infos(who, own_info(who, environment, *cuda), *segment, deadline);
     opened.reason = obstacle_of_devices(*opened.peers);
     if (!opened.reason.empty()) return opened;
     const auto group = control::Group::whole_job(who.rank, who.size);

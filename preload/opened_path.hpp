@@ -29,11 +29,11 @@ struct NcclRank {
   int device = 0;  ///< CUDA's ordinal
 };
 
-/// Collective over the ranks that have registered in `segment`. All get a path, or none does. Throws
-/// nothing.
-[[nodiscard]] OpenedPath open_path(const NcclRank& who, std::unique_ptr<HostSegment> segment,
-                                   const Environment& environment,
-                                   const std::shared_ptr<const device::Library<device::CudaCalls>>& cuda,
-                                   const std::shared_ptr<device::direct::ClosingStaging>& closing);
+/// Collective over the ranks that have registered in `segment`. All get a path, or none does.
+/// Throws nothing.
+[[nodiscard]] OpenedPath open_path(
+    const NcclRank& who, std::unique_ptr<HostSegment> segment, const Environment& environment,
+    const std::shared_ptr<const device::Library<device::CudaCalls>>& cuda,
+    const std::shared_ptr<device::direct::ClosingStaging>& closing);
 
 }  // namespace tutti::preload

@@ -7,8 +7,8 @@ namespace tutti::preload {
 /// A flag of ncclCommShrink: the parent's work is aborted.
 inline constexpr int shrink_aborts = 1;
 
-/// NCCL's own functions behind those that this library exports. A function that the loaded NCCL does
-/// not have is null.
+/// NCCL's own functions behind those that this library exports. A function that the loaded NCCL
+/// does not have is null.
 struct RealNccl {
   NcclResult (*init_rank)(NcclComm*, int, NcclUniqueId, int) = nullptr;
   NcclResult (*init_rank_config)(NcclComm*, int, NcclUniqueId, int, void*) = nullptr;

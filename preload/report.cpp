@@ -10,11 +10,10 @@ namespace tutti::preload {
 
 std::string report_text(const NcclCommunicator& communicator) {
   const auto& who = communicator.who();
-  auto result = fmt::format("tutti: NCCL calls of rank {} on a communicator of {} ranks{}\n",
-                            who.rank, who.size,
-                            communicator.has_path()
-                                ? std::string()
-                                : ", without a direct path: " + communicator.no_path_because());
+  auto result = fmt::format(
+      "tutti: NCCL calls of rank {} on a communicator of {} ranks{}\n", who.rank, who.size,
+      communicator.has_path() ? std::string()
+                              : ", without a direct path: " + communicator.no_path_because());
   result += fmt::format("tutti:   {:<18} {:>10} {:>10}\n", "call", "served", "handed on");
   for (std::size_t kind = 0; kind < call_kinds; ++kind) {
     const auto served = communicator.counts().served.at(kind).load();
@@ -27,10 +26,9 @@ std::string report_text(const NcclCommunicator& communicator) {
       reasons.push_back(fmt::format("{} {}", text(static_cast<Obstacle>(obstacle)), count));
     }
     if (served + handed_on == 0) continue;
-    result += fmt::format("tutti:   {:<18} {:>10} {:>10}{}\n", name(static_cast<CallKind>(kind)),
-                          served, handed_on,
-                          reasons.empty() ? std::string()
-                                          : fmt::format("  ({})", fmt::join(reasons, ", ")));
+    result += fmt::format(
+        "tutti:   {:<18} {:>10} {:>10}{}\n", name(static_cast<CallKind>(kind)), served, handed_on,
+        reasons.empty() ? std::string() : fmt::format("  ({})", fmt::join(reasons, ", ")));
   }
   return result;
 }

@@ -5,8 +5,8 @@
 
 namespace tutti::preload {
 
-/// The few collective calls on host memory that set up the direct path (device::SetupExchange), over
-/// a host segment. All data of a rank fit into one of its blocks.
+/// The few collective calls on host memory that set up the direct path (device::SetupExchange),
+/// over a host segment. All data of a rank fit into one of its blocks.
 class SetupBackend final : public Backend {
  public:
   SetupBackend(HostSegment& segment, int rank) : segment_(segment), rank_(rank) {}

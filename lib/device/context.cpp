@@ -28,8 +28,8 @@ Context::~Context() {
 CurrentContext::CurrentContext(const Context& context) : cuda_(context.cuda()) {
   const auto result = set(context);
   if (result == cuda_success) return;
-  throw Error(ErrorCode::system, fmt::format("setting the current device failed: {}",
-                                             cuda_error_text(cuda_, result)));
+  throw Error(ErrorCode::system,
+              fmt::format("setting the current device failed: {}", cuda_error_text(cuda_, result)));
 }
 
 int Context::compute_major() const {

@@ -1,7 +1,7 @@
 // An NCCL program that checks its results: nccl_check RANKS CHECK…, one process and one device for
 // each rank. It knows nothing of tutti's preload, so it runs with and without it (LD_PRELOAD).
-// Prints a line for each check. Exit status 1 if one fails. It is a function, since a program may also load
-// NCCL with a plugin, as Python does.
+// Prints a line for each check. Exit status 1 if one fails. It is a function, since a program may
+// also load NCCL with a plugin, as Python does.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -44,8 +44,8 @@ void expect_all(const DeviceBuffer& buffer, T due, const std::string& what) {
   for (std::size_t at = 0; at < bytes.size(); at += sizeof(T)) {
     T found{};
     std::memcpy(&found, bytes.data() + at, sizeof found);
-    expect(found == due, fmt::format("{}: element {} is {}, due is {}", what, at / sizeof(T), found,
-                                     due));
+    expect(found == due,
+           fmt::format("{}: element {} is {}, due is {}", what, at / sizeof(T), found, due));
   }
 }
 
@@ -90,7 +90,8 @@ std::string random(Rank& rank) {
   return "done";
 }
 
-/// Calls that NCCL takes and calls that a direct path may take, on streams that nothing else orders.
+/// Calls that NCCL takes and calls that a direct path may take, on streams that nothing else
+/// orders.
 std::string order(Rank& rank) {
   DeviceMemory first(rank.rank());
   DeviceMemory second(rank.rank());
@@ -248,8 +249,8 @@ std::string graph(Rank& rank) {
   return "done";
 }
 
-/// A graph with calls on two branches, which NCCL runs one after the other. Not on simulated devices,
-/// whose captures have one stream.
+/// A graph with calls on two branches, which NCCL runs one after the other. Not on simulated
+/// devices, whose captures have one stream.
 std::string branches(Rank& rank) {
   DeviceMemory first(rank.rank());
   DeviceMemory second(rank.rank());
@@ -270,10 +271,10 @@ std::string branches(Rank& rank) {
   for (int i = 0; i < 12; ++i) {
     const bool averages = i % 3 == 2;
     if (!averages) factor *= static_cast<float>(rank.size());
-    check(ncclAllReduce(buffer.data(), buffer.data(), count, f32,
-                        averages ? nccl_average : nccl_sum, comm.handle(),
-                        i % 2 == 0 ? first.stream() : second.stream()),
-          "ncclAllReduce");
+    check(
+        ncclAllReduce(buffer.data(), buffer.data(), count, f32, averages ? nccl_average : nccl_sum,
+                      comm.handle(), i % 2 == 0 ? first.stream() : second.stream()),
+        "ncclAllReduce");
   }
   after(first.stream(), second.stream());
   capture.end();
@@ -393,17 +394,17 @@ struct Check {
   std::string (*body)(Rank&);
 };
 constexpr std::array<Check, 12> checks{{{"calls", calls},
-                                       {"random", random},
-                                       {"order", order},
-                                       {"groups", groups},
-                                       {"split", split},
-                                       {"graph", graph},
-                                       {"branches", branches},
-                                       {"nonblocking", nonblocking},
-                                       {"mixed", mixed},
-                                       {"late", late},
-                                       {"abort", abort_call},
-                                       {"leave", leave}}};
+                                        {"random", random},
+                                        {"order", order},
+                                        {"groups", groups},
+                                        {"split", split},
+                                        {"graph", graph},
+                                        {"branches", branches},
+                                        {"nonblocking", nonblocking},
+                                        {"mixed", mixed},
+                                        {"late", late},
+                                        {"abort", abort_call},
+                                        {"leave", leave}}};
 
 bool perform(const std::string& name, int ranks) {
   const auto start = test::Clock::now();
@@ -428,8 +429,10 @@ bool perform(const std::string& name, int ranks) {
 extern "C" __attribute__((visibility("default"))) int nccl_check(int argc, char** argv) {
   using namespace tutti::preload_test;
   if (argc < 3) {
-    fmt::print(stderr, "nccl_check RANKS calls|random|order|groups|split|graph|branches|nonblocking|mixed|late|abort|leave|"
-                       "killed|time …\n");
+    fmt::print(stderr,
+               "nccl_check RANKS "
+               "calls|random|order|groups|split|graph|branches|nonblocking|mixed|late|abort|leave|"
+               "killed|time …\n");
     return 2;
   }
   const int ranks = std::atoi(argv[1]);

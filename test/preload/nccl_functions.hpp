@@ -4,8 +4,8 @@
 
 #include "device/calls.hpp"
 
-// NCCL's C API, as far as the check uses it: the program is linked to libnccl.so.2, so a preload can
-// stand in front of it.
+// NCCL's C API, as far as the check uses it: the program is linked to libnccl.so.2, so a preload
+// can stand in front of it.
 extern "C" {
 int ncclGetUniqueId(tutti::device::NcclUniqueId* id);
 int ncclCommInitRank(void** comm, int ranks, tutti::device::NcclUniqueId id, int rank);

@@ -47,9 +47,9 @@ class Problem {
     auto* const recv = recv_.data();
     switch (call_.kind) {
       case Kind::all_reduce:
-        return check(ncclAllReduce(send, call_.in_place ? send : recv, call_.count, type, op, comm,
-                                   stream),
-                     "ncclAllReduce");
+        return check(
+            ncclAllReduce(send, call_.in_place ? send : recv, call_.count, type, op, comm, stream),
+            "ncclAllReduce");
       case Kind::broadcast:
         return check(ncclBroadcast(call_.in_place ? recv : send, recv, call_.count, type,
                                    call_.root, comm, stream),
@@ -88,8 +88,8 @@ class Problem {
     if (call_.kind == Kind::reduce && comm_.rank() != call_.root) return {};
     for (std::size_t i = 0; i < recv_elements_; ++i) {
       const auto* const at = found.data() + first + bytes(i);
-      const auto wrong = reduces() ? gpu_test::difference(source_, reduced_index(i), at)
-                                   : moved_difference(i, at);
+      const auto wrong =
+          reduces() ? gpu_test::difference(source_, reduced_index(i), at) : moved_difference(i, at);
       if (!wrong.empty()) return fmt::format("{}: element {}: {}", call_.text(), i, wrong);
     }
     return {};
@@ -149,8 +149,8 @@ device::NcclUniqueId share_id(Rank& rank) {
 
 void check(int result, const char* doing) {
   if (result == device::nccl_success || result == device::nccl_in_progress) return;
-  throw std::runtime_error(
-      fmt::format("{} returned {}; its last message: {}", doing, result, ncclGetLastError(nullptr)));
+  throw std::runtime_error(fmt::format("{} returned {}; its last message: {}", doing, result,
+                                       ncclGetLastError(nullptr)));
 }
 
 void check_cuda(int result, const char* doing) {
@@ -195,7 +195,8 @@ void NcclComm::wait() const {
 NcclComm::NcclComm(NcclComm&& other) noexcept
     : handle_(std::exchange(other.handle_, nullptr)),
       is_blocking_(other.is_blocking_),
-      rank_(other.rank_), size_(other.size_) {}
+      rank_(other.rank_),
+      size_(other.size_) {}
 
 NcclComm::~NcclComm() {
   if (handle_ != nullptr) ncclCommDestroy(handle_);
@@ -214,8 +215,9 @@ void* NcclComm::release() {
 std::string Call::text() const {
   constexpr std::array names{"ncclAllReduce",     "ncclBroadcast", "ncclBcast", "ncclAllGather",
                              "ncclReduceScatter", "ncclReduce",    "ncclSend"};
-  return fmt::format("{} of {} {} by {}, root {}, offset {}{}", names.at(static_cast<std::size_t>(kind)),
-                     count, name(type), name(op), root, offset, in_place ? ", in place" : "");
+  return fmt::format("{} of {} {} by {}, root {}, offset {}{}",
+                     names.at(static_cast<std::size_t>(kind)), count, name(type), name(op), root,
+                     offset, in_place ? ", in place" : "");
 }
 
 std::string run(const NcclComm& comm, DeviceMemory& memory, const Call& call, std::uint64_t seed,

@@ -229,8 +229,8 @@ CudaResult DirectPath::follow(CudaStream stream) {
     for (int channel = 0; channel < max_channels; ++channel) {
       auto& latest = latest_[static_cast<std::size_t>(protocol)][static_cast<std::size_t>(channel)];
       if (latest.turn == 0 || latest.stream == id) continue;
-      const auto result = cuda.stream_wait_value(
-          stream, device_address(first.progress() + channel), latest.turn, wait_until_reached);
+      const auto result = cuda.stream_wait_value(stream, device_address(first.progress() + channel),
+                                                 latest.turn, wait_until_reached);
       if (result != cuda_success) return result;
       latest.stream = id;
     }

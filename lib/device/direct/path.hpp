@@ -44,8 +44,8 @@ class DirectPath {
   }
   /// Queues a call that it serves. The device must be current in the calling thread.
   [[nodiscard]] CudaResult queue(const CheckedCollective& call, CudaStream stream);
-  /// Lets `stream` wait for all calls queued on other streams, outside of graphs: for calls by other
-  /// means that must come after them. The device must be current in the calling thread.
+  /// Lets `stream` wait for all calls queued on other streams, outside of graphs: for calls by
+  /// other means that must come after them. The device must be current in the calling thread.
   [[nodiscard]] CudaResult follow(CudaStream stream);
   struct Progress {
     bool all_done = false;     ///< all calls queued outside of graphs

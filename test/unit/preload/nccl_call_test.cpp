@@ -18,8 +18,8 @@ TEST_CASE("a call of NCCL has its types and operators by number") {
     const NcclCall call{.kind = CallKind::all_gather, .count = 1, .type = device::nccl_type(type)};
     CHECK(translate(call, 0, 2)->type == type);
   }
-  for (const auto op : {Operator::sum, Operator::product, Operator::min, Operator::max,
-                        Operator::average}) {
+  for (const auto op :
+       {Operator::sum, Operator::product, Operator::min, Operator::max, Operator::average}) {
     const NcclCall call{.kind = CallKind::all_reduce,
                         .count = 1,
                         .type = device::nccl_type(Type::i32),
@@ -74,11 +74,8 @@ TEST_CASE("only a broadcast's root sends") {
 
 TEST_CASE("an all-gather is in place if a rank sends its own block") {
   std::array<float, 6> all{};
-  NcclCall call{.kind = CallKind::all_gather,
-                .send = &all[2],
-                .recv = all.data(),
-                .count = 2,
-                .type = f32};
+  NcclCall call{
+      .kind = CallKind::all_gather, .send = &all[2], .recv = all.data(), .count = 2, .type = f32};
   CHECK_FALSE(translate(call, 0, 3)->in_place);
   CHECK(translate(call, 1, 3)->in_place);
   CHECK_FALSE(translate(call, 2, 3)->in_place);

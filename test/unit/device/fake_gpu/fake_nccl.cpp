@@ -42,7 +42,7 @@ struct Mailbox {
 };
 /// What the ranks tell each other in a split.
 struct Split {
-  std::atomic<int> come;   ///< in all splits so far
+  std::atomic<int> come;  ///< in all splits so far
   std::atomic<int> gone;
   std::uint64_t first_id;  ///< of the communicators that it makes
   std::array<std::array<int, 2>, max_ranks> colors_and_keys;
