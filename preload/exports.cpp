@@ -21,6 +21,7 @@ NcclResult run(const NcclCall& call) {
   auto& group = Group::current();
   if (group.is_open()) return group.add(communicator, call);
   if (!communicator) return hand_on(call);
+  if (communicator->failure() != nullptr) return nccl_remote_error;
   const auto obstacle = communicator->obstacle(call);
   if (!obstacle) return communicator->serve(call);
   communicator->before_handed_on(call, *obstacle);
@@ -50,6 +51,7 @@ void take_down(NcclComm comm, bool aborts) {
 
 #define TUTTI_NCCL __attribute__((visibility("default")))
 
+// NOLINTBEGIN(readability-identifier-naming): NCCL's names
 extern "C" {
 
 using namespace tutti::preload;  // NOLINT(google-build-using-namespace): nothing else is here
@@ -278,3 +280,4 @@ TUTTI_NCCL int ncclScatter(const void* send, void* recv, std::size_t count, int 
 }
 
 }  // extern "C"
+// NOLINTEND(readability-identifier-naming)

@@ -1,6 +1,7 @@
 #include "group.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "real_nccl.hpp"
 
@@ -30,6 +31,7 @@ NcclResult Group::add(const std::shared_ptr<NcclCommunicator>& communicator, con
     has_handed_on_ = true;
     return hand_on(call);
   }
+  if (communicator->failure() != nullptr) return nccl_remote_error;
   const auto obstacle = communicator->obstacle(call);
   auto* entry = find(*communicator);
   if (entry == nullptr) {
@@ -80,11 +82,13 @@ NcclResult Group::simulate_end(void* estimate) {
     }
   }
   if (depth_ > 0) --depth_;
+  const auto simulated = hand_on(real_nccl().group_simulate_end, estimate);
   if (depth_ == 0) {
-    entries_.clear();
+    for (const auto& entry : std::exchange(entries_, {})) {
+      entry.communicator->after_handed_on(entry.call.stream, simulated);
+    }
     has_handed_on_ = false;
   }
-  const auto simulated = hand_on(real_nccl().group_simulate_end, estimate);
   return simulated != device::nccl_success ? simulated : result;
 }
 

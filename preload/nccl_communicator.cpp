@@ -138,6 +138,7 @@ void NcclCommunicator::before_handed_on(const NcclCall& call, Obstacle obstacle)
   if (!has_path()) return;
   const std::lock_guard lock(mutex_);
   parts_.opened.segment->publish(call);
+  is_handing_on_ = true;
   if (const auto capture = capture_of(call.stream)) {
     static_cast<void>(order_in_graph(call.stream, *capture));
     return;
@@ -149,6 +150,7 @@ void NcclCommunicator::before_handed_on(const NcclCall& call, Obstacle obstacle)
 void NcclCommunicator::after_handed_on(CudaStream stream, NcclResult result) {
   if (!has_path()) return;
   const std::lock_guard lock(mutex_);
+  is_handing_on_ = false;
   if (result == device::nccl_in_progress) {
     due_on_ = stream;
     is_due_ = true;
@@ -232,7 +234,8 @@ NcclCommunicator::Pending NcclCommunicator::look_at_calls() {
   const auto made = made_.load();
   const auto progress = parts_.opened.path->progress();
   const bool handed_on_done =
-      !is_recorded_ || cuda().query_event(handed_on_) != device::cuda_not_ready;
+      !is_handing_on_ && !is_due_ &&
+      (!is_recorded_ || cuda().query_event(handed_on_) != device::cuda_not_ready);
   const bool all_done = progress && progress->all_done && handed_on_done;
   if (all_done) made_and_done_ = made;
   const auto marker = !progress ? marker_ : progress->all_done ? made : progress->latest;
@@ -245,23 +248,29 @@ NcclCommunicator::Pending NcclCommunicator::look_at_calls() {
   return has_captured_ ? Pending::graphs : Pending::nothing;
 }
 
-void NcclCommunicator::watch() {
+bool NcclCommunicator::are_lost(Pending pending, Clock::duration waited) {
+  // Data of the rank that has ended may be here already, and its calls only behind other work.
   constexpr std::chrono::seconds grace{1};
+  constexpr std::chrono::seconds long_grace{10};
+  if (waited < grace) return false;
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (pending == Pending::graphs || !lock.owns_lock()) return true;
+  return parts_.opened.path->abort_if_waiting() || waited >= long_grace;
+}
+
+void NcclCommunicator::watch() {
   constexpr int looks_a_second = 10;
   if (!has_path() || failure() != nullptr) return;
   const auto now = Clock::now();
   if (parts_.opened.processes->look() && !ended_at_) ended_at_ = now;
   if (!ended_at_ && ++looks_ % looks_a_second != 0) return;
+  const device::CurrentContext current(*parts_.opened.context);
   auto pending = Pending::nothing;
-  if (made_.load() != made_and_done_ || has_captured_) {
-    const device::CurrentContext current(*parts_.opened.context);
-    pending = look_at_calls();
-  }
+  if (made_.load() != made_and_done_ || has_captured_) pending = look_at_calls();
   if (pending == Pending::nothing) {
     marked_at_ = now;
   } else if (ended_at_) {
-    // Data of the rank that has ended may be here already.
-    if (now - std::max(marked_at_, *ended_at_) < grace) return;
+    if (!are_lost(pending, now - std::max(marked_at_, *ended_at_))) return;
     fail(pending == Pending::calls
              ? fmt::format("{} does not return: {}", latest_call(), ended_ranks())
              : fmt::format("graphs with calls of a communicator of {} ranks can't run: {}",

@@ -81,6 +81,8 @@ class NcclCommunicator {
   /// What may wait for another rank.
   enum class Pending : std::uint8_t { nothing, graphs, calls };
   [[nodiscard]] Pending look_at_calls();
+  /// Whether calls, which have not returned for this time, wait for a rank that has ended.
+  [[nodiscard]] bool are_lost(Pending pending, Clock::duration waited);
   [[nodiscard]] std::string latest_call() const;
   [[nodiscard]] std::string missing_ranks() const;
   [[nodiscard]] std::string ended_ranks() const;
@@ -102,7 +104,8 @@ class NcclCommunicator {
   CudaStream graph_stream_ = nullptr;
   std::optional<unsigned long long> graph_capture_;
   std::atomic<bool> has_captured_{false};
-  std::atomic<std::uint64_t> made_{0};  ///< calls, served and handed on
+  std::atomic<bool> is_handing_on_{false};  ///< a call is inside NCCL, or in a group
+  std::atomic<std::uint64_t> made_{0};      ///< calls, served and handed on
 
   // Used by watch() only.
   std::uint64_t made_and_done_ = 0;

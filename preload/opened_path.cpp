@@ -1,6 +1,7 @@
 #include "opened_path.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <exception>
 #include <set>
@@ -9,6 +10,7 @@
 #include "device/inventory.hpp"
 #include "device/setup_exchange.hpp"
 #include "setup_backend.hpp"
+#include "tutti/version.hpp"
 
 namespace tutti::preload {
 namespace {
@@ -18,7 +20,14 @@ constexpr std::chrono::seconds setup_limit{20};
 
 rendezvous::PeerInfo own_info(const NcclRank& who, const Environment& environment,
                               const device::Library<device::CudaCalls>& cuda) {
-  auto info = rendezvous::make_peer_info(environment);
+  // Not by make_peer_info(), which raises the process's limit of open files.
+  rendezvous::PeerInfo info;
+  info.version = version_string;
+  const auto settings = environment.agreed_settings();
+  info.settings.insert(*settings.find("TUTTI_DEVICE_PATH"));
+  info.host = rendezvous::find_host_identity(environment);
+  info.pid = static_cast<std::uint32_t>(::getpid());
+  info.process_start = rendezvous::process_start_ticks(info.pid);
   auto inventory = device::take_inventory(cuda.calls, cuda.missing);
   const auto device = static_cast<std::size_t>(who.device);
   if (device >= inventory.devices.size()) {

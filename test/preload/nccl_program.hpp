@@ -1,6 +1,9 @@
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
+#include <cstring>
 #include <random>
 #include <string>
 #include <vector>
@@ -13,6 +16,12 @@
 /// What a program does that knows NCCL only: a device for each rank, communicators, calls whose
 /// results are compared.
 namespace tutti::preload_test {
+
+// NCCL's numbers.
+inline constexpr int f32 = 7;
+inline constexpr int i32 = 2;
+inline constexpr int nccl_sum = 0;
+inline constexpr int nccl_average = 4;
 
 using device::DeviceMemory;
 using gpu_test::DeviceBuffer;
@@ -81,5 +90,28 @@ struct Call {
 [[nodiscard]] bool is_simulated();
 
 void synchronize(void* stream);
+
+/// Throws `wrong` unless it is empty.
+inline void require(const std::string& wrong) {
+  test::expect(wrong.empty(), wrong);
+}
+
+template <class T>
+void upload(DeviceBuffer& buffer, const std::vector<T>& values) {
+  std::vector<std::byte> bytes(values.size() * sizeof(T));
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  buffer.upload(bytes);
+}
+
+template <class T>
+void expect_all(const DeviceBuffer& buffer, T due, const std::string& what) {
+  const auto bytes = buffer.download();
+  for (std::size_t at = 0; at < bytes.size(); at += sizeof(T)) {
+    T found{};
+    std::memcpy(&found, bytes.data() + at, sizeof found);
+    test::expect(found == due,
+                 fmt::format("{}: element {} is {}, due is {}", what, at / sizeof(T), found, due));
+  }
+}
 
 }  // namespace tutti::preload_test

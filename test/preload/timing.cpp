@@ -15,7 +15,6 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr int f32 = 7;
 constexpr int batches = 9;
 
 struct Operation {

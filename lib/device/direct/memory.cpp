@@ -102,8 +102,8 @@ void SharedStaging::close_imports() noexcept {
   }
 }
 
-void SharedStaging::abort() noexcept {
-  std::atomic_ref(*abort_flag_).store(1);
+void SharedStaging::set_abort(bool ends_waits) noexcept {
+  std::atomic_ref(*abort_flag_).store(ends_waits ? 1 : 0);
 }
 
 CudaResult SharedStaging::queue_goodbye() {

@@ -43,7 +43,9 @@ class SharedStaging {
   /// 0 until abort().
   [[nodiscard]] const std::uint32_t* abort_flag() const { return abort_flag_; }
   /// Ends all waits of this rank's kernels. From any thread.
-  void abort() noexcept;
+  void abort() noexcept { set_abort(true); }
+  /// The same as long as it is true.
+  void set_abort(bool ends_waits) noexcept;
   [[nodiscard]] CudaStream stream() const { return stream_.handle(); }
 
   /// Queues on stream(): tell the peers that this rank stores nothing more.

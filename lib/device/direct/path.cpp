@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -257,6 +259,23 @@ std::optional<DirectPath::Progress> DirectPath::progress() {
     }
   }
   return result;
+}
+
+bool DirectPath::abort_if_waiting() {
+  // A kernel looks at the flag every few milliseconds.
+  constexpr std::chrono::milliseconds moment{50};
+  const auto before = progress();
+  if (!before) return false;
+  staging_->set_abort(true);
+  std::this_thread::sleep_for(moment);
+  const auto after = progress();
+  const bool were_waiting = after && after->latest != before->latest;
+  if (were_waiting) {
+    is_aborted_.store(true);
+  } else if (!is_aborted_) {
+    staging_->set_abort(false);
+  }
+  return were_waiting;
 }
 
 void DirectPath::abort() noexcept {

@@ -53,6 +53,10 @@ class DirectPath {
   };
   /// Empty if the device can't be asked. It must be current in the calling thread.
   [[nodiscard]] std::optional<Progress> progress();
+  /// Ends the waits of its kernels for a moment. True: some had been waiting, and are without a
+  /// result; then it is aborted. False: none has been, for instance because they are behind other
+  /// work. The device must be current in the calling thread.
+  [[nodiscard]] bool abort_if_waiting();
   /// Ends all waits of its kernels, whose calls are then without a result. From any thread.
   void abort() noexcept;
   /// True before the first such call ends.

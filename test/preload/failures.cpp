@@ -1,0 +1,114 @@
+// Checks with ranks that can't, come late, leave or die.
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <thread>
+
+#include "checks.hpp"
+
+namespace tutti::preload_test {
+
+using namespace std::chrono_literals;
+
+/// Rank 1 can't have a direct path, which the others learn.
+std::string mixed(Rank& rank) {
+  if (rank.rank() == 1) ::setenv("TUTTI_DEVICE_PATH", "nccl", 1);
+  DeviceMemory memory(rank.rank());
+  const NcclComm comm(rank);
+  require(run(comm, memory, {.count = 100}, 1));
+  require(run(comm, memory, {.kind = Kind::bcast, .count = 100}, 2));
+  return "done";
+}
+
+/// Rank 1 comes late.
+std::string late(Rank& rank) {
+  DeviceMemory memory(rank.rank());
+  const NcclComm comm(rank);
+  require(run(comm, memory, {.kind = Kind::broadcast, .count = 10}, 1));
+  if (rank.rank() == 1) std::this_thread::sleep_for(4s);
+  require(run(comm, memory, {.count = 1234}, 2));
+  return "done";
+}
+
+/// The program aborts a call that never ends.
+std::string abort_call(Rank& rank) {
+  DeviceMemory memory(rank.rank());
+  NcclComm comm(rank);
+  DeviceBuffer buffer(memory, 4000);
+  require(run(comm, memory, {.count = 10}, 1));
+  if (rank.rank() == 0) {
+    check(ncclAllReduce(buffer.data(), buffer.data(), 1000, f32, nccl_sum, comm.handle(),
+                        memory.stream()),
+          "ncclAllReduce");
+    std::this_thread::sleep_for(300ms);
+    check(ncclCommAbort(comm.release()), "ncclCommAbort");
+    synchronize(memory.stream());
+  }
+  rank.bootstrap().barrier(Deadline::after(60s));
+  if (rank.rank() != 0) check(ncclCommAbort(comm.release()), "ncclCommAbort");
+  return "done";
+}
+
+/// Ends normally, without destroying its communicator, while rank 0 still needs what it has sent:
+/// its call comes later, or waits behind other work.
+std::string leave(Rank& rank) {
+  DeviceMemory memory(rank.rank());
+  NcclComm comm(rank);
+  DeviceBuffer buffer(memory, 4000);
+  upload(buffer, std::vector<std::int32_t>(1000, rank.rank()));
+  if (rank.rank() == 0) {
+    if (!is_simulated()) std::this_thread::sleep_for(3s);
+    ::setenv("FAKE_GPU_DELAY_US", "2500000", 1);
+  }
+  check(ncclBroadcast(buffer.data(), buffer.data(), 1000, i32, 1, comm.handle(), memory.stream()),
+        "ncclBroadcast");
+  synchronize(memory.stream());
+  ::unsetenv("FAKE_GPU_DELAY_US");
+  expect_all(buffer, 1, "after the root's end");
+  comm.release();
+  return "done";
+}
+
+namespace {
+
+std::string loop_until_killed(Rank& rank) {
+  DeviceMemory memory(rank.rank());
+  NcclComm comm(rank);
+  DeviceBuffer buffer(memory, 40000);
+  while (true) {
+    const int result = ncclAllReduce(buffer.data(), buffer.data(), 10000, f32, nccl_sum,
+                                     comm.handle(), memory.stream());
+    if (result != 0) break;
+    synchronize(memory.stream());
+    int error = 0;
+    check(ncclCommGetAsyncError(comm.handle(), &error), "ncclCommGetAsyncError");
+    if (error != 0) break;
+    rank.mark();
+  }
+  std::string said = ncclGetLastError(comm.handle());
+  check(ncclCommAbort(comm.release()), "ncclCommAbort");
+  return said;
+}
+
+}  // namespace
+
+std::string check_killed(int ranks) {
+  test::Job job(ranks, loop_until_killed);
+  job.await_marks_of_all(10, 60s);
+  const auto killed = job.signal(1, SIGKILL);
+  const auto reports = job.finish(30s);
+  for (std::size_t rank = 0; rank < reports.size(); ++rank) {
+    if (rank == 1) continue;
+    const auto& report = reports[rank];
+    if (!report.finished || report.text.find("rank 1 (") == std::string::npos ||
+        report.text.find("ncclAllReduce of 10000 f32") == std::string::npos) {
+      return test::describe(reports);
+    }
+    const auto took = report.ended - killed;
+    if (took > 8s) return fmt::format("rank {} returned after {:.1f} s", rank, test::seconds(took));
+  }
+  return {};
+}
+
+}  // namespace tutti::preload_test
