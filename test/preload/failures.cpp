@@ -50,21 +50,17 @@ std::string abort_call(Rank& rank) {
   return "done";
 }
 
-/// Ends normally, without destroying its communicator, while rank 0 still needs what it has sent:
-/// its call comes later, or waits behind other work.
+/// Ends normally, without destroying its communicator, while the call of rank 0, which needs what
+/// it has sent, is behind other work.
 std::string leave(Rank& rank) {
   DeviceMemory memory(rank.rank());
   NcclComm comm(rank);
   DeviceBuffer buffer(memory, 4000);
   upload(buffer, std::vector<std::int32_t>(1000, rank.rank()));
-  if (rank.rank() == 0) {
-    if (!is_simulated()) std::this_thread::sleep_for(3s);
-    ::setenv("FAKE_GPU_DELAY_US", "2500000", 1);
-  }
+  if (rank.rank() == 0) hold_up(memory.stream());
   check(ncclBroadcast(buffer.data(), buffer.data(), 1000, i32, 1, comm.handle(), memory.stream()),
         "ncclBroadcast");
   synchronize(memory.stream());
-  ::unsetenv("FAKE_GPU_DELAY_US");
   expect_all(buffer, 1, "after the root's end");
   comm.release();
   return "done";

@@ -256,6 +256,16 @@ Call random_call(std::mt19937_64& random, int ranks, std::size_t max_bytes) {
   return call;
 }
 
+void hold_up(void* stream) {
+  using Launch = int (*)(void* stream, void (*function)(void*), void* data);
+  void* const driver = ::dlopen("libcuda.so.1", RTLD_NOW);
+  const auto launch =
+      reinterpret_cast<Launch>(driver == nullptr ? nullptr : ::dlsym(driver, "cuLaunchHostFunc"));
+  if (launch == nullptr) throw std::runtime_error("the driver has no cuLaunchHostFunc");
+  const auto wait = [](void*) { std::this_thread::sleep_for(2500ms); };
+  check_cuda(launch(stream, wait, nullptr), "cuLaunchHostFunc");
+}
+
 void synchronize(void* stream) {
   static const auto cuda = device::load_cuda();
   check_cuda(cuda.calls.synchronize_stream(stream), "cuStreamSynchronize");

@@ -90,6 +90,8 @@ struct Call {
 [[nodiscard]] bool is_simulated();
 
 void synchronize(void* stream);
+/// Work on the stream that takes 2.5 s.
+void hold_up(void* stream);
 
 /// Throws `wrong` unless it is empty.
 inline void require(const std::string& wrong) {

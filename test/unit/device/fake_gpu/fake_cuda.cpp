@@ -412,6 +412,10 @@ int cuStreamIsCapturing(void* stream, int* status) {
   *status = stream_of(stream).is_capturing() ? 1 : 0;
   return success;
 }
+int cuLaunchHostFunc(void* stream, void (*function)(void*), void* data) {
+  stream_of(stream).enqueue([function, data] { function(data); });
+  return success;
+}
 int cuStreamGetCaptureInfo_v2(void* stream, int* status, unsigned long long* id, void**,
                               const void**, std::size_t*) {
   *status = stream_of(stream).is_capturing() ? 1 : 0;
