@@ -16,7 +16,7 @@ namespace tutti::preload {
 namespace {
 
 /// The ranks come here within moments of each other, since NCCL's set-up has just returned.
-constexpr std::chrono::seconds setup_limit{20};
+constexpr std::chrono::seconds setup_limit{10};
 
 rendezvous::PeerInfo own_info(const NcclRank& who, const Environment& environment,
                               const device::Library<device::CudaCalls>& cuda) {

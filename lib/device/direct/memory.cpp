@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <exception>
+#include <new>
+#include <thread>
 
 #include "device/inventory.hpp"
 
@@ -63,18 +66,17 @@ SharedStaging::SharedStaging(std::shared_ptr<const Context> context, const contr
     close_imports();
     static_cast<void>(setup.all_done(true, {}));
     if (of(rank_) != nullptr) cuda.free(device_address(of(rank_)));
-    if (abort_flag_ != nullptr) cuda.free_pinned(abort_flag_);
+    if (host_ != nullptr) cuda.free_pinned(host_);
     throw;
   }
 }
 
 void SharedStaging::allocate() {
   const auto& cuda = context_->cuda();
-  void* flag = nullptr;
-  require(cuda, cuda.allocate_pinned(&flag, sizeof *abort_flag_, 0),
+  void* pinned = nullptr;
+  require(cuda, cuda.allocate_pinned(&pinned, sizeof(HostPart), 0),
           "allocating page-locked memory");
-  abort_flag_ = static_cast<std::uint32_t*>(flag);
-  *abort_flag_ = 0;
+  host_ = new (pinned) HostPart{};
   const auto bytes = Layout{ranks()}.bytes();
   DeviceAddress address = 0;
   require(cuda, cuda.allocate(&address, bytes), "allocating staging memory on the device");
@@ -103,7 +105,27 @@ void SharedStaging::close_imports() noexcept {
 }
 
 void SharedStaging::set_abort(bool ends_waits) noexcept {
-  std::atomic_ref(*abort_flag_).store(ends_waits ? 1 : 0);
+  std::atomic_ref(host_->abort).store(ends_waits ? 1 : 0);
+}
+
+std::optional<SharedStaging::Progress> SharedStaging::read_progress() {
+  constexpr int looks = 100;
+  constexpr std::chrono::microseconds pause_time{100};
+  const auto& cuda = context_->cuda();
+  // An earlier copy may still wait, if the streams of the program share one queue of the device.
+  if (cuda.query_stream(stream()) != cuda_success) return std::nullopt;
+  const auto* const from = of(rank_) + Layout{ranks()}.progress();
+  if (cuda.copy_to_host(&host_->progress, device_address(from), sizeof(Progress), stream()) !=
+      cuda_success) {
+    return std::nullopt;
+  }
+  for (int look = 0; look < looks; ++look) {
+    const auto result = cuda.query_stream(stream());
+    if (result == cuda_success) return host_->progress;
+    if (result != cuda_not_ready) break;
+    std::this_thread::sleep_for(pause_time);
+  }
+  return std::nullopt;
 }
 
 CudaResult SharedStaging::queue_goodbye() {
@@ -132,7 +154,7 @@ bool SharedStaging::is_unused() {
 SharedStaging::~SharedStaging() {
   close_imports();
   context_->cuda().free(device_address(of(rank_)));
-  context_->cuda().free_pinned(abort_flag_);
+  context_->cuda().free_pinned(host_);
 }
 
 }  // namespace tutti::device::direct

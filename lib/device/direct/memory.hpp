@@ -1,6 +1,8 @@
 #pragma once
 
+#include <array>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "call.hpp"
@@ -41,12 +43,17 @@ class SharedStaging {
   [[nodiscard]] std::byte* of(int rank) const { return begins_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] int ranks() const { return static_cast<int>(begins_.size()); }
   /// 0 until abort().
-  [[nodiscard]] const std::uint32_t* abort_flag() const { return abort_flag_; }
+  [[nodiscard]] const std::uint32_t* abort_flag() const { return &host_->abort; }
   /// Ends all waits of this rank's kernels. From any thread.
   void abort() noexcept { set_abort(true); }
   /// The same as long as it is true.
   void set_abort(bool ends_waits) noexcept;
   [[nodiscard]] CudaStream stream() const { return stream_.handle(); }
+
+  /// The latest turn and round of each channel, packets first.
+  using Progress = std::array<Packet, std::size_t{2} * max_channels>;
+  /// Reads it on stream(). Empty if the device has not answered within some milliseconds.
+  [[nodiscard]] std::optional<Progress> read_progress();
 
   /// Queues on stream(): tell the peers that this rank stores nothing more.
   [[nodiscard]] CudaResult queue_goodbye();
@@ -62,7 +69,12 @@ class SharedStaging {
   OwnStream stream_;
   int rank_;
   std::vector<std::byte*> begins_;
-  std::uint32_t* abort_flag_ = nullptr;
+  /// In page-locked memory, so that neither the device nor a copy waits for the other side.
+  struct HostPart {
+    std::uint32_t abort;
+    Progress progress;
+  };
+  HostPart* host_ = nullptr;
 };
 
 }  // namespace tutti::device::direct

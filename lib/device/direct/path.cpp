@@ -7,7 +7,6 @@
 #include <exception>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "channel.hpp"
 #include "device/inventory.hpp"
@@ -241,19 +240,13 @@ CudaResult DirectPath::follow(CudaStream stream) {
 }
 
 std::optional<DirectPath::Progress> DirectPath::progress() {
-  std::vector<Packet> channels(std::size_t{2} * max_channels);
-  const auto& cuda = context_->cuda();
-  const auto* const from = staging_->of(group_.rank) + Layout{group_.size()}.progress();
-  if (cuda.copy_to_host(channels.data(), device_address(from), channels.size() * sizeof(Packet),
-                        staging_->stream()) != cuda_success ||
-      cuda.synchronize_stream(staging_->stream()) != cuda_success) {
-    return std::nullopt;
-  }
+  const auto channels = staging_->read_progress();
+  if (!channels) return std::nullopt;
   Progress result{.all_done = true};
   std::size_t at = 0;
   for (const auto& protocol : latest_) {
     for (const auto& latest : protocol) {
-      const auto turn = channels[at++].data;
+      const auto turn = (*channels)[at++].data;
       if (turn < latest.turn) result.all_done = false;
       result.latest += turn;
     }
