@@ -11,6 +11,7 @@ from ports import free_port
 GUIDE = ROOT / "docs" / "guide.md"
 FROM_PYTORCH = ROOT / "docs" / "from-pytorch.md"
 ENVIRONMENT = ROOT / "docs" / "environment.md"
+NCCL_PRELOAD = ROOT / "docs" / "nccl-preload.md"
 
 
 def blocks(document, language):
@@ -84,9 +85,9 @@ class FromPyTorch(unittest.TestCase):
 
 class Names(unittest.TestCase):
     def test_every_variable_of_ours_that_is_described_exists(self):
-        sources = [*ROOT.glob("lib/**/*.cpp"), *ROOT.glob("scripts/**/*")]
+        sources = [*ROOT.glob("lib/**/*.cpp"), *ROOT.glob("preload/*.cpp"), *ROOT.glob("scripts/**/*")]
         code = "".join(path.read_text() for path in sources if path.is_file() and path.suffix != ".pyc")
-        for document in (GUIDE, ENVIRONMENT):
+        for document in (GUIDE, ENVIRONMENT, NCCL_PRELOAD):
             for name in sorted(set(re.findall(r"\bTUTTI_\w+", document.read_text()))):
                 with self.subTest(f"{name} in {document.name}"):
                     self.assertIn(name, code)
@@ -100,7 +101,7 @@ class Names(unittest.TestCase):
                 self.assertIn(f"`{code}`", GUIDE.read_text())
 
     def test_every_link_leads_somewhere(self):
-        for document in (GUIDE, FROM_PYTORCH, ENVIRONMENT):
+        for document in (GUIDE, FROM_PYTORCH, ENVIRONMENT, NCCL_PRELOAD):
             for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text()):
                 with self.subTest(f"{target} in {document.name}"):
                     self.assertTrue((document.parent / target).exists())
