@@ -57,7 +57,9 @@ struct Layout {
   [[nodiscard]] constexpr std::size_t closed() const {
     return progress() + std::size_t{2} * max_channels * sizeof(Packet);
   }
-  [[nodiscard]] constexpr std::size_t bytes() const { return closed() + std::size_t(ranks) * 8; }
+  /// A word: not 0 once a kernel of this rank has ended without its result.
+  [[nodiscard]] constexpr std::size_t given_up() const { return closed() + std::size_t(ranks) * 8; }
+  [[nodiscard]] constexpr std::size_t bytes() const { return given_up() + 8; }
 
  private:
   [[nodiscard]] constexpr std::size_t words() const {

@@ -129,6 +129,10 @@ struct Channel {
       if (peer != call.rank) machine.store(credit(peer, call.rank), round);
     }
   }
+  /// Stored when a call has been aborted.
+  [[nodiscard]] TUTTI_ON_DEVICE std::uint64_t* given_up() const {
+    return words(call.rank, layout().given_up());
+  }
   template <class Machine>
   TUTTI_ON_DEVICE void end(const Machine& machine, const Packet& before,
                            std::uint64_t round) const {

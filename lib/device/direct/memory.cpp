@@ -114,9 +114,12 @@ std::optional<SharedStaging::Progress> SharedStaging::read_progress() {
   const auto& cuda = context_->cuda();
   // An earlier copy may still wait, if the streams of the program share one queue of the device.
   if (cuda.query_stream(stream()) != cuda_success) return std::nullopt;
-  const auto* const from = of(rank_) + Layout{ranks()}.progress();
-  if (cuda.copy_to_host(&host_->progress, device_address(from), sizeof(Progress), stream()) !=
-      cuda_success) {
+  const Layout layout{ranks()};
+  auto& [channels, given_up] = host_->progress;
+  if (cuda.copy_to_host(channels.data(), device_address(of(rank_) + layout.progress()),
+                        sizeof channels, stream()) != cuda_success ||
+      cuda.copy_to_host(&given_up, device_address(of(rank_) + layout.given_up()), sizeof given_up,
+                        stream()) != cuda_success) {
     return std::nullopt;
   }
   for (int look = 0; look < looks; ++look) {

@@ -50,8 +50,11 @@ class SharedStaging {
   void set_abort(bool ends_waits) noexcept;
   [[nodiscard]] CudaStream stream() const { return stream_.handle(); }
 
-  /// The latest turn and round of each channel, packets first.
-  using Progress = std::array<Packet, std::size_t{2} * max_channels>;
+  struct Progress {
+    /// The latest turn and round of each channel, packets first.
+    std::array<Packet, std::size_t{2} * max_channels> channels;
+    std::uint64_t given_up;  ///< not 0: a kernel has ended without its result
+  };
   /// Reads it on stream(). Empty if the device has not answered within some milliseconds.
   [[nodiscard]] std::optional<Progress> read_progress();
 

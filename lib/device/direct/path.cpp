@@ -240,13 +240,13 @@ CudaResult DirectPath::follow(CudaStream stream) {
 }
 
 std::optional<DirectPath::Progress> DirectPath::progress() {
-  const auto channels = staging_->read_progress();
-  if (!channels) return std::nullopt;
+  const auto found = staging_->read_progress();
+  if (!found) return std::nullopt;
   Progress result{.all_done = true};
   std::size_t at = 0;
   for (const auto& protocol : latest_) {
     for (const auto& latest : protocol) {
-      const auto turn = (*channels)[at++].data;
+      const auto turn = found->channels[at++].data;
       if (turn < latest.turn) result.all_done = false;
       result.latest += turn;
     }
@@ -257,12 +257,10 @@ std::optional<DirectPath::Progress> DirectPath::progress() {
 bool DirectPath::abort_if_waiting() {
   // A kernel looks at the flag every few milliseconds.
   constexpr std::chrono::milliseconds moment{50};
-  const auto before = progress();
-  if (!before) return false;
   staging_->set_abort(true);
   std::this_thread::sleep_for(moment);
-  const auto after = progress();
-  const bool were_waiting = after && after->latest != before->latest;
+  const auto found = staging_->read_progress();
+  const bool were_waiting = found && found->given_up != 0;
   if (were_waiting) {
     is_aborted_.store(true);
   } else if (!is_aborted_) {

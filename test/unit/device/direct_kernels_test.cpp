@@ -69,6 +69,7 @@ TEST_CASE("an aborted call by chunks announces only what it has stored, and ends
   });
   for (const int peer : {1, 2}) CHECK(*channel.ready(peer, 0) == direct::slots);
   CHECK(channel.progress()->data == 5);
+  CHECK(*channel.given_up() == 1);
 }
 
 TEST_CASE("an aborted call by packets ends its turn") {
@@ -80,6 +81,18 @@ TEST_CASE("an aborted call by packets ends its turn") {
   });
   CHECK(channel.packets(1, 0, 1)->sequence == 1);
   CHECK(channel.progress()->data == 5);
+  CHECK(*channel.given_up() == 1);
+}
+
+TEST_CASE("a call that needs no waits has its result although it is aborted") {
+  AbortedBroadcast broadcast(direct::packet_slot_bytes);
+  broadcast.call.block_bytes = direct::slots * direct::packet_slot_bytes;
+  const Channel channel{broadcast.call, Protocol::packets, 0};
+  broadcast.flag = 1;
+  broadcast.run(direct::exchange_packets<direct::MovePackets, Processor>, [] { return true; });
+  CHECK(channel.progress()->data == 5);
+  CHECK(channel.progress()->sequence == direct::slots);
+  CHECK(*channel.given_up() == 0);
 }
 
 }  // namespace tutti::device::test
