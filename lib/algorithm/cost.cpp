@@ -233,7 +233,8 @@ class Formula {
     double one_pass = m_ > 1 ? round(published, 0) + inside + round(slice, segment - slice) : 0;
     double core = segments * (m_ > 1 ? copy(published + segment) + inside : 0);
     for (int far = h_; far > 1; far = (far + 1) / 2) {
-      const double sent = slice * (far / 2) / h_;
+      const int parts_sent = far / 2;
+      const double sent = slice * parts_sent / h_;
       one_pass += hop(sent, true, static_cast<int>(leaders), sent) +
                   hop(sent, true, static_cast<int>(leaders), 0);
       // Half of the messages are cut in two, at the end of the hosts.
