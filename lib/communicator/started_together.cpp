@@ -12,6 +12,13 @@ class StartedTogether final : public Pending {
  public:
   void add(std::unique_ptr<Pending> call) { calls_.push_back(std::move(call)); }
 
+  /// Waits until all have ended, successful or not.
+  void finish() {
+    for (; done_ < calls_.size(); ++done_) {
+      while (!wait_for_next(std::chrono::seconds(1))) {
+      }
+    }
+  }
   bool wait_for(std::chrono::nanoseconds limit) override {
     const auto start = std::chrono::steady_clock::now();
     for (; done_ < calls_.size(); ++done_) {
@@ -46,7 +53,13 @@ class StartedTogether final : public Pending {
 std::unique_ptr<Pending> Backend::start_together(std::span<const Message> messages,
                                                  const CallSettings& settings) {
   auto together = std::make_unique<StartedTogether>();
-  for (const auto& message : messages) together->add(start(message, settings));
+  try {
+    for (const auto& message : messages) together->add(start(message, settings));
+  } catch (...) {
+    // Those that have started still use their buffers.
+    together->finish();
+    throw;
+  }
   return together;
 }
 

@@ -372,7 +372,8 @@ ssize_t Tls::read(std::span<const iovec> parts, bool ahead) {
 }
 
 bool Tls::has_buffered_data() const {
-  return parts_->in_begin < parts_->in_end || SSL_pending(parts_->ssl.get()) > 0;
+  return parts_->in_begin < parts_->in_end || SSL_pending(parts_->ssl.get()) > 0 ||
+         !parts_->failure.empty() || parts_->socket_errno != 0;
 }
 
 const std::string& Tls::failure() const {

@@ -108,7 +108,7 @@ class TUTTI_EXPORT Communicator : public Operations<Communicator>,
   [[nodiscard]] Work start(const Message& message, const CallOptions& options = {});
   /// Non-blocking run() of several messages, none of which waits for another: ranks may exchange
   /// data in any order. All buffers are in the same memory; on device memory the messages are one
-  /// group of NCCL's.
+  /// group of NCCL's. Work::source() of the whole is -1.
   [[nodiscard]] Work start(std::span<const Message> messages, const CallOptions& options = {});
 
   /// Waits until all work on `stream` is done, up to CallOptions::timeout. Throws the Error of

@@ -62,7 +62,8 @@ class Tls {
   /// `ahead`: may read more from the socket than fits into `parts`. Without it, buffered data is
   /// returned a record at a time, and the socket is not read once has_buffered_data() is false.
   ssize_t read(std::span<const iovec> parts, bool ahead);
-  /// True if data was read from the socket but not returned yet; epoll reports no event for it.
+  /// True if data, or a failure behind it, was read from the socket but not returned yet; epoll
+  /// reports no event for it.
   [[nodiscard]] bool has_buffered_data() const;
 
   /// Why TLS failed; empty if it did not.
