@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -9,18 +8,14 @@
 #include <string>
 
 #include "base/log.hpp"
+#include "call_counts.hpp"
+#include "call_watch.hpp"
 #include "identity.hpp"
 #include "nccl_call.hpp"
 #include "opened_path.hpp"
+#include "stream_order.hpp"
 
 namespace tutti::preload {
-
-/// How many calls of each kind were served, and how many handed on, by reason.
-struct CallCounts {
-  std::array<std::atomic<std::uint64_t>, call_kinds> served{};
-  std::array<std::array<std::atomic<std::uint64_t>, obstacles>, call_kinds> handed_on{};
-  [[nodiscard]] bool any() const;
-};
 
 /// One rank of an NCCL communicator of the program: serves calls by its direct path, and keeps them
 /// in order with those that NCCL takes.
@@ -68,21 +63,10 @@ class NcclCommunicator {
   void watch();
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   [[nodiscard]] const device::CudaCalls& cuda() const { return parts_.opened.context->cuda(); }
-  [[nodiscard]] device::CudaResult order(CudaStream stream);
-  [[nodiscard]] device::CudaResult order_in_graph(CudaStream stream, unsigned long long capture);
-  /// The capture that the stream is in; empty if it is in none.
-  [[nodiscard]] std::optional<unsigned long long> capture_of(CudaStream stream) const;
-  void record(CudaStream stream);
-  void record_in_graph(CudaStream stream, unsigned long long capture);
   void fail(const std::string& sentence);
-  /// What may wait for another rank.
-  enum class Pending : std::uint8_t { nothing, graphs, calls };
-  [[nodiscard]] Pending look_at_calls();
-  /// Whether calls, which have not returned for this time, wait for a rank that has ended.
-  [[nodiscard]] bool are_lost(Pending pending, Clock::duration waited);
+  /// The device must be current.
+  [[nodiscard]] SeenCalls look_at_calls(bool has_open);
   [[nodiscard]] std::string latest_call() const;
   [[nodiscard]] std::string missing_ranks() const;
   [[nodiscard]] std::string ended_ranks() const;
@@ -93,26 +77,19 @@ class NcclCommunicator {
   std::uint64_t splits_ = 0;
   std::atomic<const std::string*> failure_{nullptr};
 
-  std::mutex mutex_;  ///< protects what follows, and the path
-  std::optional<unsigned long long> latest_stream_;
-  device::CudaEvent handed_on_ = nullptr;  ///< recorded after each call that NCCL takes
-  bool is_recorded_ = false;
-  CudaStream due_on_ = nullptr;  ///< where to record it once NCCL has queued the call
-  std::atomic<bool> is_due_{false};
-  /// Of the latest call in a graph.
-  device::CudaEvent in_graph_ = nullptr;
-  CudaStream graph_stream_ = nullptr;
-  std::optional<unsigned long long> graph_capture_;
-  std::atomic<bool> has_captured_{false};
+  std::mutex mutex_;  ///< one call at a time: protects order_, due_on_, and what queues on the path
+  std::unique_ptr<StreamOrder> order_;
+  CudaStream due_on_ = nullptr;  ///< of a call that a non-blocking communicator has yet to queue
+
+  // What watch() reads without the mutex, which a call keeps while it waits for room in a stream.
+  std::atomic<std::uint64_t> made_{0};      ///< calls outside of graphs, once they are queued
   std::atomic<bool> is_handing_on_{false};  ///< a call is inside NCCL, or in a group
-  std::atomic<std::uint64_t> made_{0};      ///< calls, served and handed on
+  std::atomic<bool> is_due_{false};         ///< due_on_ is set
+  std::atomic<bool> has_captured_{false};
 
   // Used by watch() only.
-  std::uint64_t made_and_done_ = 0;
-  std::uint64_t marker_ = 0;  ///< changes while calls return
-  Clock::time_point marked_at_;
-  std::optional<Clock::time_point> ended_at_;  ///< a peer's process
-  bool is_reported_ = false;
+  CallWatch watch_;
+  std::uint64_t complete_ = 0;  ///< of made_
   int looks_ = 0;
 };
 

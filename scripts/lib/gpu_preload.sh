@@ -28,7 +28,7 @@ show "${preloaded[@]}" TUTTI_LOG=info TUTTI_NCCL_REPORT=1 "$nccl_check" 2 calls 
 for name in calls order groups split graph branches nonblocking; do
   check "$name without the preload" 0 "^passed $name" "${plainly[@]}" "$nccl_check" 2 "$name"
 done
-for name in calls order groups split graph branches nonblocking mixed abort leave killed; do
+for name in calls order groups split graph branches nonblocking mixed abort leave leave-after-graph killed killed-in-graph; do
   check "$name" 0 "^passed $name" "${preloaded[@]}" "$nccl_check" 2 "$name"
 done
 check "a served call" 0 "ncclAllReduce +24 +8 " "${preloaded[@]}" TUTTI_NCCL_REPORT=1 "$nccl_check" 2 calls

@@ -38,6 +38,9 @@ Capture::Capture(void* stream) : stream_(stream) {
 Capture::~Capture() {
   try {
     end();
+    // ncclCommDestroy waits until the graphs with the communicator's calls are destroyed.
+    if (executable_ != nullptr) call("cuGraphExecDestroy", executable_);
+    call("cuGraphDestroy", graph_);
   } catch (const std::exception&) {
     // The error of a failed capture has been reported already.
   }

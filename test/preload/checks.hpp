@@ -17,8 +17,10 @@ std::string nonblocking(Rank& rank);
 std::string mixed(Rank& rank);
 std::string late(Rank& rank);
 std::string abort_call(Rank& rank);
+std::string leave_after_graph(Rank& rank);
 std::string leave(Rank& rank);
-/// Rank 1 is killed. Empty if the others return in time, with errors that name it.
-std::string check_killed(int ranks);
+/// Rank 1 is killed. Empty if the others return in time, with errors that name it. `in_graph`: the
+/// calls are in a graph.
+std::string check_killed(int ranks, bool in_graph);
 
 }  // namespace tutti::preload_test

@@ -3,9 +3,11 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <optional>
 #include <thread>
 
 #include "checks.hpp"
+#include "gpu/graph.hpp"
 
 namespace tutti::preload_test {
 
@@ -66,22 +68,63 @@ std::string leave(Rank& rank) {
   return "done";
 }
 
+/// The others end normally when rank 0 needs them no more: all calls are complete, one in a graph.
+std::string leave_after_graph(Rank& rank) {
+  DeviceMemory memory(rank.rank());
+  NcclComm comm(rank);
+  DeviceBuffer buffer(memory, 4000);
+  upload(buffer, std::vector<float>(1000, 1));
+  const auto all_reduce = [&] {
+    check(ncclAllReduce(buffer.data(), buffer.data(), 1000, f32, nccl_sum, comm.handle(),
+                        memory.stream()),
+          "ncclAllReduce");
+  };
+  all_reduce();
+  gpu_test::Capture capture(memory.stream());
+  all_reduce();
+  capture.end();
+  capture.replay();
+  synchronize(memory.stream());
+  const auto n = static_cast<float>(rank.size());
+  expect_all(buffer, n * n, "after a replay");
+  void* const handle = comm.release();
+  if (rank.rank() != 0) return "done";
+  std::this_thread::sleep_for(4s);
+  int error = 0;
+  check(ncclCommGetAsyncError(handle, &error), "ncclCommGetAsyncError");
+  check(error, "after the others' end, the communicator");
+  return "done";
+}
+
 namespace {
 
-std::string loop_until_killed(Rank& rank) {
+std::string loop_until_killed(Rank& rank, bool in_graph) {
   DeviceMemory memory(rank.rank());
   NcclComm comm(rank);
   DeviceBuffer buffer(memory, 40000);
+  const auto all_reduce = [&] {
+    return ncclAllReduce(buffer.data(), buffer.data(), 10000, f32, nccl_sum, comm.handle(),
+                         memory.stream());
+  };
+  std::optional<gpu_test::Capture> capture;
+  if (in_graph) {
+    capture.emplace(memory.stream());
+    check(all_reduce(), "ncclAllReduce");
+    capture->end();
+  }
   while (true) {
-    const int result = ncclAllReduce(buffer.data(), buffer.data(), 10000, f32, nccl_sum,
-                                     comm.handle(), memory.stream());
-    if (result != 0) break;
+    if (in_graph) {
+      capture->replay();
+    } else if (all_reduce() != 0) {
+      break;
+    }
     synchronize(memory.stream());
     int error = 0;
     check(ncclCommGetAsyncError(comm.handle(), &error), "ncclCommGetAsyncError");
     if (error != 0) break;
     rank.mark();
   }
+  capture.reset();
   std::string said = ncclGetLastError(comm.handle());
   check(ncclCommAbort(comm.release()), "ncclCommAbort");
   return said;
@@ -89,8 +132,9 @@ std::string loop_until_killed(Rank& rank) {
 
 }  // namespace
 
-std::string check_killed(int ranks) {
-  test::Job job(ranks, loop_until_killed);
+std::string check_killed(int ranks, bool in_graph) {
+  test::Job job(ranks, [&](Rank& rank) { return loop_until_killed(rank, in_graph); });
+  const auto what = in_graph ? "graphs with calls" : "ncclAllReduce of 10000 f32";
   job.await_marks_of_all(10, 60s);
   const auto killed = job.signal(1, SIGKILL);
   const auto reports = job.finish(30s);
@@ -98,7 +142,7 @@ std::string check_killed(int ranks) {
     if (rank == 1) continue;
     const auto& report = reports[rank];
     if (!report.finished || report.text.find("rank 1 (") == std::string::npos ||
-        report.text.find("ncclAllReduce of 10000 f32") == std::string::npos) {
+        report.text.find(what) == std::string::npos) {
       return test::describe(reports);
     }
     const auto took = report.ended - killed;

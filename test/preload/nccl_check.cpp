@@ -17,7 +17,7 @@ struct Check {
   const char* name;
   std::string (*body)(Rank&);
 };
-constexpr std::array<Check, 12> checks{{{"calls", calls},
+constexpr std::array<Check, 13> checks{{{"calls", calls},
                                         {"random", random_calls},
                                         {"order", order},
                                         {"groups", groups},
@@ -28,14 +28,16 @@ constexpr std::array<Check, 12> checks{{{"calls", calls},
                                         {"mixed", mixed},
                                         {"late", late},
                                         {"abort", abort_call},
-                                        {"leave", leave}}};
+                                        {"leave", leave},
+                                        {"leave-after-graph", leave_after_graph}}};
 
 bool perform(const std::string& name, int ranks) {
   const auto start = test::Clock::now();
   const std::chrono::seconds limit(name == "random" ? 150 : 60);
   std::string wrong = "there is no such check";
   try {
-    if (name == "killed") wrong = check_killed(ranks);
+    if (name == "killed") wrong = check_killed(ranks, false);
+    if (name == "killed-in-graph") wrong = check_killed(ranks, true);
     for (const auto& check : checks) {
       if (name == check.name) wrong = test::errors_of(test::run_ranks(ranks, check.body, limit));
     }
@@ -57,7 +59,7 @@ extern "C" __attribute__((visibility("default"))) int nccl_check(int argc, char*
     fmt::print(stderr,
                "nccl_check RANKS "
                "calls|random|order|groups|split|graph|branches|nonblocking|mixed|late|abort|leave|"
-               "killed|time …\n");
+               "leave-after-graph|killed|killed-in-graph|time …\n");
     return 2;
   }
   const int ranks = std::atoi(argv[1]);

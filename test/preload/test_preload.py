@@ -144,6 +144,18 @@ class Preload(unittest.TestCase):
         self.good(process, "leave")
         self.assertNotIn("has ended", process.stdout)
 
+    def test_a_graph_that_has_run_needs_no_rank(self):
+        for ranks in (2, 3):
+            process = run(ranks, "leave-after-graph")
+            self.good(process, "leave-after-graph")
+            self.assertNotIn("has ended", process.stdout)
+
+    def test_a_killed_rank_whose_calls_are_in_graphs(self):
+        process = run(3, "killed-in-graph")
+        self.good(process, "killed-in-graph")
+        said = re.findall(r"graphs with calls of a communicator of 3 ranks can't run: rank 1 \(.*, pid \d+\) has ended", process.stdout)
+        self.assertEqual(len(said), 2, process.stdout)
+
     def test_a_killed_rank(self):
         for ranks in (2, 4):
             with self.subTest(ranks=ranks):

@@ -57,9 +57,9 @@ struct Layout {
   [[nodiscard]] constexpr std::size_t closed() const {
     return progress() + std::size_t{2} * max_channels * sizeof(Packet);
   }
-  /// A word: not 0 once a kernel of this rank has ended without its result.
-  [[nodiscard]] constexpr std::size_t given_up() const { return closed() + std::size_t(ranks) * 8; }
-  [[nodiscard]] constexpr std::size_t bytes() const { return given_up() + 8; }
+  /// A word: changes every few milliseconds while a kernel of this rank waits for another rank.
+  [[nodiscard]] constexpr std::size_t waits() const { return closed() + std::size_t(ranks) * 8; }
+  [[nodiscard]] constexpr std::size_t bytes() const { return waits() + 8; }
 
  private:
   [[nodiscard]] constexpr std::size_t words() const {

@@ -116,7 +116,7 @@ struct Channel {
       if (!sends_to(peer)) continue;
       const auto* const read = credit(call.rank, peer);
       for (std::uint32_t turn = 1; machine.load(read) + slots < round; ++turn) {
-        if (machine.gives_up(turn, call.abort_flag)) return false;
+        if (gives_up(machine, turn)) return false;
       }
     }
     return true;
@@ -129,9 +129,16 @@ struct Channel {
       if (peer != call.rank) machine.store(credit(peer, call.rank), round);
     }
   }
-  /// Stored when a call has been aborted.
-  [[nodiscard]] TUTTI_ON_DEVICE std::uint64_t* given_up() const {
-    return words(call.rank, layout().given_up());
+  /// Whether a wait, which has looked `turn` times, ends because the call is aborted. The host sees
+  /// that it goes on.
+  template <class Machine>
+  [[nodiscard]] TUTTI_ON_DEVICE bool gives_up(const Machine& machine, std::uint32_t turn) const {
+    if (!machine.is_time_to_look_up(turn)) return false;
+    machine.store(waits(), std::uint64_t{turn});
+    return machine.load(call.abort_flag) != 0;
+  }
+  [[nodiscard]] TUTTI_ON_DEVICE std::uint64_t* waits() const {
+    return words(call.rank, layout().waits());
   }
   template <class Machine>
   TUTTI_ON_DEVICE void end(const Machine& machine, const Packet& before,

@@ -72,7 +72,7 @@ struct Chunk {
       if (!channel.receives_from(peer)) continue;
       const auto* const ready = channel.ready(call().rank, peer);
       for (std::uint32_t turn = 1; machine.load_acquire(ready) < round; ++turn) {
-        if (machine.gives_up(turn, call().abort_flag)) return false;
+        if (channel.gives_up(machine, turn)) return false;
       }
     }
     return true;
@@ -140,7 +140,6 @@ TUTTI_ON_DEVICE void exchange_chunks(const Call& call, const Machine& machine) {
     return Chunk<Machine>{channel, machine, before.sequence + 1 + index, offset,
                           left < call.share ? left : call.share};
   };
-  bool is_whole = true;
   for (std::uint64_t index = 0; index < chunks + chunks_ahead; ++index) {
     bool goes_on = true;
     if (index < chunks && channel.sends()) {
@@ -150,8 +149,7 @@ TUTTI_ON_DEVICE void exchange_chunks(const Call& call, const Machine& machine) {
         if (goes_on) chunk.send();
       }
       // What was not stored is not published.
-      is_whole = machine.synchronize(goes_on);
-      if (!is_whole) break;
+      if (!machine.synchronize(goes_on)) break;
       if (machine.publishes()) chunk.publish(machine.publisher(), machine.publishers());
     }
     if (index >= chunks_ahead) {
@@ -161,8 +159,7 @@ TUTTI_ON_DEVICE void exchange_chunks(const Call& call, const Machine& machine) {
           goes_on = chunk.wait();
           if (goes_on) Finish::finish(chunk);
         }
-        is_whole = machine.synchronize(goes_on);
-        if (!is_whole) break;
+        if (!machine.synchronize(goes_on)) break;
       }
       if (machine.publishes()) {
         channel.acknowledge(machine, chunk.round, machine.publisher(), machine.publishers());
@@ -171,7 +168,6 @@ TUTTI_ON_DEVICE void exchange_chunks(const Call& call, const Machine& machine) {
   }
   // Also after an abort, since other streams may wait for the turn.
   if (machine.publishes() && machine.publisher() == 0) {
-    if (!is_whole) machine.store(channel.given_up(), std::uint64_t{1});
     channel.end(machine, before, before.sequence + chunks);
   }
 }

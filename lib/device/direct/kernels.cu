@@ -60,11 +60,13 @@ struct Gpu {
     return value;
   }
   /// A look at host memory takes a microsecond, so not in every turn.
-  __device__ __forceinline__ bool gives_up(std::uint32_t turn, const std::uint32_t* flag) const {
-    if (turn % 4096 != 0) return false;
+  __device__ __forceinline__ bool is_time_to_look_up(std::uint32_t turn) const {
+    return turn % 4096 == 0;
+  }
+  __device__ __forceinline__ std::uint32_t load(const std::uint32_t* from) const {
     std::uint32_t value;
-    asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(flag) : "memory");
-    return value != 0;
+    asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
+    return value;
   }
 };
 

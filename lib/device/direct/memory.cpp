@@ -104,8 +104,8 @@ void SharedStaging::close_imports() noexcept {
   }
 }
 
-void SharedStaging::set_abort(bool ends_waits) noexcept {
-  std::atomic_ref(host_->abort).store(ends_waits ? 1 : 0);
+void SharedStaging::abort() noexcept {
+  std::atomic_ref(host_->abort).store(1);
 }
 
 std::optional<SharedStaging::Progress> SharedStaging::read_progress() {
@@ -115,10 +115,10 @@ std::optional<SharedStaging::Progress> SharedStaging::read_progress() {
   // An earlier copy may still wait, if the streams of the program share one queue of the device.
   if (cuda.query_stream(stream()) != cuda_success) return std::nullopt;
   const Layout layout{ranks()};
-  auto& [channels, given_up] = host_->progress;
+  auto& [channels, waits] = host_->progress;
   if (cuda.copy_to_host(channels.data(), device_address(of(rank_) + layout.progress()),
                         sizeof channels, stream()) != cuda_success ||
-      cuda.copy_to_host(&given_up, device_address(of(rank_) + layout.given_up()), sizeof given_up,
+      cuda.copy_to_host(&waits, device_address(of(rank_) + layout.waits()), sizeof waits,
                         stream()) != cuda_success) {
     return std::nullopt;
   }

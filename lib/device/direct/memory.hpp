@@ -45,17 +45,16 @@ class SharedStaging {
   /// 0 until abort().
   [[nodiscard]] const std::uint32_t* abort_flag() const { return &host_->abort; }
   /// Ends all waits of this rank's kernels. From any thread.
-  void abort() noexcept { set_abort(true); }
-  /// The same as long as it is true.
-  void set_abort(bool ends_waits) noexcept;
+  void abort() noexcept;
   [[nodiscard]] CudaStream stream() const { return stream_.handle(); }
 
   struct Progress {
     /// The latest turn and round of each channel, packets first.
     std::array<Packet, std::size_t{2} * max_channels> channels;
-    std::uint64_t given_up;  ///< not 0: a kernel has ended without its result
+    std::uint64_t waits;  ///< changes while a kernel waits for another rank
   };
-  /// Reads it on stream(). Empty if the device has not answered within some milliseconds.
+  /// Reads it on stream(). Empty if the device has not answered within some milliseconds. From one
+  /// thread at a time.
   [[nodiscard]] std::optional<Progress> read_progress();
 
   /// Queues on stream(): tell the peers that this rank stores nothing more.

@@ -45,7 +45,7 @@ struct PacketRound {
       const Packet got = machine.load(from);
       data = got.data;
       if (got.sequence == round) return true;
-      if (machine.gives_up(turn, call().abort_flag)) return false;
+      if (channel.gives_up(machine, turn)) return false;
     }
   }
 };
@@ -125,10 +125,7 @@ TUTTI_ON_DEVICE void exchange_packets(const Call& call, const Machine& machine) 
       goes_on = Finish::finish(round, packet);
     }
     // All threads have read their packets, or the call is aborted.
-    if (!machine.synchronize(goes_on)) {
-      if (machine.thread() == 0) machine.store(channel.given_up(), std::uint64_t{1});
-      break;
-    }
+    if (!machine.synchronize(goes_on)) break;
     channel.acknowledge(machine, round.round, static_cast<int>(machine.thread()),
                         static_cast<int>(machine.threads()));
   }

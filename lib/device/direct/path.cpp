@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <exception>
-#include <thread>
 #include <utility>
 
 #include "channel.hpp"
@@ -212,7 +210,8 @@ CudaResult DirectPath::order(Protocol protocol, int channels, Call& call, CudaSt
                                       wait_until_reached);
       if (result != cuda_success) return result;
     }
-    latest = {.turn = turn_, .stream = id};
+    latest.turn = turn_;
+    latest.stream = id;
   }
   return cuda_success;
 }
@@ -242,31 +241,16 @@ CudaResult DirectPath::follow(CudaStream stream) {
 std::optional<DirectPath::Progress> DirectPath::progress() {
   const auto found = staging_->read_progress();
   if (!found) return std::nullopt;
-  Progress result{.all_done = true};
+  Progress result{.all_done = true, .rounds = 0, .waits = found->waits};
   std::size_t at = 0;
   for (const auto& protocol : latest_) {
     for (const auto& latest : protocol) {
-      const auto turn = found->channels[at++].data;
-      if (turn < latest.turn) result.all_done = false;
-      result.latest += turn;
+      const auto& channel = found->channels[at++];
+      if (channel.data < latest.turn) result.all_done = false;
+      result.rounds += channel.sequence;
     }
   }
   return result;
-}
-
-bool DirectPath::abort_if_waiting() {
-  // A kernel looks at the flag every few milliseconds.
-  constexpr std::chrono::milliseconds moment{50};
-  staging_->set_abort(true);
-  std::this_thread::sleep_for(moment);
-  const auto found = staging_->read_progress();
-  const bool were_waiting = found && found->given_up != 0;
-  if (were_waiting) {
-    is_aborted_.store(true);
-  } else if (!is_aborted_) {
-    staging_->set_abort(false);
-  }
-  return were_waiting;
 }
 
 void DirectPath::abort() noexcept {

@@ -49,14 +49,13 @@ class DirectPath {
   [[nodiscard]] CudaResult follow(CudaStream stream);
   struct Progress {
     bool all_done = false;     ///< all calls queued outside of graphs
-    std::uint64_t latest = 0;  ///< grows with each call that is done
+    std::uint64_t rounds = 0;  ///< grows with each call that ends, in graphs too
+    /// Changes every few milliseconds while a kernel waits for another rank.
+    std::uint64_t waits = 0;
   };
-  /// Empty if the device can't be asked. It must be current in the calling thread.
+  /// Empty if the device does not answer, for instance because its queues are full. It must be
+  /// current in the calling thread: one thread, while others may queue calls.
   [[nodiscard]] std::optional<Progress> progress();
-  /// Ends the waits of its kernels for a moment. True: some had been waiting, and are without a
-  /// result; then it is aborted. False: none has been, for instance because they are behind other
-  /// work. The device must be current in the calling thread.
-  [[nodiscard]] bool abort_if_waiting();
   /// Ends all waits of its kernels, whose calls are then without a result. From any thread.
   void abort() noexcept;
   /// True before the first such call ends.
@@ -65,7 +64,7 @@ class DirectPath {
  private:
   /// The latest call of a channel, outside of graphs.
   struct Latest {
-    std::uint64_t turn = 0;
+    std::atomic<std::uint64_t> turn = 0;
     unsigned long long stream = 0;
   };
 

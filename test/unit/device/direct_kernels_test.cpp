@@ -69,7 +69,7 @@ TEST_CASE("an aborted call by chunks announces only what it has stored, and ends
   });
   for (const int peer : {1, 2}) CHECK(*channel.ready(peer, 0) == direct::slots);
   CHECK(channel.progress()->data == 5);
-  CHECK(*channel.given_up() == 1);
+  CHECK(*channel.waits() > 0);
 }
 
 TEST_CASE("an aborted call by packets ends its turn") {
@@ -81,7 +81,7 @@ TEST_CASE("an aborted call by packets ends its turn") {
   });
   CHECK(channel.packets(1, 0, 1)->sequence == 1);
   CHECK(channel.progress()->data == 5);
-  CHECK(*channel.given_up() == 1);
+  CHECK(*channel.waits() > 0);
 }
 
 TEST_CASE("a call that needs no waits has its result although it is aborted") {
@@ -92,7 +92,7 @@ TEST_CASE("a call that needs no waits has its result although it is aborted") {
   broadcast.run(direct::exchange_packets<direct::MovePackets, Processor>, [] { return true; });
   CHECK(channel.progress()->data == 5);
   CHECK(channel.progress()->sequence == direct::slots);
-  CHECK(*channel.given_up() == 0);
+  CHECK(*channel.waits() == 0);
 }
 
 }  // namespace tutti::device::test

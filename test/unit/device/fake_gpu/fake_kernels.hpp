@@ -72,9 +72,12 @@ struct Processor {
   }
   void store_release(std::uint64_t* to, std::uint64_t value) const { store(to, value); }
   [[nodiscard]] std::uint64_t load_acquire(const std::uint64_t* from) const { return load(from); }
-  [[nodiscard]] bool gives_up(std::uint32_t, const std::uint32_t* flag) const {
+  [[nodiscard]] bool is_time_to_look_up(std::uint32_t) const {
     std::this_thread::yield();
-    return __atomic_load_n(flag, __ATOMIC_RELAXED) != 0;
+    return true;
+  }
+  [[nodiscard]] std::uint32_t load(const std::uint32_t* from) const {
+    return __atomic_load_n(from, __ATOMIC_RELAXED);
   }
 };
 
