@@ -76,6 +76,7 @@ void Measurement::check(PeerRun& run, Workload& workload) {
   run.result.computes = run.peer->computes();
   if (!run.is_supported() || !run.result.computes) return;
   workload.prepare();
+  run.peer->take_input();
   job_.communicator().barrier();
   run.peer->run();
   run.result.algorithm = run.peer->algorithm();

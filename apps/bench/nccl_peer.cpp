@@ -1,13 +1,15 @@
-// Plain NCCL on its own communicator, with the same device buffers.
+// Plain NCCL on its own communicator, with the same device buffers or with registered windows.
 #include <fmt/format.h>
 
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <span>
 
 #include "../catalogue.hpp"
 #include "device/library.hpp"
 #include "device/nccl_numbers.hpp"
+#include "nccl_windows.hpp"
 #include "peers.hpp"
 
 namespace tutti::app::bench {
@@ -17,11 +19,12 @@ using device::NcclResult;
 
 class NcclPeer final : public Peer {
  public:
-  NcclPeer(JobSession& job, device::Library<device::NcclCalls> library, int version, bool serial)
-      : Peer(serial ? "nccl-serial" : "nccl", device::nccl_version_text(version)),
+  NcclPeer(JobSession& job, device::Library<device::NcclCalls> library, int version, NcclForm form)
+      : Peer(name_of(form), device::nccl_version_text(version)),
         library_(std::move(library)),
         version_(version),
-        serial_(serial),
+        form_(form),
+        communicator_(job.communicator()),
         memory_(job.device_memory()),
         token_(memory_->allocate(sizeof(float))) {
     auto& communicator = job.communicator();
@@ -32,15 +35,18 @@ class NcclPeer final : public Peer {
     communicator.broadcast(std::span(&result, 1), 0);
     check(result);
     check(calls().init_rank(&comm_, communicator.size(), id, communicator.rank()));
+    if (form_ == NcclForm::windows) windows_.emplace(library_, comm_);
   }
   ~NcclPeer() override {
+    windows_.reset();
     if (comm_ != nullptr) calls().destroy(comm_);
     memory_->free(token_);
   }
 
   std::string prepare(const Task& task) override {
     const auto& spec = task.spec;
-    if (serial_ && spec.operation != Operation::fan_out) return "only for fan-out";
+    if (form_ == NcclForm::serial && spec.operation != Operation::fan_out)
+      return "only for fan-out";
     const bool reduces = shape_of(spec).reduces;
     const auto op = device::nccl_operator(spec.type, spec.op);
     const bool in_parts = part_of(spec.type) != spec.type;
@@ -56,9 +62,22 @@ class NcclPeer final : public Peer {
     count_ = in_parts ? 2 * spec.count : spec.count;
     block_bytes_ = spec.count * size_of(spec.type);
     stream_ = task.stream->handle;
-    input_ = task.layout.shared ? at(task.recv, task.layout.input_at) : at(task.send, 0);
-    result_ = at(task.recv, task.layout.result_at);
+    if (windows_) {
+      const auto missing = use_windows();
+      if (!missing.empty()) return missing;
+    }
+    input_ = task.layout.shared ? at(task_.recv, task.layout.input_at) : at(task_.send, 0);
+    result_ = at(task_.recv, task.layout.result_at);
     return {};
+  }
+
+  void take_input() override {
+    if (!windows_) return;
+    copy(windows_->send(), theirs_.send, bytes_of(theirs_.layout.send_elements));
+    copy(windows_->recv(), theirs_.recv, bytes_of(theirs_.layout.recv_elements));
+  }
+  void place_result() override {
+    if (windows_) copy(theirs_.recv, windows_->recv(), bytes_of(theirs_.layout.recv_elements));
   }
 
   void run() override {
@@ -92,6 +111,37 @@ class NcclPeer final : public Peer {
     throw Error(ErrorCode::system, device::nccl_error_text(calls(), comm_, result));
   }
 
+  static const char* name_of(NcclForm form) {
+    switch (form) {
+      case NcclForm::grouped:
+        return "nccl";
+      case NcclForm::serial:
+        return "nccl-serial";
+      case NcclForm::windows:
+        return "nccl-windows";
+    }
+    return "";
+  }
+
+  /// Replaces the task's buffers by windows. Returns why there are none, the same on all ranks.
+  [[nodiscard]] std::string use_windows() {
+    theirs_ = task_;
+    auto missing = windows_->allocate(bytes_of(task_.layout.send_elements),
+                                      bytes_of(task_.layout.recv_elements));
+    int is_missing = missing.empty() ? 0 : 1;
+    communicator_.all_reduce(in_place, std::span(&is_missing, 1), max);
+    if (is_missing != 0) return missing.empty() ? "a rank can't register windows" : missing;
+    task_.send = windows_->send();
+    task_.recv = windows_->recv();
+    return {};
+  }
+  [[nodiscard]] std::size_t bytes_of(std::size_t elements) const {
+    return elements * size_of(task_.spec.type);
+  }
+  void copy(void* to, const void* from, std::size_t bytes) const {
+    if (bytes != 0) memory_->copy_on_device(to, from, bytes);
+  }
+
   [[nodiscard]] std::byte* at(void* buffer, std::size_t element) const {
     return static_cast<std::byte*>(buffer) + element * size_of(task_.spec.type);
   }
@@ -107,7 +157,7 @@ class NcclPeer final : public Peer {
 
   /// Operations without an NCCL call: sends and receives in one group.
   void exchange() {
-    if (serial_) return queue_exchange();
+    if (form_ == NcclForm::serial) return queue_exchange();
     check(calls().group_start());
     queue_exchange();
     check(calls().group_end());
@@ -159,11 +209,14 @@ class NcclPeer final : public Peer {
 
   device::Library<device::NcclCalls> library_;
   int version_;
-  bool serial_;
+  NcclForm form_;
+  Communicator& communicator_;
   std::shared_ptr<device::DeviceMemory> memory_;
   void* token_;
   device::NcclComm comm_ = nullptr;
+  std::optional<NcclWindows> windows_;
   Task task_;
+  Task theirs_;  ///< with the buffers that the windows stand for
   std::size_t count_ = 0;
   std::size_t block_bytes_ = 0;
   int type_ = 0;
@@ -175,7 +228,7 @@ class NcclPeer final : public Peer {
 
 }  // namespace
 
-std::unique_ptr<Peer> make_nccl_peer(JobSession& job, bool serial) {
+std::unique_ptr<Peer> make_nccl_peer(JobSession& job, NcclForm form) {
   auto library = device::load_nccl();
   if (!library.usable()) {
     // Only if NCCL was removed since the device path loaded it.
@@ -183,7 +236,7 @@ std::unique_ptr<Peer> make_nccl_peer(JobSession& job, bool serial) {
   }
   int version = 0;
   library.calls.get_version(&version);
-  return std::make_unique<NcclPeer>(job, std::move(library), version, serial);
+  return std::make_unique<NcclPeer>(job, std::move(library), version, form);
 }
 
 }  // namespace tutti::app::bench

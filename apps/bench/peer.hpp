@@ -39,6 +39,8 @@ class Peer {
   virtual void run() = 0;
   /// Called after each timed run(), not timed: completes work that would disturb the next peer.
   virtual void drain() {}
+  /// Called before a check's run(), not timed: takes the input to where the peer wants it.
+  virtual void take_input() {}
   /// Called before a check, not timed: moves the result to its place in the layout.
   virtual void place_result() {}
   /// False if the peer only takes as long as a bound, and produces no result.

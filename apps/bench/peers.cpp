@@ -27,7 +27,7 @@ void require_memory_of(const std::string& peer, JobSession& job) {
 }  // namespace
 
 std::vector<std::string> peer_names() {
-  return {"mpi", "gloo", "nccl", "nccl-serial", "copies"};
+  return {"mpi", "gloo", "nccl", "nccl-serial", "nccl-windows", "copies"};
 }
 
 std::unique_ptr<Peer> make_peer(const std::string& name, JobSession& job,
@@ -36,7 +36,8 @@ std::unique_ptr<Peer> make_peer(const std::string& name, JobSession& job,
   if (name == "mpi") return make_mpi_peer(job);
   if (name == "copies") return make_copies_peer(job);
   if (name == "gloo") return make_gloo_peer(job, timeout);
-  return make_nccl_peer(job, name == "nccl-serial");
+  if (name == "nccl-serial") return make_nccl_peer(job, NcclForm::serial);
+  return make_nccl_peer(job, name == "nccl" ? NcclForm::grouped : NcclForm::windows);
 }
 
 }  // namespace tutti::app::bench

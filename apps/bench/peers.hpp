@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,7 +28,11 @@ namespace tutti::app::bench {
 [[nodiscard]] std::unique_ptr<Peer> make_mpi_peer(JobSession& job);
 [[nodiscard]] std::unique_ptr<Peer> make_gloo_peer(JobSession& job,
                                                    std::chrono::nanoseconds timeout);
-/// `serial` sends to one peer after another, as tutorials do, instead of in one group.
-[[nodiscard]] std::unique_ptr<Peer> make_nccl_peer(JobSession& job, bool serial);
+enum class NcclForm : std::uint8_t {
+  grouped,  ///< sends in one group
+  serial,   ///< sends to one peer after another, as tutorials do
+  windows,  ///< grouped, with buffers that NCCL has allocated and registered as symmetric windows
+};
+[[nodiscard]] std::unique_ptr<Peer> make_nccl_peer(JobSession& job, NcclForm form);
 
 }  // namespace tutti::app::bench

@@ -44,6 +44,12 @@ void DeviceMemory::copy_to_host(void* to, const void* from, std::size_t bytes) {
   check(cuda_.calls.synchronize_stream(stream_), "copying to the host");
 }
 
+void DeviceMemory::copy_on_device(void* to, const void* from, std::size_t bytes) {
+  check(cuda_.calls.copy_on_device(device_address(to), device_address(from), bytes, stream_),
+        "copying on the device");
+  check(cuda_.calls.synchronize_stream(stream_), "copying on the device");
+}
+
 void DeviceMemory::check(CudaResult result, const char* doing) const {
   if (result == cuda_success) return;
   throw Error(ErrorCode::system,

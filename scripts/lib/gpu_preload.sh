@@ -23,7 +23,6 @@ echo "NCCL: $nccl_folder" | tee -a "$log"
 plainly=(env LD_LIBRARY_PATH="$nccl_folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}")
 preloaded=("${plainly[@]}" LD_PRELOAD="$preload")
 
-at_once=3
 show "${preloaded[@]}" TUTTI_LOG=info TUTTI_NCCL_REPORT=1 "$nccl_check" 2 calls || true
 for name in calls order groups split graph branches nonblocking; do
   check "$name without the preload" 0 "^passed $name" "${plainly[@]}" "$nccl_check" 2 "$name"
@@ -67,19 +66,21 @@ compare_turns nccl 3 "$nccl_check" 2 time
 if has_torch; then
   torch_check=("$torch_python" "$root/test/preload/torch_check.py")
   for what in results bound; do
-    status=0
-    timeout 90 "${torch_check[@]}" 2 "$what" 2>&1 | grep '^results' | sort >"$out/torch-plain.txt" || status=1
-    timeout 90 env LD_PRELOAD="$preload" TUTTI_NCCL_REPORT=1 "${torch_check[@]}" 2 "$what" >"$out/torch-preload.txt" 2>&1 || status=1
-    grep '^tutti' "$out/torch-preload.txt" | tee -a "$log" || true
-    if [ "$status" -eq 0 ] && [ -s "$out/torch-plain.txt" ] &&
-      diff "$out/torch-plain.txt" <(grep '^results' "$out/torch-preload.txt" | sort) >>"$log" &&
-      grep -qE 'ncclAllReduce +[1-9]' "$out/torch-preload.txt"; then
+    timeout 120 "${torch_check[@]}" 2 "$what" >"$out/torch-plain-$what.txt" 2>&1 &
+    timeout 120 env LD_PRELOAD="$preload" TUTTI_NCCL_REPORT=1 "${torch_check[@]}" 2 "$what" >"$out/torch-preload-$what.txt" 2>&1 &
+  done
+  wait
+  for what in results bound; do
+    grep '^tutti' "$out/torch-preload-$what.txt" | tee -a "$log" || true
+    if [ "$(grep -c '^results' "$out/torch-plain-$what.txt")" -eq 2 ] &&
+      diff <(grep '^results' "$out/torch-plain-$what.txt" | sort) <(grep '^results' "$out/torch-preload-$what.txt" | sort) >>"$log" &&
+      grep -qE 'ncclAllReduce +[1-9]' "$out/torch-preload-$what.txt"; then
       passed=$((passed + 1))
       echo "passed PyTorch, $what: equal with and without the preload" | tee -a "$log"
     else
       failed=$((failed + 1))
       echo "FAILED PyTorch, $what" | tee -a "$log"
-      tail -n 20 "$out/torch-preload.txt" | tee -a "$log"
+      tail -n 20 "$out/torch-plain-$what.txt" "$out/torch-preload-$what.txt" | tee -a "$log"
     fi
   done
   check "PyTorch, a killed rank" 0 "the others ended after [0-9]\." env LD_PRELOAD="$preload" "${torch_check[@]}" 2 killed

@@ -61,6 +61,7 @@ OPPONENTS = {
                        max_bytes_if_slow=64 << 10),
     "nccl": Opponent("M", "nccl", environment=NO_NCCL_MULTICAST, bench=["--backend", "nccl"], on_request=True),
     "nccl-graph": Opponent("M", "nccl", environment=NO_NCCL_MULTICAST, bench=["--backend", "nccl", "--graph"], on_request=True),
+    "nccl-windows": Opponent("O", "nccl-windows", environment=NO_NCCL_MULTICAST, bench=["--backend", "nccl"], on_request=True),
     "nccl-serial": Opponent("N", "nccl-serial", environment=NO_NCCL_MULTICAST, bench=["--backend", "nccl"], on_request=True),
 }
 

@@ -26,7 +26,7 @@ MPI = (
 NCCL = ("NCCL_ALGO", "NCCL_PROTO", "NCCL_P2P_*", "NCCL_SHM_*", "NCCL_NTHREADS", "NCCL_BUFFSIZE", "NCCL_*CHANNELS*", "NCCL_*_CTAS",
         "NCCL_CHECKS_DISABLE", "NCCL_CHECK_POINTERS", "NCCL_DEBUG*", "NCCL_LL_*", "NCCL_LL128_*", "NCCL_*_THRESHOLD", "NCCL_NET_GDR_*",
         "NCCL_IB_DISABLE", "NCCL_GRAPH_*", "NCCL_TOPO_*")
-PATTERNS = {"mpi": MPI, "nccl": NCCL, "nccl-serial": NCCL}
+PATTERNS = {"mpi": MPI, "nccl": NCCL, "nccl-serial": NCCL, "nccl-windows": NCCL}
 
 
 def without(environment, peers):

@@ -6,7 +6,7 @@
 results: prints a hash of the results of collectives on CUDA tensors and of the training of a small network with DDP, from integers and
 multiples of 1/4, so that it does not depend on rounding with two ranks. bound: the same with communicators bound to a device, which
 PyTorch makes non-blocking. killed: rank 1 dies in the middle; prints after how many seconds the others ended. time: prints the time of
-calls, as nccl_check does.
+calls, as nccl_check does, and of a step of DDP.
 """
 import hashlib
 import os
@@ -17,10 +17,31 @@ import sys
 import time
 
 
+def say(text):
+    """In one write, since the ranks share the output."""
+    os.write(1, (text + "\n").encode())
+
+
+def small_network(device):
+    import torch
+    from torch.nn.parallel import DistributedDataParallel
+    torch.manual_seed(7)
+    network = torch.nn.Sequential(torch.nn.Linear(64, 300), torch.nn.ReLU(), torch.nn.Linear(300, 10)).to(device)
+    model = DistributedDataParallel(network, device_ids=[device.index])
+    return network, model, torch.optim.SGD(model.parameters(), lr=0.05)
+
+
+def train_step(model, optimizer, inputs):
+    loss = model(inputs).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss
+
+
 def results(rank, ranks, device):
     import torch
     import torch.distributed as dist
-    from torch.nn.parallel import DistributedDataParallel
     digest = hashlib.sha256()
 
     def note(tensor):
@@ -63,17 +84,9 @@ def results(rank, ranks, device):
             manager.wait()
             for tensor in tensors:
                 note(tensor)
-    torch.manual_seed(7)
-    network = torch.nn.Sequential(torch.nn.Linear(64, 300), torch.nn.ReLU(), torch.nn.Linear(300, 10)).to(device)
-    model = DistributedDataParallel(network, device_ids=[device.index])
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    _, model, optimizer = small_network(device)
     for _ in range(30):
-        inputs = torch.randn(32, 64, generator=generator).to(device)
-        loss = model(inputs).square().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        note(loss)
+        note(train_step(model, optimizer, torch.randn(32, 64, generator=generator).to(device)))
     for parameter in model.parameters():
         note(parameter)
     return f"results of rank {rank}: {digest.hexdigest()}"
@@ -109,7 +122,20 @@ def times(rank, ranks, device):
                 torch.cuda.synchronize()
                 took.append((time.perf_counter() - start) / calls * 1e6)
             if rank == 0:
-                print(f"time {name} {count * 4} plain {sorted(took)[len(took) // 2]:.2f}", flush=True)
+                say(f"time {name} {count * 4} plain {sorted(took)[len(took) // 2]:.2f}")
+    network, model, optimizer = small_network(device)
+    inputs = torch.randn(32, 64, device=device)
+    took = []
+    for _ in range(10):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(calls):
+            train_step(model, optimizer, inputs)
+        torch.cuda.synchronize()
+        took.append((time.perf_counter() - start) / calls * 1e6)
+    if rank == 0:
+        size = sum(parameter.numel() * 4 for parameter in network.parameters())
+        say(f"time torch_ddp_step {size} plain {sorted(took)[len(took) // 2]:.2f}")
     return ""
 
 
@@ -123,7 +149,7 @@ def one_rank(what):
     text = {"results": lambda: results(rank, ranks, device), "bound": lambda: results(rank, ranks, device),
             "killed": lambda: killed(rank, device), "time": lambda: times(rank, ranks, device)}[what]()
     if text:
-        print(text, flush=True)
+        say(text)
     dist.destroy_process_group()
 
 

@@ -40,6 +40,15 @@ class MadeUpDevices(Checks):
         lines = self.good(self.run_on(4, 4, "all-reduce", "--backend", "nccl", "--init", "tcp://127.0.0.1:29751", "--size", "4KiB"))
         self.assertRegex(lines[-1], r"^4 ranks on 1 host, backend nccl \(every rank has a device of its own\)")
 
+    def test_bench_against_registered_windows(self):
+        words = ("bench", "broadcast", "all-gather", "send-recv", "--backend", "nccl", "--vs", "nccl,nccl-windows", "--sizes", "4KiB", "--iterations", "3")
+        result = self.run_on(2, 2, *words)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertNotRegex(result.stdout + result.stderr, "wrong|can't register")
+        result = self.run_on(2, 2, *words, FAKE_NCCL_WINDOW_RESULT="5")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("NCCL can't register a window of 4096 bytes", result.stdout + result.stderr)
+
     def test_one_rank_more_than_devices(self):
         result = self.run_on(8, 9, "broadcast", "--backend", "nccl")
         self.assertEqual(result.returncode, 2, result.stderr)

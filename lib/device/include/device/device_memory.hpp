@@ -19,6 +19,7 @@ class DeviceMemory {
   void free(void* address) noexcept;
   void copy_to_device(void* to, const void* from, std::size_t bytes);
   void copy_to_host(void* to, const void* from, std::size_t bytes);
+  void copy_on_device(void* to, const void* from, std::size_t bytes);
   /// A stream of its own; lives as long as this object.
   [[nodiscard]] void* stream() const { return stream_; }
 

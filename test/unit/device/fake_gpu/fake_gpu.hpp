@@ -20,6 +20,8 @@
 ///     FAKE_NCCL_VERSION      22809
 ///     FAKE_NCCL_ID_RESULT, FAKE_NCCL_INIT_RESULT, FAKE_NCCL_CALL_RESULT, FAKE_NCCL_ASYNC_RESULT
 ///                            error codes that these calls return instead of working
+///     FAKE_NCCL_WINDOW_RESULT
+///                            the same, of ncclCommWindowRegister
 ///     FAKE_NCCL_ID_HANGS     1: no id is ever created
 ///     FAKE_NCCL_INIT_HANGS   1: initialisation never returns
 ///     FAKE_NCCL_CALL_BLOCKS  1: calls block until the communicator is aborted; 2: forever
