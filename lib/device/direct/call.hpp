@@ -82,9 +82,10 @@ struct Call {
   const std::uint32_t* abort_flag = nullptr;  ///< in host memory: not 0 ends every wait
   std::int32_t rank = 0;
   std::int32_t size = 1;
-  std::int32_t from = -1;       ///< the only rank that sends; -1: all
-  std::int32_t to = -1;         ///< the only rank that receives; -1: all
-  std::int32_t copies_own = 0;  ///< the own block goes from `send` to `recv`
+  std::int32_t from = -1;  ///< the only rank that sends; -1: all
+  std::int32_t to = -1;    ///< the only rank that receives; -1: all
+  /// The own block, which goes to all peers, also goes from `send` to `recv`.
+  std::int32_t copies_own = 0;
 };
 
 }  // namespace tutti::device::direct

@@ -56,14 +56,20 @@ struct Chunk {
     }
   }
 
+  /// To all peers, and to this rank's own place: what is copied there is loaded for the first peer.
   TUTTI_ON_DEVICE void send() const {
     Unit units[units_at_once];  // NOLINT(modernize-avoid-c-arrays): for the GPU
+    bool copies_own = call().copies_own != 0;
     for (int step = 1; step < call().size; ++step) {
       const int peer = channel.peer_after(step);
       if (!channel.sends_to(peer)) continue;
       auto* const to = reinterpret_cast<Unit*>(channel.chunk(peer, call().rank, round));
       for_units([&](std::uint64_t unit, int slot) { units[slot] = own(peer, unit); },
-                [&](std::uint64_t unit, int slot) { to[unit] = units[slot]; });
+                [&](std::uint64_t unit, int slot) {
+                  to[unit] = units[slot];
+                  if (copies_own) put(call().rank, unit, units[slot]);
+                });
+      copies_own = false;
     }
   }
   /// Waits for all peers' chunks. False: the call is aborted.
@@ -91,13 +97,11 @@ struct MoveChunks {
   TUTTI_ON_DEVICE static void finish(const Chunk<Machine>& chunk) {
     const auto& call = chunk.call();
     Unit units[units_at_once];  // NOLINT(modernize-avoid-c-arrays): for the GPU
-    for (int step = call.copies_own != 0 ? 0 : 1; step < call.size; ++step) {
+    for (int step = 1; step < call.size; ++step) {
       const int peer = chunk.channel.peer_after(step);
-      if (step > 0 && !chunk.channel.receives_from(peer)) continue;
+      if (!chunk.channel.receives_from(peer)) continue;
       chunk.for_units(
-          [&](std::uint64_t unit, int slot) {
-            units[slot] = step == 0 ? chunk.own(peer, unit) : chunk.received(peer, unit);
-          },
+          [&](std::uint64_t unit, int slot) { units[slot] = chunk.received(peer, unit); },
           [&](std::uint64_t unit, int slot) { chunk.put(peer, unit, units[slot]); });
     }
   }
@@ -154,7 +158,7 @@ TUTTI_ON_DEVICE void exchange_chunks(const Call& call, const Machine& machine) {
     }
     if (index >= chunks_ahead) {
       const auto chunk = chunk_at(index - chunks_ahead);
-      if (channel.receives() || call.copies_own != 0) {
+      if (channel.receives()) {
         if (machine.works()) {
           goes_on = chunk.wait();
           if (goes_on) Finish::finish(chunk);
