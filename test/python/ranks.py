@@ -222,8 +222,9 @@ def promises() -> None:
     dist.init_process_group("tutti", timeout=timedelta(seconds=60))
     assert dist.get_backend() == "tutti"
     for check in (
-        futures, dropped_work, dropped_input, types, operators, errors, layouts, uneven, coalescing, sequence_numbers, monitored_barrier, objects,
-        split, split_by_torch, distributed_data_parallel, fully_sharded, tensor_parallel, batched_messages, messages_in_a_batch,
+        futures, dropped_work, dropped_input, types, operators, errors, layouts, uneven, coalescing, batch_without_end, sequence_numbers,
+        monitored_barrier, objects, split,
+        split_by_torch, distributed_data_parallel, fully_sharded, tensor_parallel, batched_messages, messages_in_a_batch,
         order_of_messages, messages_of_any,
     ):  # fmt: skip
         if check.__name__ not in os.environ.get("CHECKS", check.__name__) or is_too_old_for(check.__name__):
@@ -421,6 +422,19 @@ def coalescing() -> None:
         dist.all_gather_into_tensor(outputs[1], torch.full((2,), float(RANK)))
     assert outputs[0].tolist() == [float(rank) for rank in range(SIZE)]
     assert outputs[1].tolist() == [float(rank) for rank in range(SIZE) for _ in range(2)]
+
+
+def batch_without_end() -> None:
+    """The program's exception ends a batch, of which torch tells the backend nothing."""
+    group, cpu = dist.group.WORLD, torch.device("cpu")
+    first, second = torch.ones(3), torch.ones(2)
+    group._start_coalescing(cpu)
+    group.allreduce([first])
+    group._start_coalescing(cpu)
+    group.allreduce([second])
+    group._end_coalescing(cpu).wait()
+    dist.barrier()
+    assert first.tolist() == [SIZE] * 3 and second.tolist() == [SIZE] * 2
 
 
 def sequence_numbers() -> None:

@@ -75,14 +75,17 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::issue_on_device(Plan plan, c10
   const int source =
       plan.type == OpType::RECV ? std::get<Message>(plan.requests.front().call).from : -1;
   const auto channel = channel_of(plan, device, timeout);
-  const auto guard = channel->lock();
-  if (is_coalescing_ && !coalesced_on_device_) {
-    coalesced_on_device_ = std::make_shared<DeviceCall>(channel, channel->place(true));
-    coalesced_on_device_->is_open = true;
+  auto call = coalesced_on_device_;
+  if (!call) {
+    // Before the lock: a stream that is seen for the first time needs the GIL.
+    const auto place = channel->place(is_coalescing_ || plan.is_async);
+    call = std::make_shared<DeviceCall>(channel, place);
   }
-  const auto call = is_coalescing_
-                        ? coalesced_on_device_
-                        : std::make_shared<DeviceCall>(channel, channel->place(plan.is_async));
+  if (is_coalescing_ && !coalesced_on_device_) {
+    call->is_open = true;
+    coalesced_on_device_ = call;
+  }
+  const auto guard = channel->lock();
   const auto& place = call->place();
   for (auto& request : plan.requests) {
     request.options = {.timeout = timeout, .stream = Stream(place.handle)};

@@ -6,6 +6,12 @@
 #include "store_bootstrap.hpp"
 
 namespace tutti::torch_backend {
+namespace {
+
+constexpr const char* no_capture =
+    " can't be captured in a CUDA graph: make one before the capture";
+
+}  // namespace
 
 std::shared_ptr<Channel> connect(const Membership& members, const Options& options,
                                  const std::string& what, std::shared_ptr<Failures> failures) {
@@ -39,17 +45,31 @@ void DevicePath::require(c10::Device device) {
               ": move it there, or make another process group for the other device");
 }
 
-std::shared_ptr<DeviceChannel> DevicePath::make(const Membership& members, const std::string& what,
-                                                Milliseconds timeout) {
-  TORCH_CHECK(!driver_->is_capturing(handles_->of(current_stream(*device_))), "the first call of ",
-              what, " can't be captured in a CUDA graph: make one before the capture");
-  auto channel =
-      connect(members, {.timeout = timeout, .device = device_->index()}, what, failures_);
-  channel->require_device_path(what);
-  auto result = std::make_shared<DeviceChannel>(std::move(channel), *device_, handles_, driver_);
+const std::shared_ptr<DeviceChannel>& DevicePath::Attempt::get() const {
+  if (failure) std::rethrow_exception(failure);
+  return channel;
+}
+
+bool DevicePath::is_capturing(c10::Device device) {
+  return driver_->is_capturing(handles_->of(current_stream(device)));
+}
+
+const std::shared_ptr<DeviceChannel>& DevicePath::make(Attempt& attempt, const Membership& members,
+                                                       const std::string& what,
+                                                       Milliseconds timeout) {
+  Attempt made;
+  try {
+    auto channel =
+        connect(members, {.timeout = timeout, .device = device_->index()}, what, failures_);
+    channel->require_device_path(what);
+    made.channel = std::make_shared<DeviceChannel>(std::move(channel), *device_, handles_, driver_);
+  } catch (...) {
+    made.failure = std::current_exception();
+  }
   const std::scoped_lock lock(mutex_);
-  if (is_closed_) result->channel()->close();
-  return result;
+  if (made.channel && is_closed_) made.channel->channel()->close();
+  attempt = std::move(made);
+  return attempt.get();
 }
 
 void DevicePath::connect_eagerly(c10::Device device, Milliseconds timeout) {
@@ -62,38 +82,38 @@ std::shared_ptr<DeviceChannel> DevicePath::all_ranks(c10::Device device, Millise
   require(device);
   {
     const std::scoped_lock lock(mutex_);
-    if (all_) return all_;
+    if (all_.is_made()) return all_.get();
   }
+  const auto what = "process group " + members_.name + " for CUDA tensors";
+  TORCH_CHECK(!is_capturing(device), "the first call of ", what, no_capture);
   const std::scoped_lock connecting(connecting_);
-  if (all_) return all_;
+  if (all_.is_made()) return all_.get();
   auto members = members_;
   members.store = c10::make_intrusive<c10d::PrefixStore>("tutti_cuda", members_.store);
-  auto made = make(members, "process group " + members_.name + " for CUDA tensors", timeout);
-  const std::scoped_lock lock(mutex_);
-  all_ = std::move(made);
-  return all_;
+  return make(all_, members, what, timeout);
 }
 
 DevicePath::Pair DevicePath::with(int peer, c10::Device device, Milliseconds timeout) {
   require(device);
+  const int number_of_peer = members_.rank < peer ? 1 : 0;
+  Attempt* attempt = nullptr;
   {
     const std::scoped_lock lock(mutex_);
-    if (is_eager_) return {all_, peer};
-    const auto known = pairs_.find(peer);
-    if (known != pairs_.end()) return known->second;
-  }
-  const std::scoped_lock connecting(connecting_);
-  {
-    const std::scoped_lock lock(mutex_);
-    const auto known = pairs_.find(peer);
-    if (known != pairs_.end()) return known->second;
+    if (is_eager_) return {all_.get(), peer};
+    attempt = &pairs_[peer];
+    if (attempt->is_made()) return {attempt->get(), number_of_peer};
   }
   const int low = std::min(members_.rank, peer);
   const int high = std::max(members_.rank, peer);
+  const auto what = "messages of ranks " + std::to_string(low) + " and " + std::to_string(high) +
+                    " of process group " + members_.name + " for CUDA tensors";
+  TORCH_CHECK(!is_capturing(device), "the first call of ", what, no_capture);
+  const std::scoped_lock connecting(connecting_);
+  if (attempt->is_made()) return {attempt->get(), number_of_peer};
   auto members = members_;
   members.store = c10::make_intrusive<c10d::PrefixStore>(
       "tutti_cuda_" + std::to_string(low) + "_" + std::to_string(high), members_.store);
-  members.rank = members_.rank == low ? 0 : 1;
+  members.rank = 1 - number_of_peer;
   members.size = 2;
   members.global_ranks.clear();
   for (const int rank : {low, high}) {
@@ -101,20 +121,16 @@ DevicePath::Pair DevicePath::with(int peer, c10::Device device, Milliseconds tim
     members.global_ranks.push_back(
         index < members_.global_ranks.size() ? members_.global_ranks[index] : rank);
   }
-  Pair pair{make(members,
-                 "messages of ranks " + std::to_string(low) + " and " + std::to_string(high) +
-                     " of process group " + members_.name + " for CUDA tensors",
-                 timeout),
-            1 - members.rank};
-  const std::scoped_lock lock(mutex_);
-  return pairs_[peer] = pair;
+  return {make(*attempt, members, what, timeout), number_of_peer};
 }
 
 std::vector<std::shared_ptr<DeviceChannel>> DevicePath::channels() {
   const std::scoped_lock lock(mutex_);
   std::vector<std::shared_ptr<DeviceChannel>> result;
-  if (all_) result.push_back(all_);
-  for (const auto& [peer, pair] : pairs_) result.push_back(pair.channel);
+  if (all_.channel) result.push_back(all_.channel);
+  for (const auto& [peer, attempt] : pairs_) {
+    if (attempt.channel) result.push_back(attempt.channel);
+  }
   return result;
 }
 

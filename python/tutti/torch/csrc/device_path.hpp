@@ -1,5 +1,6 @@
 #pragma once
 
+#include <exception>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -60,9 +61,20 @@ class DevicePath {
   void abandon() { watcher_.abandon(); }
 
  private:
-  std::shared_ptr<DeviceChannel> make(const Membership& members, const std::string& what,
-                                      Milliseconds timeout);
+  /// What one communicator's first call makes, or its failure, which all ranks have met: the store
+  /// has the keys of that attempt.
+  struct Attempt {
+    std::shared_ptr<DeviceChannel> channel;
+    std::exception_ptr failure;
+    [[nodiscard]] bool is_made() const { return channel != nullptr || failure != nullptr; }
+    [[nodiscard]] const std::shared_ptr<DeviceChannel>& get() const;
+  };
+  /// With connecting_ held.
+  const std::shared_ptr<DeviceChannel>& make(Attempt& attempt, const Membership& members,
+                                             const std::string& what, Milliseconds timeout);
   void require(c10::Device device);
+  /// Before a lock is taken: it may need the GIL.
+  [[nodiscard]] bool is_capturing(c10::Device device);
   std::vector<std::shared_ptr<DeviceChannel>> channels();
 
   Membership members_;
@@ -75,8 +87,8 @@ class DevicePath {
   std::optional<c10::Device> device_;
   bool is_eager_ = false;
   bool is_closed_ = false;
-  std::shared_ptr<DeviceChannel> all_;
-  std::map<int, Pair> pairs_;
+  Attempt all_;
+  std::map<int, Attempt> pairs_;  ///< by the other rank of the group
 };
 
 }  // namespace tutti::torch_backend

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include <torch/csrc/utils/pybind.h>
+
 #include "compatibility.hpp"
 #include "device_call.hpp"
 #include "work.hpp"
@@ -63,6 +65,9 @@ class DeviceWork final : public c10d::Work {
   }
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
     require_ended_batch(*call_);
+    if (!call_->channel().is_staged() || PyGILState_Check() == 0) return call_->future();
+    // It waits for the call, and torch has not released the GIL.
+    const pybind11::gil_scoped_release released;
     return call_->future();
   }
   std::uint64_t getSequencenumber() const override { return sequence_; }

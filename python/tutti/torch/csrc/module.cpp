@@ -1,42 +1,11 @@
 #include <pybind11/chrono.h>
 #include <torch/csrc/utils/pybind.h>
 
-#include <mutex>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "process_group.hpp"
-
-namespace tutti::torch_backend {
-namespace {
-
-/// The process groups that exist. torch keeps them, and in some versions not their Python objects.
-class OpenGroups {
- public:
-  void add(const c10::intrusive_ptr<ProcessGroupTutti>& group) {
-    const std::scoped_lock lock(mutex_);
-    std::erase_if(groups_, [](const auto& known) { return known.expired(); });
-    groups_.emplace_back(group);
-  }
-  void shutdown() {
-    std::vector<Group> groups;
-    {
-      const std::scoped_lock lock(mutex_);
-      groups.swap(groups_);
-    }
-    for (const auto& known : groups) {
-      if (const auto group = known.lock()) group->shutdown();
-    }
-  }
-
- private:
-  using Group = c10::weak_intrusive_ptr<ProcessGroupTutti>;
-  std::mutex mutex_;
-  std::vector<Group> groups_;
-};
-
-}  // namespace
-}  // namespace tutti::torch_backend
 
 PYBIND11_MODULE(TUTTI_TORCH_MODULE, module) {
   namespace py = pybind11;
@@ -66,7 +35,7 @@ PYBIND11_MODULE(TUTTI_TORCH_MODULE, module) {
       .def_property_readonly("options", &ProcessGroupTutti::options)
       // torch calls it on the ranks that a new group leaves out. Its members make the group alone.
       .def("perform_nocolor_split", [](ProcessGroupTutti&, const py::object&) {});
-  py::class_<OpenGroups>(module, "OpenGroups")
+  py::class_<OpenGroups, std::shared_ptr<OpenGroups>>(module, "OpenGroups")
       .def(py::init<>())
       .def("add", &OpenGroups::add, py::arg("group"))
       .def("shutdown", &OpenGroups::shutdown, py::call_guard<py::gil_scoped_release>());

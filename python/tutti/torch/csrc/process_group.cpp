@@ -266,8 +266,22 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::recvAnysource(Tensors& tensors
   return message(Operation::recv, "recv_anysource", tensors, any_rank, tag);
 }
 
+void ProcessGroupTutti::drop_batch() {
+  batch_.clear();
+  if (const auto call = std::exchange(coalesced_, nullptr)) {
+    call->is_open = false;
+    completer_->add(call);
+  }
+  if (const auto call = std::exchange(coalesced_on_device_, nullptr)) {
+    call->is_open = false;
+    if (!call->place().is_captured) device_path_->watcher().add(call);
+  }
+}
+
 void ProcessGroupTutti::startCoalescing() {
-  TORCH_CHECK(!is_coalescing_, prefix("startCoalescing"), "called twice without endCoalescing()");
+  // An exception of the program may have ended a batch, and torch doesn't tell. The calls of that
+  // batch that have started go on, as with torch's NCCL backend.
+  drop_batch();
   is_coalescing_ = true;
 }
 
@@ -288,7 +302,8 @@ c10::intrusive_ptr<c10d::Backend> ProcessGroupTutti::split(
   const auto mine = std::find(ranks.begin(), ranks.end(), getRank());
   if (mine == ranks.end()) return nullptr;
   // Some versions of torch split once for each type of device, on one store, and use the first.
-  if (auto latest = latest_split_.lock(); latest && latest_split_store_.lock() == store) {
+  if (auto latest = latest_split_.lock();
+      latest && latest_split_store_.lock() == store && latest_split_ranks_ == ranks) {
     return latest;
   }
   std::vector<int> global_ranks;
@@ -299,16 +314,37 @@ c10::intrusive_ptr<c10d::Backend> ProcessGroupTutti::split(
   }
   // The store of an earlier split of these ranks may have the same prefix.
   const auto number = std::to_string(splits_[ranks]++);
-  c10::intrusive_ptr<c10d::Backend> result = c10::make_intrusive<ProcessGroupTutti>(
+  auto group = c10::make_intrusive<ProcessGroupTutti>(
       c10::make_intrusive<c10d::PrefixStore>(number, store), static_cast<int>(mine - ranks.begin()),
       static_cast<int>(ranks.size()),
       Settings{.timeout = options ? options->timeout : settings_.timeout,
                .name = options && !options->group_name.empty() ? options->group_name
                                                                : settings_.name + "/split",
                .global_ranks = std::move(global_ranks)});
+  if (const auto open = open_groups_.lock()) open->add(group);
+  c10::intrusive_ptr<c10d::Backend> result = std::move(group);
   latest_split_ = c10::weak_intrusive_ptr<c10d::Backend>(result);
   latest_split_store_ = c10::weak_intrusive_ptr<c10d::Store>(store);
+  latest_split_ranks_ = ranks;
   return result;
+}
+
+void OpenGroups::add(const c10::intrusive_ptr<ProcessGroupTutti>& group) {
+  group->open_groups_ = weak_from_this();
+  const std::scoped_lock lock(mutex_);
+  std::erase_if(groups_, [](const auto& known) { return known.expired(); });
+  groups_.emplace_back(group);
+}
+
+void OpenGroups::shutdown() {
+  std::vector<Group> groups;
+  {
+    const std::scoped_lock lock(mutex_);
+    groups.swap(groups_);
+  }
+  for (const auto& known : groups) {
+    if (const auto group = known.lock()) group->shutdown();
+  }
 }
 
 }  // namespace tutti::torch_backend

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +17,8 @@
 #include "work.hpp"
 
 namespace tutti::torch_backend {
+
+class OpenGroups;
 
 /// The backend "tutti" of torch.distributed: collectives and messages on CPU and CUDA tensors.
 ///
@@ -152,6 +155,8 @@ class ProcessGroupTutti final : public BackendInterface {
   WorkPointer message(Operation operation, const char* call, const Tensors& tensors, int peer,
                       int tag);
   void close();
+  /// Forgets a batch that has not ended. Its calls that have started go on.
+  void drop_batch();
 
   c10::intrusive_ptr<c10d::Store> store_;
   Settings settings_;
@@ -172,6 +177,22 @@ class ProcessGroupTutti final : public BackendInterface {
   std::map<std::vector<int>, int> splits_;  ///< their number so far, by the ranks
   c10::weak_intrusive_ptr<c10d::Backend> latest_split_{c10::intrusive_ptr<c10d::Backend>()};
   c10::weak_intrusive_ptr<c10d::Store> latest_split_store_{c10::intrusive_ptr<c10d::Store>()};
+  std::vector<int> latest_split_ranks_;
+  friend OpenGroups;
+  std::weak_ptr<OpenGroups> open_groups_;  ///< where the groups that are split off are added
+};
+
+/// The process groups that exist, those that were split off, too. torch keeps them, and in some
+/// versions not their Python objects.
+class OpenGroups : public std::enable_shared_from_this<OpenGroups> {
+ public:
+  void add(const c10::intrusive_ptr<ProcessGroupTutti>& group);
+  void shutdown();
+
+ private:
+  using Group = c10::weak_intrusive_ptr<ProcessGroupTutti>;
+  std::mutex mutex_;
+  std::vector<Group> groups_;
 };
 
 }  // namespace tutti::torch_backend
