@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error_builder.hpp"
+#include "base/remedies.hpp"
 #include "control/topology.hpp"
 #include "control_thread.hpp"
 #include "record.hpp"
@@ -109,8 +110,9 @@ void Plane::fail_setup(const LinkSetup::Progress& progress, bool is_late) const 
       progress.failure.empty()
           ? fmt::format(
                 "set-up timed out: no control connection with {}; see the messages of these "
-                "ranks, or set a longer timeout (TUTTI_TIMEOUT, --timeout or Options::timeout){}",
-                fmt::join(missing, ", "), rendezvous::describe_unacknowledged_data())
+                "ranks, or {}{}",
+                fmt::join(missing, ", "), longer_timeout_remedy,
+                rendezvous::describe_unacknowledged_data())
           : "set-up failed: " + progress.failure;
   const int self = peers_.rank();
   int lowest_linked = 0;

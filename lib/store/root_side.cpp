@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/bytes.hpp"
+#include "base/remedies.hpp"
 #include "base/system_error.hpp"
 #include "rendezvous/open_files.hpp"
 #include "rendezvous/port_holder.hpp"
@@ -216,14 +217,13 @@ Error RootSide::missing(const std::vector<int>& ranks) const {
     named.push_back(describe(ranks[i]));
   }
   if (ranks.size() > max_named) named.push_back("…");
-  return Error(
-      ErrorCode::timeout,
-      fmt::format("set-up timed out at {} with {} of {} ranks; {} missing: {}; start "
-                  "every rank, see the messages of the missing ranks, or set a longer timeout "
-                  "(TUTTI_TIMEOUT, --timeout or Options::timeout){}",
-                  where_, static_cast<std::size_t>(size_) - ranks.size(), size_, ranks.size(),
-                  fmt::join(named, ", "), rendezvous::describe_unacknowledged_data()),
-      ranks);
+  return Error(ErrorCode::timeout,
+               fmt::format("set-up timed out at {} with {} of {} ranks; {} missing: {}; start "
+                           "every rank, see the messages of the missing ranks, or {}{}",
+                           where_, static_cast<std::size_t>(size_) - ranks.size(), size_,
+                           ranks.size(), fmt::join(named, ", "), longer_timeout_remedy,
+                           rendezvous::describe_unacknowledged_data()),
+               ranks);
 }
 
 void RootSide::fail(const Error& error) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error_builder.hpp"
+#include "base/remedies.hpp"
 #include "transport/descriptor_passing.hpp"
 #include "tutti/error.hpp"
 
@@ -173,9 +174,8 @@ SegmentSetup::Outcome SegmentSetup::follow(const rendezvous::Peers& peers, Deadl
           Error(
               ErrorCode::timeout,
               fmt::format("set-up timed out: {} did not report whether the ranks of its host share "
-                          "memory; see its messages, or set a longer timeout "
-                          "(TUTTI_TIMEOUT, --timeout or Options::timeout)",
-                          peers.describe(leader)),
+                          "memory; see its messages, or {}",
+                          peers.describe(leader), longer_timeout_remedy),
               {leader}))
           .speaks_for_job(self_ == local_[1])
           .at(self_, peers.info(self_).host.name)

@@ -206,7 +206,8 @@ class MpiBootstrap final : public Bootstrap {
             ErrorCode::timeout,
             std::string("set-up timed out while ") + doing +
                 " over MPI: a rank is late or has not called from_mpi (MPI can't tell which); see "
-                "the other ranks' messages, or set a longer timeout (--timeout, TUTTI_TIMEOUT)" +
+                "the other ranks' messages, or set a longer timeout (TUTTI_TIMEOUT, --timeout or "
+                "Options::timeout)" +
                 unacknowledged_data());
       }
       // Ranks may outnumber cores: the late rank may need this core.
