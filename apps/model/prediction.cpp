@@ -72,7 +72,7 @@ class Predictor {
                                         .layout = algorithm::rank_layout(size(), machine_.host),
                                         .bytes = static_cast<double>(request_.count) * bytes,
                                         .chunk = static_cast<double>(request_.chunk) * bytes,
-                                        .max_published = static_cast<double>(round_bytes)};
+                                        .max_published = static_cast<double>(max_published_bytes)};
     result_.algorithm = algorithm_;
     result_.method = Method::estimated;
     result_.seconds = algorithm::cost_of(asked, machine_.costs);

@@ -7,18 +7,16 @@
 
 #include "algorithm/schedule.hpp"
 #include "base/call_signature.hpp"
+#include "base/published_bytes.hpp"
 #include "model/machine.hpp"
 #include "model/traffic.hpp"
 
 namespace tutti::model {
 
-/// Maximum bytes that a rank publishes in a round, as in the channel of a whole job
-/// (transport/shared_segment.hpp).
-inline constexpr std::int64_t round_bytes = std::int64_t{256} << 10;
-
 /// ScheduleArguments::max_published for a whole job.
 [[nodiscard]] constexpr std::int64_t max_published(std::int64_t element_bytes) {
-  return element_bytes > round_bytes ? 1 : round_bytes / element_bytes;
+  constexpr auto bytes = static_cast<std::int64_t>(max_published_bytes);
+  return element_bytes > bytes ? 1 : bytes / element_bytes;
 }
 
 /// The call to predict.

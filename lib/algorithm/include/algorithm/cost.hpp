@@ -6,6 +6,7 @@
 
 #include "algorithm/cost_model.hpp"
 #include "base/call_signature.hpp"
+#include "base/published_bytes.hpp"
 
 /// Closed formulas for the time of a call, cheap enough to evaluate before each call. They model
 /// shared links of hosts and pipelining, and no variance; docs/algorithms.md explains them.
@@ -25,9 +26,9 @@ struct CostQuestion {
   Operation operation = Operation::broadcast;
   std::string_view algorithm;
   RankLayout layout;
-  double bytes = 0;                  ///< ScheduleArguments::count in bytes
-  double chunk = 1;                  ///< ScheduleArguments::chunk in bytes
-  double max_published = 256 << 10;  ///< ScheduleArguments::max_published in bytes
+  double bytes = 0;                            ///< ScheduleArguments::count in bytes
+  double chunk = 1;                            ///< ScheduleArguments::chunk in bytes
+  double max_published = max_published_bytes;  ///< ScheduleArguments::max_published in bytes
 };
 
 /// Time in seconds; 0 for algorithms without a formula.

@@ -16,6 +16,7 @@
 
 #include "base/descriptor.hpp"
 #include "base/page.hpp"
+#include "base/published_bytes.hpp"
 #include "base/single_copy_choice.hpp"
 #include "transport/heap.hpp"
 #include "transport/single_copy.hpp"
@@ -37,7 +38,7 @@ inline constexpr std::size_t pages_in_flight = 8;
 inline constexpr std::size_t channel_count = 8;
 /// Maximum bytes that a rank contributes to one round. The first channel belongs to the whole job.
 constexpr std::size_t round_bytes_of(std::size_t channel) {
-  return channel == 0 ? std::size_t{256} << 10 : std::size_t{64} << 10;
+  return channel == 0 ? max_published_bytes : max_published_bytes_of_others;
 }
 /// Two cache lines: processors prefetch lines in pairs, and a writer must not disturb readers of
 /// the slot before.
