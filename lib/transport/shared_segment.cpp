@@ -138,10 +138,11 @@ SharedSegment::SharedSegment(Descriptor file, int local_rank, int ranks)
   const auto before_heaps = bytes_for(ranks);
   const auto file_bytes = static_cast<std::size_t>(length);
   has_links_ = file_bytes >= before_heaps;
-  const auto zone = has_links_ ? (file_bytes - before_heaps) / static_cast<std::size_t>(ranks_) /
-                                     page_bytes * page_bytes
-                               : 0;
-  heap_.emplace(file_.get(), before_heaps, zone, local_rank_, ranks_);
+  const auto heap_bytes_each =
+      has_links_
+          ? (file_bytes - before_heaps) / static_cast<std::size_t>(ranks_) / page_bytes * page_bytes
+          : 0;
+  heap_.emplace(file_.get(), before_heaps, heap_bytes_each, local_rank_, ranks_);
   doorbell(local_rank_)
       .can_read_heaps.store(heap_->is_reachable() ? 1 : 0, std::memory_order_release);
   std::vector<MemoryAccess*> access;
