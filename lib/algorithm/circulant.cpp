@@ -20,18 +20,17 @@ std::vector<CirculantRound> Circulant::rounds(int size) {
   return rounds;
 }
 
-std::array<Region, 2> Circulant::positions(int own, int first, int last, int size) {
+std::array<PositionRange, 2> Circulant::positions(int own, int first, int last, int size) {
   const int begin = (own + first) % size;
   const int end = begin + last - first;
-  return {Region{begin, std::min(end, size)}, Region{0, std::max(0, end - size)}};
+  return {PositionRange{begin, std::min(end, size)}, PositionRange{0, std::max(0, end - size)}};
 }
 
 std::array<Region, 2> Circulant::after_own(int first, int last) const {
   std::array<Region, 2> pieces;
   const auto all = positions(order_.position(), first, last, blocks_.size());
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (!all[i].empty())
-      pieces[i] = blocks_.range(static_cast<int>(all[i].begin), static_cast<int>(all[i].end));
+    if (!all[i].empty()) pieces[i] = blocks_.range(all[i].begin, all[i].end);
   }
   return pieces;
 }

@@ -27,14 +27,23 @@ struct CirculantRound {
   int far;
 };
 
+/// Positions from `begin` to `end` - 1.
+struct PositionRange {
+  int begin = 0;
+  int end = 0;
+
+  [[nodiscard]] bool empty() const noexcept { return end <= begin; }
+};
+
 class Circulant {
  public:
   /// In the order of scattering: the longest round first.
   [[nodiscard]] static std::vector<CirculantRound> rounds(int size);
 
-  /// The positions from `first` to `last` - 1 after `own`, cyclically: up to two regions, before
+  /// The positions from `first` to `last` - 1 after `own`, cyclically: up to two ranges, before
   /// and after the end.
-  [[nodiscard]] static std::array<Region, 2> positions(int own, int first, int last, int size);
+  [[nodiscard]] static std::array<PositionRange, 2> positions(int own, int first, int last,
+                                                              int size);
 
   Circulant(RankOrder order, Blocks blocks, std::int64_t chunk)
       : order_(std::move(order)), blocks_(std::move(blocks)), chunk_(chunk) {}
