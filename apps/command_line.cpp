@@ -82,11 +82,11 @@ void add_type(CLI::App& command, DataOptions& options) {
 void add_operator(CLI::App& command, DataOptions& options) {
   const auto operators = any_of(names_of<Operator>(operator_count));
   add(
-      command, "--op", "NAME",
+      command, "--op", "OPERATOR",
       [&options, operators](const std::string& text) {
         options.op = usable(operator_named(text), "--op", text, operators);
       },
-      fmt::format("{} (default sum)", operators));
+      fmt::format("operator of the reduction: {} (default sum)", operators));
 }
 
 void add_root(CLI::App& command, DataOptions& options, const std::string& help) {
@@ -107,7 +107,7 @@ void add_bench_contents(CLI::App& command, BenchOptions& options) {
   for (const auto& entry : catalogue()) names.emplace_back(entry.name);
   command
       .add_option_function<std::vector<std::string>>(
-          "OP",
+          "OPERATION",
           [&options, names](const std::vector<std::string>& texts) {
             for (const auto& text : texts) {
               const auto* const entry = find_entry(text);
@@ -123,7 +123,7 @@ void add_bench_contents(CLI::App& command, BenchOptions& options) {
       ->type_name("");
   const auto peers = any_of(bench::peer_names());
   add(
-      command, "--vs", "PEERS",
+      command, "--vs", "BASELINES",
       [&options, peers](const std::string& text) {
         options.peers.clear();
         for (const auto& part : split_list(text)) {
@@ -131,7 +131,7 @@ void add_bench_contents(CLI::App& command, BenchOptions& options) {
               usable(peer_named(part), "--vs", text, "a comma-separated list of " + peers));
         }
       },
-      "libraries to compare with, comma-separated: " + peers);
+      "baselines to compare with, comma-separated: " + peers);
   add(
       command, "--sizes", "SIZES",
       [&options](const std::string& text) {
@@ -213,10 +213,10 @@ void add_job_options(CLI::App& command, JobOptions& options) {
         options.backend = parse_backend(text);
         if (!options.backend) {
           throw CLI::ValidationError(
-              fmt::format("--backend {} is unknown: give auto, host or nccl", text));
+              fmt::format("--backend {} is unknown: give auto, cpu or nccl", text));
         }
       },
-      "auto, host (also: cpu, gloo, tcp) or nccl");
+      "auto, cpu or nccl");
   add(
       command, "--timeout", "TIME",
       [&options](const std::string& text) {

@@ -164,7 +164,7 @@ void check_devices(const JobFacts& job, Findings& findings) {
                         fmt::format("NCCL can't serve this job: {}", agreement.reason),
                         agreement.mode == device::DeviceMode::host
                             ? "make a device visible to every rank (CUDA_VISIBLE_DEVICES, the "
-                              "container's --gpus), or use --backend host"
+                              "container's --gpus), or use --backend cpu"
                             : "give every rank a whole device of its own: fewer ranks on the host, "
                               "or another CUDA_VISIBLE_DEVICES"});
   }

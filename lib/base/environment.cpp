@@ -53,7 +53,7 @@ EnvironmentMap current_environment() {
 std::optional<BackendChoice> parse_backend(std::string_view text) {
   if (text == "auto") return BackendChoice::automatic;
   // As in other libraries, and in earlier versions.
-  constexpr std::array names{"host", "cpu", "gloo", "tcp"};
+  constexpr std::array names{"cpu", "host", "gloo", "tcp"};
   if (std::find(names.begin(), names.end(), text) != names.end()) return BackendChoice::host;
   if (text == "nccl") return BackendChoice::nccl;
   return std::nullopt;
@@ -221,7 +221,7 @@ Environment Environment::from(const EnvironmentMap& map) {
 }
 
 std::map<std::string, std::string> Environment::agreed_settings() const {
-  constexpr std::array<const char*, 3> backends{"auto", "host", "nccl"};
+  constexpr std::array<const char*, 3> backends{"auto", "cpu", "nccl"};
   return {
       {"TUTTI_ALGORITHM", algorithm},
       {"TUTTI_BACKEND", backends.at(static_cast<std::size_t>(backend))},

@@ -67,8 +67,8 @@ DevicePath Provider::open(control::FailureDetector& detector, control::StatusExc
   if (required && agreement.mode != DeviceMode::nccl) {
     throw Error(
         ErrorCode::usage,
-        fmt::format("the nccl backend can't be used: {}; the host backend can (--backend host, "
-                    "or TUTTI_BACKEND=host)",
+        fmt::format("the nccl backend can't be used: {}; the cpu backend can (--backend cpu, "
+                    "or TUTTI_BACKEND=cpu)",
                     reason_));
   }
   if (agreement.mode == DeviceMode::host) return {.reason = reason_};

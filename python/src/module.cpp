@@ -134,7 +134,10 @@ NB_MODULE(_c, module) {
       .def("Finalize", &Handle::finalize, "timeout"_a = nb::none(),
            "Collective. Checks that all ranks have made the same calls, and frees the "
            "communicator. Raises Error.")
-      .def("Free", &Handle::free, "Says goodbye to the other ranks. No call may follow.")
+      .def("Free", &Handle::free,
+           "Ends this communicator without a check: the other ranks are told that this one leaves. "
+           "No call "
+           "may follow.")
       .def(
           "Abort",
           [](Handle& self, const std::string& reason) {

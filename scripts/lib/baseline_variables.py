@@ -1,12 +1,12 @@
-"""Variables that scripts/bench and scripts/bench-cluster remove for a peer, because they slow it down.
+"""Variables that scripts/bench and scripts/bench-cluster remove for a baseline, because they slow it down.
 
-A peer runs with default settings, or with the settings of its configuration (scripts/bench --list). A machine image or a shell profile may
-set one of these variables, for example to turn off Open MPI's single copy. That would make the peer slower. Variables that select networks
+A baseline runs with default settings, or with the settings of its configuration (scripts/bench --list). A machine image or a shell profile may
+set one of these variables, for example to turn off Open MPI's single copy. That would make the baseline slower. Variables that select networks
 and launchers (OMPI_MCA_btl_tcp_if_include, UCX_NET_DEVICES, NCCL_SOCKET_IFNAME) are kept.
 """
 import fnmatch
 
-# By peer of tutti bench --vs. All MPIs share one list, since each ignores the others' variables.
+# By the name in tutti bench --vs. All MPIs share one list, since each ignores the others' variables.
 MPI = (
     # Open MPI: transports, their thresholds, algorithms, and waiting.
     "OMPI_MCA_btl", "OMPI_MCA_pml", "OMPI_MCA_mtl", "OMPI_MCA_smsc", "OMPI_MCA_osc",
@@ -29,9 +29,9 @@ NCCL = ("NCCL_ALGO", "NCCL_PROTO", "NCCL_P2P_*", "NCCL_SHM_*", "NCCL_NTHREADS", 
 PATTERNS = {"mpi": MPI, "nccl": NCCL, "nccl-serial": NCCL, "nccl-windows": NCCL}
 
 
-def without(environment, peers):
-    """Returns the environment without variables that slow one of these peers down, and the removed variables."""
-    patterns = [pattern for peer in peers for pattern in PATTERNS.get(peer, ())]
+def without(environment, baselines):
+    """Returns the environment without variables that slow one of these baselines down, and the removed variables."""
+    patterns = [pattern for baseline in baselines for pattern in PATTERNS.get(baseline, ())]
     dropped = {name: value for name, value in sorted(environment.items())
                if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)}
     return {name: value for name, value in environment.items() if name not in dropped}, dropped
@@ -39,4 +39,4 @@ def without(environment, peers):
 
 def notes(name, dropped):
     """One line per removed variable."""
-    return [f"{name}: {variable}={value} is removed: it slows the peer down" for variable, value in dropped.items()]
+    return [f"{name}: {variable}={value} is removed: it slows the baseline down" for variable, value in dropped.items()]

@@ -71,7 +71,7 @@ optional_packages() {
   has_command ip || echo iproute2
   has_command cmake || echo cmake
   has_command nft || echo nftables
-  # For the virtual environments of scripts/peers.
+  # For the virtual environments of scripts/launchers.
   python3 -c 'import ensurepip' 2>/dev/null || echo python3-venv
   # For the tests of scripts/plot.
   python3 -c 'import matplotlib' 2>/dev/null || /usr/bin/python3 -c 'import matplotlib' 2>/dev/null || echo python3-matplotlib
@@ -102,11 +102,11 @@ install_optional_packages() {
   [ -z "$wanted" ] || printf 'not installed, so tests that need it are skipped: %s\n' "$(paste -sd ' ' <<<"$wanted")"
 }
 
-# install_peers: installs other MPIs with their launchers, also separately.
-install_peers() {
+# install_launchers: installs other MPIs with their launchers, also separately.
+install_launchers() {
   local name
   for name in openmpi mpich impi; do
-    timeout 240 "$root/scripts/peers" "$name" ||
+    timeout 240 "$root/scripts/launchers" "$name" ||
       printf 'not installed, so tests that need it are skipped: %s (the reason is above, or it took more than 240 s)\n' "$name"
   done
 }

@@ -69,7 +69,7 @@ class TutorialLines(OnTwoHosts):
         said = [line for line in done.stderr.splitlines() if line.startswith("tutti:")]
         self.assertEqual(len(said), 1, done.stderr)
         self.assertIn("no rank has a GPU", said[0])
-        self.assertIn("--backend host", said[0])
+        self.assertIn("--backend cpu", said[0])
 
     def test_world_size_by_hand_under_eight_processes(self):
         done = self.cluster.run("-np", 8, "--oversubscribe", "-x", "WORLD_SIZE=1", "tutti", "fan-out")

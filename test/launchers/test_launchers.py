@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Real launchers with real processes: each rank's place is detected, and the job runs. Tests of missing launchers are skipped with a
-reason; scripts/peers installs them.
+reason; scripts/launchers installs them.
 
     python3 test/launchers/test_launchers.py [Class.test…]
 """
@@ -24,15 +24,15 @@ from support.torchrun import torchrun, unprefixed, why_no_torchrun  # noqa: E402
 HERE = Path(__file__).resolve().parent
 BUILD = Path(os.environ.get("TUTTI_BUILD", REPO / "build"))
 TUTTI = BUILD / "apps" / "tutti"
-PEERS = Path(os.environ.get("TUTTI_PEERS", "/opt/peers"))
+LAUNCHERS = Path(os.environ.get("TUTTI_LAUNCHERS", "/opt/launchers"))
 TORCH = {"MASTER_ADDR": "127.0.0.1"}
 scratch = tempfile.TemporaryDirectory(prefix="tutti-launchers-")
 
 
 def peer(name, program):
-    path = PEERS / name / "bin" / program
+    path = LAUNCHERS / name / "bin" / program
     if not path.exists():
-        raise unittest.SkipTest(f"{path} is not there: scripts/peers {name}")
+        raise unittest.SkipTest(f"{path} is not there: scripts/launchers {name}")
     return path
 
 
@@ -159,7 +159,7 @@ class IntelMpi(Checks):
     def test_program(self):
         """Built by MPICH's mpicxx: the two MPIs share an ABI."""
         mpiexec = peer("impi", "mpiexec")
-        libraries = sorted(PEERS.glob("impi/lib/**/libmpi.so.12*")) + sorted(PEERS.glob("impi/lib/libmpi.so.12*"))
+        libraries = sorted(LAUNCHERS.glob("impi/lib/**/libmpi.so.12*")) + sorted(LAUNCHERS.glob("impi/lib/libmpi.so.12*"))
         if not libraries:
             self.skipTest("the package impi-rt has no libmpi.so.12")
         path = ":".join(dict.fromkeys(str(library.parent) for library in libraries))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`tutti bench` under mpirun: its output, the check of every peer's results, and their correctness.
+"""`tutti bench` under mpirun: its output, the check of every baseline's results, and their correctness.
 
     python3 test/process/test_bench.py [Class.test…]
 """
@@ -20,7 +20,7 @@ from support import tap  # noqa: E402
 from support.cluster import REPO, command  # noqa: E402
 
 HAS_GLOO = not re.search(r"Gloo \(bench --vs gloo\): not", command(TUTTI, "--version").stdout)
-PEERS = "mpi,gloo" if HAS_GLOO else "mpi"
+BASELINES = "mpi,gloo" if HAS_GLOO else "mpi"
 SHORT = ("--iterations", 3, "--warmup", 1)
 ONCE = ("--iterations", 1, "--warmup", 0)
 ROOTED = ("fan-out", "broadcast", "reduce", "gather", "scatter")
@@ -40,7 +40,7 @@ class Bench(Checks):
 
 class Schema(Bench):
     def test_job_rows_and_ratios(self):
-        report = self.bench(3, "all-reduce", "broadcast", "--vs", PEERS, "--sizes", "4,64KiB")
+        report = self.bench(3, "all-reduce", "broadcast", "--vs", BASELINES, "--sizes", "4,64KiB")
         self.assertEqual(report["schema"], 1)
         job = report["job"]
         for key, due in (("ranks", 3), ("hosts", 1), ("backend", "cpu")):
@@ -48,7 +48,7 @@ class Schema(Bench):
         self.assertIn("MPI", job["mpi"])
         self.assertRegex(job["version"], r"^\d+\.\d+\.\d+$")
         self.assertGreater(job["cores"], 0)
-        peers = PEERS.split(",")
+        peers = BASELINES.split(",")
         self.assertEqual(sorted(job["peers"]), sorted(peers))
         due = {(operation, peer, size) for operation in ("all_reduce", "broadcast") for peer in ("tutti", *peers)
                for size in (4, 65536)}
@@ -75,10 +75,10 @@ class Schema(Bench):
         self.assertEqual(report["missing"], [])
 
     def test_what_a_peer_can_t_do_is_named(self):
-        report = self.bench(2, "all-reduce", "--op", "average", "--vs", PEERS, "--sizes", "1KiB")
+        report = self.bench(2, "all-reduce", "--op", "average", "--vs", BASELINES, "--sizes", "1KiB")
         self.assertEqual({entry["peer"]: entry["reason"] for entry in report["missing"]},
                          {peer: f"{name} has no average" for peer, name in (("mpi", "MPI"), ("gloo", "Gloo"))
-                          if peer in PEERS.split(",")})
+                          if peer in BASELINES.split(",")})
         self.assertEqual([row["peer"] for row in report["rows"]], ["tutti"])
         self.assertEqual(report["ratios"], [])
 
@@ -137,7 +137,7 @@ class Correctness(Bench):
 
     def test_every_operation_and_size(self):
         for ranks in (1, 2, 3, 5):
-            peers = PEERS if ranks > 1 else "mpi"  # Gloo needs two ranks or more
+            peers = BASELINES if ranks > 1 else "mpi"  # Gloo needs two ranks or more
             for flags in ((), ("--out-of-place",)):
                 with self.subTest(ranks=ranks, flags=flags):
                     report = self.bench(ranks, *OPERATIONS, "--vs", peers, "--sizes", "0,1,4,65540,4MiB", *flags, length=ONCE)
@@ -150,26 +150,26 @@ class Correctness(Bench):
         for ranks in (2, 3, 5):
             for flags in ((), ("--out-of-place",)):
                 with self.subTest(ranks=ranks, flags=flags):
-                    report = self.bench(ranks, *ROOTED, "--vs", PEERS, "--sizes", "4,65540", "--root", ranks - 1, *flags, length=ONCE)
-                    self.check(report, 1 + len(PEERS.split(",")), 2 * len(ROOTED))
+                    report = self.bench(ranks, *ROOTED, "--vs", BASELINES, "--sizes", "4,65540", "--root", ranks - 1, *flags, length=ONCE)
+                    self.check(report, 1 + len(BASELINES.split(",")), 2 * len(ROOTED))
 
     def test_every_type(self):
-        sides = 1 + len(PEERS.split(","))
+        sides = 1 + len(BASELINES.split(","))
         for kind in TYPES:
             with self.subTest(kind):
                 reduces = ("all-reduce", "reduce", "reduce-scatter") if not kind.startswith("f8") else ()
                 operations = (*reduces, "broadcast", "all-to-all")
-                self.check(self.bench(3, *operations, "--vs", PEERS, "--sizes", "10000", "--type", kind, length=ONCE),
+                self.check(self.bench(3, *operations, "--vs", BASELINES, "--sizes", "10000", "--type", kind, length=ONCE),
                            sides, len(operations))
 
     def test_sides_take_turns_in_one_process(self):
-        """With this many peers, an order that differs between ranks would hang or give wrong data."""
-        report = self.bench(4, "all-reduce", "fan-out", "--vs", PEERS, "--sizes", "64KiB", length=("--iterations", 30))
-        self.check(report, 1 + len(PEERS.split(",")), 2)
+        """With this many baselines, an order that differs between ranks would hang or give wrong data."""
+        report = self.bench(4, "all-reduce", "fan-out", "--vs", BASELINES, "--sizes", "64KiB", length=("--iterations", 30))
+        self.check(report, 1 + len(BASELINES.split(",")), 2)
 
 
 class Faults(Bench):
-    """A library without effect replaces the peer's."""
+    """A library without effect replaces the baseline's."""
 
     def test_wrong_results_are_counted_and_fail_the_run(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -188,7 +188,7 @@ class Faults(Bench):
 
 class Usage(Bench):
     def test_bad_values(self):
-        for words, said in ((("bench",), "OP is required"),
+        for words, said in ((("bench",), "OPERATION is required"),
                             (("bench", "frobnicate"), ("frobnicate", "all-to-all")),
                             (("bench", "broadcast", "--vs", "nobody"), ("nobody", "gloo")),
                             (("bench", "broadcast", "--sizes", "4,huge"), ("huge", "KiB")),
@@ -202,7 +202,7 @@ class Usage(Bench):
             with self.subTest(words):
                 self.fails(2, 2, *words, said=said)
 
-    def test_peers_that_need_a_job(self):
+    def test_baselines_that_need_a_job(self):
         for peer in ("mpi", "gloo"):
             with self.subTest(peer):
                 result = command(TUTTI, "bench", "broadcast", "--vs", peer)
@@ -220,21 +220,21 @@ class Scripts(unittest.TestCase):
         return {"job": job, "rows": [{**key, "peer": side, **row} for side in ("tutti", peer)],
                 "ratios": [{**key, "vs": peer, "ratio": ratio, "low": ratio - 0.1, "high": ratio + 0.1, "back_to_back_ratio": None}]}
 
-    def run_of(self, opponent, ratio):
-        return {"opponent": opponent, "configuration": "C", "release": "Some MPI 1", "conditions": "--with this", "ranks": 2, "report": self.report(ratio)}
+    def run_of(self, baseline, ratio):
+        return {"baseline": baseline, "configuration": "C", "release": "Some MPI 1", "conditions": "--with this", "ranks": 2, "report": self.report(ratio)}
 
     def test_runs_are_joined_by_ratio(self):
         sys.path.insert(0, str(REPO / "scripts" / "lib"))
-        import opponents
+        import baselines
         runs = [self.run_of("openmpi", 2.0), self.run_of("mpich", 0.5)]
-        (row,) = opponents.join(runs)
+        (row,) = baselines.join(runs)
         self.assertEqual((row["op"], row["ranks"], row["bytes"], row["lowest"]), ("broadcast", 2, 1024, "mpich"))
         self.assertEqual({name: ratio["ratio"] for name, ratio in row["ratios"].items()}, {"openmpi": 2.0, "mpich": 0.5})
-        lines = opponents.table([row], runs) + opponents.legend(runs)
+        lines = baselines.table([row], runs) + baselines.legend(runs)
         self.assertIn("| broadcast | 1 KiB | 2.00 (1.90 to 2.10) | **0.50 (0.40 to 0.60)** |", lines)
         self.assertIn("- mpich (configuration C): Some MPI 1, --with this", lines)
 
-    def test_every_opponent_is_listed_with_its_conditions(self):
+    def test_every_baseline_is_listed_with_its_conditions(self):
         listed = command(REPO / "scripts" / "bench", "--list").stdout.splitlines()
         self.assertTrue(any("coll_sm_priority 90" in line and "MALLOC_TRIM_THRESHOLD_" in line for line in listed), listed)
         self.assertTrue(any(line.startswith("A openmpi ") and line.endswith("default settings") for line in listed), listed)
@@ -253,7 +253,7 @@ class Scripts(unittest.TestCase):
     def test_plot_of_a_page(self):
         with tempfile.TemporaryDirectory() as folder:
             page = Path(folder) / "page.md"
-            page.write_text("# Page\n\n| configuration | opponent |\n|---|---|\n| A | Some MPI |\n| B | Other MPI |\n\n"
+            page.write_text("# Page\n\n| configuration | baseline |\n|---|---|\n| A | Some MPI |\n| B | Other MPI |\n\n"
                             "## One host\n\n| operation | ranks | against | 4 B | 1 MiB |\n|---|---|---|---|---|\n"
                             "| broadcast | 2 / 4 | A | 1.21 / **0.90** | – / 3 |\n"
                             "| reduce | 2 | A to B | 1.5 (1.2 B) | 0.98 (0.97 to 0.99) |\n\n"

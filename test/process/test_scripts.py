@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """scripts/test if packages are missing and can't be installed, and with --repeat; the sum of the parts in .ci/run; the environment that
-scripts/bench gives to the peers.
+scripts/bench gives to the baselines.
 
     python3 test/process/test_scripts.py [Class.test…]
 """
@@ -222,8 +222,8 @@ json.dump({{"job": {{"version": "1", "hosts": 1, "processor": "p", "cores": 2, "
 """
 
 
-class PeerVariables(unittest.TestCase):
-    """Variables that slow a peer down are removed and reported; variables that choose networks are passed on."""
+class BaselineVariables(unittest.TestCase):
+    """Variables that slow a baseline down are removed and reported; variables that choose networks are passed on."""
 
     MPI = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_MCA_btl": "tcp,self", "OMPI_MCA_pml": "ob1", "UCX_TLS": "tcp",
            "I_MPI_FABRICS": "ofi", "MPIR_CVAR_NOLOCAL": "1", "MPIR_CVAR_BCAST_INTRA_ALGORITHM": "binomial",
@@ -240,30 +240,30 @@ class PeerVariables(unittest.TestCase):
         mpirun.write_text(MPIRUN.format(python=sys.executable))
         mpirun.chmod(0o755)
 
-    def bench(self, opponents):
+    def bench(self, baselines):
         env = {**os.environ, **self.MPI, **self.NCCL, **self.KEPT, "PATH": f"{self.folder}:{os.environ['PATH']}",
                "TUTTI_BUILD": str(self.folder / "build"), "SEEN": str(self.folder / "seen")}
-        done = subprocess.run([sys.executable, REPO / "scripts" / "lib" / "opponents.py", "--opponents", opponents, "--ranks", "2",
-                               "--ops", "broadcast", "--sizes", "4"], capture_output=True, text=True, timeout=60, env=env)
+        done = subprocess.run([sys.executable, REPO / "scripts" / "lib" / "baselines.py", "--baselines", baselines, "--ranks", "2",
+                               "--operations", "broadcast", "--sizes", "4"], capture_output=True, text=True, timeout=60, env=env)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return done.stdout
 
-    def test_what_slows_a_peer_down_is_dropped_and_reported(self):
+    def test_what_slows_a_baseline_down_is_dropped_and_reported(self):
         lines = self.bench("openmpi,nccl").splitlines()
         report = json.loads((self.folder / "build" / "bench" / "bench.json").read_text())
-        for opponent, peer, dropped, others in (("openmpi", "mpi", self.MPI, self.NCCL), ("nccl", "nccl", self.NCCL, self.MPI)):
-            with self.subTest(opponent):
+        for baseline, peer, dropped, others in (("openmpi", "mpi", self.MPI, self.NCCL), ("nccl", "nccl", self.NCCL, self.MPI)):
+            with self.subTest(baseline):
                 seen = json.loads((self.folder / f"seen.{peer}").read_text())
-                reported = [line for line in lines if line.startswith(f"{opponent}: ")]
-                (legend,) = (line for line in lines if line.startswith(f"- {opponent} (configuration "))
-                (run,) = (run for run in report["runs"] if run["opponent"] == opponent)
+                reported = [line for line in lines if line.startswith(f"{baseline}: ")]
+                (legend,) = (line for line in lines if line.startswith(f"- {baseline} (configuration "))
+                (run,) = (run for run in report["runs"] if run["baseline"] == baseline)
                 self.assertEqual(run["dropped"], dropped)
                 for name, value in dropped.items():
                     self.assertNotIn(name, seen)
-                    self.assertIn(f"{opponent}: {name}={value} is removed: it slows the peer down", reported)
+                    self.assertIn(f"{baseline}: {name}={value} is removed: it slows the baseline down", reported)
                     self.assertIn(f"{name}={value}", legend)
                 for name, value in {**others, **self.KEPT}.items():
-                    self.assertEqual(seen.get(name), value, "not this peer's, or none that slows it down")
+                    self.assertEqual(seen.get(name), value, "not this baseline's, or none that slows it down")
 
 
 if __name__ == "__main__":

@@ -66,7 +66,7 @@ def test_the_benchmark_runs():
 def mpi_launchers() -> list:
     found = [("the mpirun in PATH", shutil.which("mpirun"), ["--oversubscribe", "--bind-to", "none"])]
     for name, extra in (("openmpi", ["--oversubscribe", "--bind-to", "none"]), ("mpich", []), ("impi", [])):
-        found.append((name, shutil.which(f"{os.environ.get('TUTTI_PEERS', '/opt/peers')}/{name}/bin/mpirun"), extra))
+        found.append((name, shutil.which(f"{os.environ.get('TUTTI_LAUNCHERS', '/opt/launchers')}/{name}/bin/mpirun"), extra))
     return found
 
 

@@ -44,7 +44,7 @@ def why_not():
     """Why there can be no Slurm here; None where it can be tried."""
     missing = [tool for tool in TOOLS if not shutil.which(tool, path=SEARCH)]
     if missing:
-        return f"no {', '.join(missing)} (scripts/peers --system installs slurm-wlm and munge)"
+        return f"no {', '.join(missing)} (scripts/launchers --system installs slurm-wlm and munge)"
     return None if os.geteuid() == 0 else "slurmd needs root"
 
 

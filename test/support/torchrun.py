@@ -20,7 +20,7 @@ def python_with_torch():
 
 
 def why_no_torchrun():
-    return None if python_with_torch() else "no Python here has torch (scripts/peers --system installs Debian's)"
+    return None if python_with_torch() else "no Python here has torch (scripts/launchers --system installs Debian's)"
 
 
 def torchrun_words(*words, module="torch.distributed.run"):

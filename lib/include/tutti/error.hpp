@@ -36,11 +36,11 @@ class TUTTI_EXPORT Error : public std::exception {
   Error(ErrorCode code, std::string sentence, std::vector<int> failed_ranks = {})
       : code_(code), sentence_(std::move(sentence)), failed_ranks_(std::move(failed_ranks)) {}
 
-  /// The message.
+  /// The message, as of any std::exception: sentence().
   [[nodiscard]] const char* what() const noexcept override { return sentence_.c_str(); }
   /// What kind of failure it is.
   [[nodiscard]] ErrorCode code() const noexcept { return code_; }
-  /// The message: what happened, where, and for arguments and settings what to change.
+  /// what() as a std::string, nothing more: what happened, where, and what can be changed.
   [[nodiscard]] const std::string& sentence() const noexcept { return sentence_; }
   /// Ranks of the job that caused it, in ascending order; empty where none can be named.
   [[nodiscard]] const std::vector<int>& failed_ranks() const noexcept { return failed_ranks_; }

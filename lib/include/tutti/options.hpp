@@ -23,7 +23,7 @@ enum class LogLevel : std::uint8_t {
 /// Which memory a communicator accepts, and the library that moves data in device memory.
 enum class BackendChoice : std::uint8_t {
   automatic,  ///< host memory, and device memory if every rank has a GPU
-  host,       ///< host memory only; does not look for devices
+  host,       ///< `--backend cpu`: host memory only; does not look for devices
   nccl,       ///< as automatic, but Error{usage} if NCCL can't be used
 };
 

@@ -112,7 +112,7 @@ struct Environment {
   [[nodiscard]] std::map<std::string, std::string> agreed_settings() const;
 };
 
-/// Parses "auto", "host" (also "cpu", "gloo" and "tcp"), "nccl"; else empty.
+/// Parses "auto", "cpu" (also "host", "gloo" and "tcp"), "nccl"; else empty.
 [[nodiscard]] std::optional<BackendChoice> parse_backend(std::string_view text);
 
 /// Parses "60s", "500ms", "5us", "2m", "1.5" (seconds). Empty if malformed, negative, or over a

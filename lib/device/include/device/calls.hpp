@@ -5,7 +5,7 @@
 
 /// The calls of the CUDA driver and of NCCL that tutti uses, as tables that library.hpp fills at
 /// run time, or a test. Declared here, not by CUDA's and NCCL's headers, so that one build serves
-/// nodes with and without them; a test compares the declarations with the headers if they are
+/// hosts with and without them; a test compares the declarations with the headers if they are
 /// installed. Plain function pointers keep the cost of a call at NCCL's own.
 namespace tutti::device {
 

@@ -31,7 +31,7 @@ class Provider final : public DeviceProvider {
     std::optional<int> device;  ///< index of the one to use; none: by the local rank
   };
 
-  /// With this node's libraries, or those of a test.
+  /// With this host's libraries, or those of a test.
   Provider(Library<CudaCalls> cuda, Library<NcclCalls> nccl, Settings settings);
   Provider(Library<CudaCalls> cuda, Library<NcclCalls> nccl)
       : Provider(std::move(cuda), std::move(nccl), Settings{}) {}
