@@ -57,8 +57,8 @@ double slowest(Communicator& communicator, double seconds) {
 /// Results of all repetitions on one rank.
 struct Runs {
   std::vector<double> seconds;  ///< of the slowest rank, ascending
-  std::string algorithm;
-  CheckResult wrong;  ///< of the first repetition with wrong elements
+  std::string algorithm;        ///< empty for messages, which have none
+  CheckResult wrong;            ///< of the first repetition with wrong elements
 
   [[nodiscard]] std::chrono::duration<double> median() const {
     return std::chrono::duration<double>(seconds[seconds.size() / 2]);
@@ -80,7 +80,8 @@ Runs run_all(JobSession& job, Workload& workload, const OperationOptions& option
   for (int i = 0; i < options.repeat; ++i) {
     workload.prepare();
     const auto seconds = timed_call(job, workload, call_options);
-    runs.algorithm = job.communicator().latest_algorithm();
+    if (shape_of(workload.spec().operation).collective)
+      runs.algorithm = job.communicator().latest_algorithm();
     // Keeps the first wrong result: a later correct one does not replace it.
     if (runs.wrong.elements == 0) runs.wrong = workload.check();
     runs.seconds.push_back(slowest(job.communicator(), seconds));
@@ -155,8 +156,7 @@ int perform(JobSession& job, Operation operation, const OperationOptions& option
   if (communicator.rank() == 0) {
     if (!options.quiet && !file.is_standard_output()) {
       text = fmt::format("{}", fmt::join(reports, ""));
-      // A message has none: what is recorded is that of the barrier before it.
-      if (options.verbose && operation != Operation::send_recv) {
+      if (options.verbose && !runs.algorithm.empty()) {
         text += fmt::format("algorithm: {}\n",
                             runs.algorithm == "nccl" ? "chosen by NCCL" : runs.algorithm);
       }

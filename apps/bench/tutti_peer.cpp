@@ -20,7 +20,10 @@ class TuttiPeer final : public Peer {
   void drain() override {
     if (task_.stream) communicator_.synchronize(*task_.stream);
   }
-  std::string algorithm() const override { return communicator_.latest_algorithm(); }
+  std::string algorithm() const override {
+    // Of a message it would be that of the barrier before.
+    return shape_of(task_.spec.operation).collective ? communicator_.latest_algorithm() : "";
+  }
 
  private:
   Communicator& communicator_;

@@ -187,6 +187,12 @@ class OtherOperations(Checks):
                                       "verified" for r in range(3)])
         self.good(mpirun(1, "send-recv"))
 
+    def test_a_message_has_no_algorithm(self):
+        lines = self.good(mpirun(2, "send-recv", "--verbose"))
+        self.assertEqual([line for line in lines if line.startswith("algorithm")], [])
+        self.assertEqual(json.loads(mpirun(2, "send-recv", "--json", "-").stdout)["algorithm"], "")
+        self.assertRegex("\n".join(self.good(mpirun(2, "broadcast", "--verbose"))), "algorithm: [a-z]+")
+
     def test_barrier(self):
         lines = self.good(mpirun(4, "barrier", "--repeat", "20"))
         self.assertEqual(lines[:-1], [f"{prefix(r, 4)}passed" for r in range(4)])
