@@ -1,11 +1,12 @@
 """tutti.Communicator, without torch."""
 
+import re
 import shutil
 import subprocess
 import sys
 
 import pytest
-from conftest import Ranks, environment
+from conftest import ROOT, Ranks, environment
 
 pytest.importorskip("numpy", reason="numpy is not installed")
 
@@ -13,6 +14,31 @@ pytest.importorskip("numpy", reason="numpy is not installed")
 @pytest.mark.parametrize("scenario", ["calls", "refused", "gil", "address"])
 def test_scenario(run_ranks, scenario):
     run_ranks("communicator_ranks.py", scenario, 3 if scenario != "gil" else 2)
+
+
+PAGE = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize(
+    ("example", "statuses", "said"),
+    [
+        (0, [0, 0], {0: r"rank 0 of 2: \[3\. 3\. 3\. 3\.\]\n", 1: r"rank 1 of 2: \[3\. 3\. 3\. 3\.\]\n"}),
+        (1, [0, 0], {0: r"rank 0: \[0\.0, 1\.0, 2\.0, 3\.0\]\n", 1: r"rank 1: \[0\.0, 1\.0, 2\.0, 3\.0\]\n"}),
+        (2, [0, 1, 0], {rank: rf"rank {rank}: peer_lost, failed ranks \[1\]: a rank is lost: rank 1 \(.*\n"
+                              rf"rank {new} of 2 continues: 2\.0\n" for rank, new in ((0, 0), (2, 1))}),
+    ],
+)  # fmt: skip
+def test_examples_of_the_page(tmp_path, example, statuses, said):
+    assert len(EXAMPLES) == 3
+    if "import torch" in EXAMPLES[example]:
+        pytest.importorskip("torch", reason="torch is not installed")
+    program = tmp_path / "example.py"
+    program.write_text(EXAMPLES[example], encoding="utf-8")
+    got, outputs = Ranks(program, "", len(statuses)).wait(60)
+    assert got == statuses, outputs
+    for rank, pattern in said.items():
+        assert re.fullmatch(pattern, outputs[rank]), outputs
 
 
 def test_a_killed_rank_is_named_and_left_out():
