@@ -10,67 +10,12 @@
 #include <set>
 #include <thread>
 
-#include "loops.hpp"
 #include "support/catch.hpp"
 #include "support/own_kernel.hpp"
+#include "survivors.hpp"
 
 namespace tutti::test {
 namespace {
-
-// The promised limits. Measured values are printed. time_factor() extends the limits on shared
-// machines in CI only.
-constexpr auto reported_within = 1s;
-constexpr auto destroyed_within = 1500ms;
-
-struct LossReport {
-  Clock::duration worst{};
-  Clock::duration worst_destruction{};
-  std::vector<int> failed_ranks;
-};
-
-/// Checks that all ranks except `dead` report the same loss of dead ranks within the limit, and
-/// that exactly one of them speaks for the job.
-LossReport check_survivors(const std::vector<Report>& reports, const std::set<int>& dead,
-                           Clock::time_point since) {
-  LossReport loss;
-  int speakers = 0;
-  bool is_first = true;
-  INFO(describe(reports));
-  for (int rank = 0; rank < static_cast<int>(reports.size()); ++rank) {
-    if (dead.contains(rank)) continue;
-    const auto& report = reports[static_cast<std::size_t>(rank)];
-    CAPTURE(rank);
-    REQUIRE(report.failure);
-    const auto& failure = *report.failure;
-    CHECK(failure.code == ErrorCode::peer_lost);
-    if (is_first) loss.failed_ranks = failure.failed_ranks;
-    is_first = false;
-    CHECK(failure.failed_ranks == loss.failed_ranks);
-    for (const int failed_rank : failure.failed_ranks) {
-      CHECK(dead.contains(failed_rank));
-      CHECK(failure.sentence.find(fmt::format("rank {} ", failed_rank)) != std::string::npos);
-    }
-    speakers += failure.speaks ? 1 : 0;
-    loss.worst = std::max(loss.worst, report.ended - since);
-    loss.worst_destruction = std::max(loss.worst_destruction, report.destruction);
-  }
-  CHECK_FALSE(loss.failed_ranks.empty());
-  CHECK(speakers == 1);
-  CHECK(seconds(loss.worst) < seconds(reported_within * time_factor()));
-  CHECK(seconds(loss.worst_destruction) < seconds(destroyed_within * time_factor()));
-  return loss;
-}
-
-void print(const char* what, const LossReport& worst) {
-  fmt::print("{}: reported within {:.0f} ms, destroyed within {:.0f} ms\n", what,
-             1e3 * seconds(worst.worst), 1e3 * seconds(worst.worst_destruction));
-  std::fflush(stdout);
-}
-
-void keep_worst(LossReport& worst, const LossReport& loss) {
-  worst.worst = std::max(worst.worst, loss.worst);
-  worst.worst_destruction = std::max(worst.worst_destruction, loss.worst_destruction);
-}
 
 /// The first half of the ranks is on one host, the others on another.
 void use_two_hosts(const Rank& rank) {
@@ -402,121 +347,6 @@ TEST_CASE(
     job.release();
     CHECK(check_survivors(job.finish(), {2}, since).failed_ranks == std::vector{2});
   }
-}
-
-TEST_CASE(
-    "a death during set-up, after the exchange of peer infos, is reported before the deadline") {
-  LossReport worst;
-  for (const int size : {2, 3, 4, 5, 8}) {
-    for (const int victim : {0, size - 1}) {
-      for (int round = 0; round < 3; ++round) {
-        CAPTURE(size, victim, round);
-        Job job(size, [victim](Rank& rank) -> std::string {
-          rank.bootstrap().after = [&rank, victim](int exchange) {
-            if (exchange != 3 || rank.rank() != victim) return;
-            rank.stamp();
-            ::_exit(3);
-          };
-          auto& communicator = rank.communicator({.timeout = 10s});
-          std::vector<float> data(1000);
-          reduce_and_check(rank, communicator, data);
-          return "reduced without the dead";
-        });
-        const auto reports = job.finish();
-        const auto loss = check_survivors(reports, {victim}, job.stamped(victim));
-        CHECK(loss.failed_ranks == std::vector{victim});
-        keep_worst(worst, loss);
-      }
-    }
-  }
-  print("death in set-up", worst);
-}
-
-TEST_CASE("a death before there are links is reported across hosts whose kernels can't see it") {
-  if (const auto reason = why_no_own_kernel(); !reason.empty()) {
-    WARN("skipped: " + reason);
-    return;
-  }
-  // Rank 0 dials the other ranks, which wait for it; the last rank is only dialed.
-  for (const int victim : {0, 2}) {
-    CAPTURE(victim);
-    Job job(3, [victim](Rank& rank) -> std::string {
-      expect(pretend_own_kernel(rank.rank()) == 0, "no boot id of its own");
-      rank.bootstrap().after = [&rank, victim](int exchange) {
-        if (exchange == 3 && rank.rank() == victim) ::_exit(3);
-      };
-      rank.communicator({.timeout = 60s});
-      return "set up without the dead";
-    });
-    const auto reports = job.finish();
-    INFO(describe(reports));
-    for (int rank = 0; rank < 3; ++rank) {
-      if (rank == victim) continue;
-      const auto& failure = reports[static_cast<std::size_t>(rank)].failure;
-      REQUIRE(failure);
-      CHECK(failure->code == ErrorCode::peer_lost);
-      CHECK(failure->failed_ranks == std::vector{victim});
-    }
-  }
-}
-
-TEST_CASE("a death during set-up is reported to a rank that opens its control links only later") {
-  // The others may agree before its links are open. It must then receive the report, or take part
-  // in a new agreement.
-  for (const int size : {3, 4, 5}) {
-    for (const int late : {0, 1}) {
-      CAPTURE(size, late);
-      const int victim = size - 1;
-      Job job(size, [=](Rank& rank) -> std::string {
-        rank.bootstrap().after = [&rank, victim, late](int exchange) {
-          if (exchange != 3) return;
-          if (rank.rank() == victim) ::_exit(3);
-          if (rank.rank() == late) std::this_thread::sleep_for(300ms);
-          rank.stamp();
-        };
-        auto& communicator = rank.communicator({.timeout = 5s});
-        std::vector<float> data(1000);
-        reduce_and_check(rank, communicator, data);
-        return "reduced without the dead";
-      });
-      const auto reports = job.finish();
-      const auto loss = check_survivors(reports, {victim}, job.stamped(late));
-      CHECK(loss.failed_ranks == std::vector{victim});
-    }
-  }
-}
-
-TEST_CASE("a rank that waits for the goodbye of a dying rank stops waiting") {
-  // A destructor that waits for its full limit takes 500 ms. One of a rank that the machine delays
-  // may, too.
-  constexpr int jobs = 8;
-  int timed_out = 0;
-  for (int i = 0; i < jobs; ++i) {
-    Job job(6, [](Rank& rank) -> std::string {
-      std::vector<float> data(100);
-      reduce_and_check(rank, rank.communicator({.timeout = 8s}), data);
-      rank.mark();
-      if (rank.rank() == 2) std::this_thread::sleep_for(8s);
-      return "done";
-    });
-    job.await_marks_of_all(1);
-    std::this_thread::sleep_for(30ms);
-    job.signal(2, SIGKILL);
-    const auto reports = job.finish();
-    INFO(describe(reports));
-    Clock::duration longest{};
-    for (int rank = 0; rank < job.size(); ++rank) {
-      if (rank == 2) continue;
-      const auto& report = reports[static_cast<std::size_t>(rank)];
-      REQUIRE(report.finished);
-      CHECK(report.text == "done");
-      longest = std::max(longest, report.destruction);
-    }
-    timed_out += longest >= 500ms ? 1 : 0;
-  }
-  fmt::print("a death among goodbyes: {} of {} jobs had a destructor that waited in vain\n",
-             timed_out, jobs);
-  CHECK(timed_out <= jobs / 2);
 }
 
 TEST_CASE("a message that a rank sent before its death is received whole or not at all") {
