@@ -1,14 +1,13 @@
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "algorithm/cost_model.hpp"
 #include "algorithm/schedule_cache.hpp"
 #include "communicator/backend.hpp"
+#include "communicator/message_numbers.hpp"
 #include "communicator/shared_path.hpp"
 #include "control/call_histories.hpp"
 #include "control/failure_detector.hpp"
@@ -55,8 +54,6 @@ class HostBackend final : public Backend {
   [[nodiscard]] control::CallHistory& history() const { return *history_; }
 
  private:
-  using Peer = std::pair<int, std::uint32_t>;  ///< rank, tag
-
   [[nodiscard]] algorithm::ScheduleArguments schedule_arguments(
       const CheckedCollective& call) const;
   [[nodiscard]] std::string_view named_algorithm(const CheckedCollective& call,
@@ -85,8 +82,6 @@ class HostBackend final : public Backend {
   void run_shared(const CheckedCollective& call, const CallSettings& settings);
   void require_no_failure(const CallSignature& call) const;
   [[nodiscard]] transport::StreamKey message_key(std::uint32_t tag, std::uint64_t sequence) const;
-  [[nodiscard]] std::shared_ptr<engine::ReceiveOrder> order_of(std::uint32_t tag);
-  [[nodiscard]] std::uint64_t next_received(int peer, std::uint32_t tag);
   std::unique_ptr<Pending> start(const std::shared_ptr<engine::Task>& task);
 
   control::FailureDetector& detector_;
@@ -99,10 +94,7 @@ class HostBackend final : public Backend {
   std::vector<int> host_of_rank_;
   std::unique_ptr<transport::CollectiveChannel> channel_;
   std::vector<int> member_of_rank_;  ///< in channel_; -1 on another host
-  std::map<Peer, std::uint64_t> sent_;
-  std::map<Peer, std::uint64_t> received_;
-  /// Of the tags with which this rank has received from any rank; then received_ has them no more.
-  std::map<std::uint32_t, std::shared_ptr<engine::ReceiveOrder>> any_orders_;
+  MessageNumbers numbers_;
   algorithm::ScheduleCache schedules_;
   std::string latest_algorithm_;
   int latest_source_ = -1;
