@@ -47,7 +47,7 @@ Simulator::Simulator(const Machine& machine, const Actors& actors, double elemen
                             ranks_of_host[static_cast<std::size_t>(host)]);
   }
   latest_.resize(count);
-  rounds_.resize(count);
+  chunks_.resize(count);
   core_free_.resize(static_cast<std::size_t>(hosts_) * static_cast<std::size_t>(cores));
   queue_.resize(static_cast<std::size_t>(hosts_));
   waiting_.resize(static_cast<std::size_t>(hosts_));
@@ -97,9 +97,9 @@ Outcome Simulator::run() {
         arrive(event.what, event.detail);
         break;
       case Kind::published: {
-        auto& rounds = rounds_[static_cast<std::size_t>(event.what)];
-        ++rounds.published;
-        for (const auto& reader : std::exchange(rounds.readers, {}))
+        auto& chunks = chunks_[static_cast<std::size_t>(event.what)];
+        ++chunks.published;
+        for (const auto& reader : std::exchange(chunks.readers, {}))
           read(reader.actor, reader.slot);
         break;
       }
@@ -160,8 +160,8 @@ void Simulator::read(int actor, std::size_t slot) {
   const auto& window = windows_[static_cast<std::size_t>(actor)];
   const Step& step = window.step(slot);
   const int peer = actors_.actor_of[static_cast<std::size_t>(step.peer)];
-  auto& theirs = rounds_[static_cast<std::size_t>(peer)];
-  if (theirs.published <= window.round(slot)) return theirs.readers.push_back({actor, slot});
+  auto& theirs = chunks_[static_cast<std::size_t>(peer)];
+  if (theirs.published <= window.chunk(slot)) return theirs.readers.push_back({actor, slot});
   const auto& costs = machine_.costs;
   const bool far = numa_node_of_[static_cast<std::size_t>(actor)] !=
                    numa_node_of_[static_cast<std::size_t>(peer)];

@@ -92,14 +92,14 @@ class Simulator {
     double time = 0;
   };
 
-  /// An actor's rounds in the shared memory of its host.
-  struct Rounds {
+  /// An actor's chunks in the shared memory of its host.
+  struct Chunks {
     std::size_t published = 0;
     struct Reader {
       int actor;
       std::size_t slot;
     };
-    std::vector<Reader> readers;  ///< that wait for a round of this actor
+    std::vector<Reader> readers;  ///< that wait for a chunk of this actor
   };
 
   void add_event(double time, Kind kind, int what, int detail = 0);
@@ -136,7 +136,7 @@ class Simulator {
   std::vector<int> core_of_;
   std::vector<double> core_free_;
   std::vector<int> numa_node_of_;
-  std::vector<Rounds> rounds_;
+  std::vector<Chunks> chunks_;
   std::vector<Flow> flows_;
   std::unordered_map<std::uint64_t, int> flow_by_ends_;
   std::vector<std::array<Latest, 2>> latest_;

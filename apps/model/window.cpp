@@ -24,7 +24,7 @@ bool Window::conflict(const Accesses& earlier, const Accesses& later) noexcept {
   const bool same = later.writes_in == earlier.writes_in && later.writes.overlaps(earlier.writes);
   const bool before = later.writes_in == earlier.reads_in && later.writes.overlaps(earlier.reads);
   const bool after = later.reads_in == earlier.writes_in && later.reads.overlaps(earlier.writes);
-  return same || before || after || algorithm::keeps_rounds_in_order(earlier.kind, later.kind);
+  return same || before || after || algorithm::keeps_chunks_in_order(earlier.kind, later.kind);
 }
 
 std::size_t Window::refill() {
@@ -35,8 +35,8 @@ std::size_t Window::refill() {
     at_end_ = true;
     return none;
   }
-  if (s.step.kind == algorithm::StepKind::publish) ++rounds_;
-  s.round = rounds_ - 1;
+  if (s.step.kind == algorithm::StepKind::publish) ++chunks_;
+  s.chunk = chunks_ - 1;
   accesses_[slot] = accesses_of(s.step);
   s.waits_for = 0;
   s.until_done = 0;

@@ -26,8 +26,8 @@ class Window {
   /// True if no step is left.
   [[nodiscard]] bool is_over() const { return at_end_ && count_ == 0; }
   [[nodiscard]] const algorithm::Step& step(std::size_t slot) const { return slots_[slot].step; }
-  /// The round in shared memory that the step belongs to, from 0.
-  [[nodiscard]] std::size_t round(std::size_t slot) const { return slots_[slot].round; }
+  /// The chunk in shared memory that the step belongs to, from 0.
+  [[nodiscard]] std::size_t chunk(std::size_t slot) const { return slots_[slot].chunk; }
   [[nodiscard]] bool may_start(std::size_t slot) const {
     return accesses_[slot].state == State::waiting && slots_[slot].waits_for == 0;
   }
@@ -49,7 +49,7 @@ class Window {
   };
   struct Slot {
     algorithm::Step step;
-    std::size_t round = 0;
+    std::size_t chunk = 0;
     int waits_for = 0;
     std::uint64_t until_done = 0;     ///< slots that wait until this step is done…
     std::uint64_t until_started = 0;  ///< …or until it has started
@@ -65,7 +65,7 @@ class Window {
   std::array<Accesses, size> accesses_;
   std::size_t first_ = 0;
   std::size_t count_ = 0;
-  std::size_t rounds_ = 0;  ///< opened by the steps taken so far
+  std::size_t chunks_ = 0;  ///< opened by the steps taken so far
   bool at_end_ = false;
 };
 

@@ -65,7 +65,7 @@ Schedule all_gather_hierarchical(const ScheduleArguments& arguments) {
         steps.push_back(recv_from(peer, Buffer::output, theirs));
       }
     }
-    if (shares) steps.push_back(release_round());
+    if (shares) steps.push_back(release_chunk());
     schedule.loops.push_back({1, chunks, std::move(steps)});
   }
   return schedule;

@@ -127,7 +127,7 @@ class Hierarchy {
       steps.push_back(read_reduce_of(groups_.rank_here(ahead(turn)), Buffer::output,
                                      turn == 1 ? mine_ : Buffer::output, whole_slice(own)));
     }
-    steps.push_back(release_round());
+    steps.push_back(release_chunk());
     append(1, std::move(steps));
   }
 
@@ -140,7 +140,7 @@ class Hierarchy {
       steps.push_back(
           read_of(groups_.rank_here(ahead(turn)), Buffer::output, whole_slice(ahead(turn))));
     }
-    steps.push_back(release_round());
+    steps.push_back(release_chunk());
     append(1, std::move(steps));
   }
 

@@ -11,7 +11,7 @@
 //                                                               several ranks
 //
 // The sender is the receiver's counterpart, the rank with the same index on the sending host; a
-// host with fewer ranks deals the receivers out in turn. Blocks that do not fit in one round of
+// host with fewer ranks deals the receivers out in turn. Blocks that do not fit in one chunk of
 // shared memory, and those of a single host, are exchanged as by all_to_all_pairwise.cpp.
 //
 // Without shared memory the other ranks of the host send the counterpart their blocks.
@@ -59,7 +59,7 @@ class AllToAllOfHosts {
       steps_.push_back(
           copy_of(Buffer::output, blocks_.at(arguments_.rank), mine_, begin_of(arguments_.rank)));
     }
-    if (groups_.shares()) steps_.push_back(release_round());
+    if (groups_.shares()) steps_.push_back(release_chunk());
     for (int turn = 1; turn < groups_.hosts(); ++turn) exchange(turn);
     schedule_.loops.push_back({1, 1, std::move(steps_)});
     return std::move(schedule_);

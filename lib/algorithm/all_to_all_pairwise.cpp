@@ -18,7 +18,7 @@
 //
 // Between hosts, the ranks of a host pair off in the same way and exchange their blocks through
 // shared memory if they have it, and by messages only with ranks of other hosts. Blocks of
-// different lengths always are messages: a host's ranks do not know how many rounds the others
+// different lengths always are messages: a host's ranks do not know how many chunks the others
 // need.
 #include <algorithm>
 #include <stdexcept>
@@ -149,7 +149,7 @@ class Pairwise {
       steps.push_back(read_of(peer, Buffer::output, piece));
       steps.back().remote_shift = {given_.at(arguments_.rank).begin - given_.at(peer).begin};
     }
-    steps.push_back(release_round());
+    steps.push_back(release_chunk());
   }
 
   const ScheduleArguments& arguments_;

@@ -35,7 +35,7 @@ Schedule barrier_leaders(const ScheduleArguments& arguments) {
       steps.push_back(shares ? publish_of(Buffer::scratch, first)
                              : send_to(leaders.here(), Buffer::scratch, first));
     }
-    if (shares) steps.push_back(release_round());
+    if (shares) steps.push_back(release_chunk());
     append(std::move(steps));
   }
   if (leaders.leads()) {
@@ -64,7 +64,7 @@ Schedule barrier_leaders(const ScheduleArguments& arguments) {
       steps.push_back(recv_from(leaders.here(), Buffer::scratch, second));
     }
   }
-  if (shares) steps.push_back(release_round());
+  if (shares) steps.push_back(release_chunk());
   append(std::move(steps));
   return schedule;
 }

@@ -345,7 +345,7 @@ Schedule make(Operation operation, std::string_view algorithm, const ScheduleArg
   for (const Row& row : known) {
     if (row.name != algorithm) continue;
     auto schedule = row.make(arguments);
-    schedule.rounds = published_rounds(schedule);
+    schedule.published_chunks = published_chunks(schedule);
     return schedule;
   }
   std::string text =

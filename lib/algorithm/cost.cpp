@@ -61,7 +61,7 @@ class Formula {
       case Operation::barrier:
       case Operation::split:
       case Operation::finalize:
-        if (is("leaders")) return log2_up(h_) * hop(0, true, 1, 0) + 2 * round(0, 0);
+        if (is("leaders")) return log2_up(h_) * hop(0, true, 1, 0) + 2 * shared_chunk(0, 0);
         return log2_up(p_) * hop(0, crosses(), 1, 0);
       default:
         return 0;
@@ -82,9 +82,9 @@ class Formula {
     return model_.link_latency + ends + 2 * copy(copied) +
            std::max(bytes * sharing / model_.link_rate, copy(bytes));
   }
-  /// A round through a host's shared memory in which a rank publishes `published` bytes and reads
+  /// A chunk through a host's shared memory, of which a rank publishes `published` bytes and reads
   /// `read` bytes. Calls inside one host have messages instead.
-  [[nodiscard]] double round(double published, double read) const {
+  [[nodiscard]] double shared_chunk(double published, double read) const {
     if (!crosses()) return hop(published, false, 1, 0) + copy(read);
     return model_.host_latency + copy(published + read);
   }
@@ -113,7 +113,7 @@ class Formula {
   /// The same; of a call between hosts, inside the root's host through shared memory.
   [[nodiscard]] double rooted(double bytes) const {
     if (!crosses() || m_ == 1) return direct(bytes);
-    return to_others(bytes, p_ - m_) + round(bytes, (m_ - 1) * bytes);
+    return to_others(bytes, p_ - m_) + shared_chunk(bytes, (m_ - 1) * bytes);
   }
   /// The root sends to every other rank, or to one of each other host, which publishes the buffer.
   [[nodiscard]] double flat_tree() const {
@@ -122,7 +122,7 @@ class Formula {
     const double core = (h_ - 1) * (model_.message_cost + copy(n_)) + copy(n_);
     const double link = (h_ - 1) * n_ / model_.link_rate;
     return std::max(core, link) + hop(0, true, 1, 0) + copy(std::min(n_, 65536.0)) +
-           round(chunk, chunk);
+           shared_chunk(chunk, chunk);
   }
   [[nodiscard]] double to_others(double bytes, int messages) const {
     const double core = messages * (model_.message_cost + copy(bytes));
@@ -169,11 +169,11 @@ class Formula {
     if (is("direct")) return flat_tree();
     if (is("binomial")) return tree(0);
     if (is("scatter_ring")) return chain(0) * (1 + 1.0 / p_);
-    if (is("leaders")) return log2_up(h_) * hop(n_, true, 1, 0) + round(n_, n_);
+    if (is("leaders")) return log2_up(h_) * hop(n_, true, 1, 0) + shared_chunk(n_, n_);
     if (is("hierarchical")) {
       const double chunk = std::min({n_, question_.chunk, question_.max_published});
       const double core = 2 * model_.message_cost + 3 * copy(chunk);
-      return (h_ - 1) * hop(chunk, true, 1, 0) + round(chunk, chunk) +
+      return (h_ - 1) * hop(chunk, true, 1, 0) + shared_chunk(chunk, chunk) +
              static_cast<double>(pieces(n_, chunk) - 1) * std::max(chunk / model_.link_rate, core);
     }
     return chain(0);
@@ -185,7 +185,7 @@ class Formula {
       const double inside = (m_ - 1) * chunk / model_.reduce_rate;
       const double core =
           2 * model_.message_cost + 2 * copy(chunk) + inside + chunk / model_.reduce_rate;
-      return log2_up(h_) * hop(chunk, true, 1, chunk) + round(chunk, 0) + inside +
+      return log2_up(h_) * hop(chunk, true, 1, chunk) + shared_chunk(chunk, 0) + inside +
              static_cast<double>(pieces(n_, chunk) - 1) *
                  std::max(log2_up(h_) * chunk / model_.link_rate, core);
     }
@@ -204,7 +204,8 @@ class Formula {
       const double core =
           hops * (2 * model_.message_cost + 2 * copy(chunk) + chunk / model_.reduce_rate) + inside +
           copy(chunk);
-      return hops * hop(chunk, true, 1, chunk) + round(chunk, 0) + inside + round(chunk, chunk) +
+      return hops * hop(chunk, true, 1, chunk) + shared_chunk(chunk, 0) + inside +
+             shared_chunk(chunk, chunk) +
              static_cast<double>(pieces(n_, chunk) - 1) *
                  std::max(hops * chunk / model_.link_rate, core);
     }
@@ -230,7 +231,8 @@ class Formula {
     const double inside = (m_ - 1) * slice / model_.reduce_rate;
     // Not the slice that a host's first or last rank leads.
     const double published = m_ == 2 ? slice : segment;
-    double one_pass = m_ > 1 ? round(published, 0) + inside + round(slice, segment - slice) : 0;
+    double one_pass =
+        m_ > 1 ? shared_chunk(published, 0) + inside + shared_chunk(slice, segment - slice) : 0;
     double core = segments * (m_ > 1 ? copy(published + segment) + inside : 0);
     for (int far = h_; far > 1; far = (far + 1) / 2) {
       const int parts_sent = far / 2;
@@ -254,7 +256,7 @@ class Formula {
     if (!crosses()) return core + hop(0, false, 1, 0);
     const double link = (h_ - 1) * m_ * n_ / model_.link_rate;
     const auto moves = static_cast<double>((h_ - 1) * pieces(n_, chunk));
-    return hop(chunk, true, m_, 0) + (h_ - 2) * hop(0, true, 1, 0) + h_ * round(chunk, 0) +
+    return hop(chunk, true, m_, 0) + (h_ - 2) * hop(0, true, 1, 0) + h_ * shared_chunk(chunk, 0) +
            std::max(core, link) * (moves - 1) / moves;
   }
   [[nodiscard]] double all_to_all() const {
@@ -264,13 +266,13 @@ class Formula {
       const double bundle = n_ * m_;
       const double core = (h_ - 1) * (2 * model_.message_cost + 2 * copy(bundle));
       const double link = bundle * (p_ - m_) / model_.link_rate;
-      return round(n_ * p_, n_ * p_) + hop(bundle, true, m_, 0) +
+      return shared_chunk(n_ * p_, n_ * p_) + hop(bundle, true, m_, 0) +
              std::max(core, link) * (h_ - 2) / (h_ - 1);
     }
     if (!crosses()) return exchange(n_, 0);
     // Between hosts by messages, inside them through shared memory.
     const double core =
-        (p_ - m_) * (2 * model_.message_cost + 2 * copy(n_)) + (m_ - 1) * round(n_, n_);
+        (p_ - m_) * (2 * model_.message_cost + 2 * copy(n_)) + (m_ - 1) * shared_chunk(n_, n_);
     const double link = n_ * m_ * (p_ - m_) / model_.link_rate;
     return std::max(core, link) + hop(0, true, 1, 0) + copy(std::min(n_, 65536.0));
   }
@@ -279,8 +281,8 @@ class Formula {
     const bool fits = n_ * p_ <= question_.max_published;
     const double chunk =
         std::max(1.0, fits ? n_ : std::min({n_, question_.chunk, question_.max_published}));
-    // Adjacent blocks share a round if they fit.
-    const double rounds =
+    // Adjacent blocks share a chunk if they fit.
+    const double published =
         fits ? 1 : std::max(n_ * p_ / question_.max_published, n_ > chunk ? n_ * p_ / chunk : 0);
     const double inside = copy(n_ * p_) + h_ * (m_ - 1) * n_ / model_.reduce_rate;
     const double core =
@@ -289,7 +291,7 @@ class Formula {
     if (!crosses()) return exchange(n_, 1);                         // by messages
     const double share = std::min(1.0, chunk / std::max(1.0, n_));  // of a block
     const double messages = (h_ - 1) / share;
-    return inside * share + hop(chunk, true, m_, chunk) + rounds * round(0, 0) +
+    return inside * share + hop(chunk, true, m_, chunk) + published * shared_chunk(0, 0) +
            std::max(core, link) * (messages - 1) / messages;
   }
   [[nodiscard]] double reduce_scatter() const {

@@ -7,7 +7,7 @@
 //                            chosen        large blocks, few ranks; always for gather_v
 //
 // Between hosts, the root reads the blocks of its own host from shared memory if it has it. Blocks
-// of different lengths are messages: the ranks of a host do not know how many rounds they need.
+// of different lengths are messages: the ranks of a host do not know how many chunks they need.
 //
 // Paper: none; the "flat tree" of every textbook.
 #include <algorithm>
@@ -56,7 +56,7 @@ Schedule gather_direct(const ScheduleArguments& given) {
   std::vector<StepPattern> steps;
   const auto chunk = published_chunk(arguments);
   if (arguments.rank != arguments.root) {
-    steps = {publish_of(Buffer::input, chunk_of({0, arguments.count}, chunk)), release_round()};
+    steps = {publish_of(Buffer::input, chunk_of({0, arguments.count}, chunk)), release_chunk()};
   } else {
     schedule = receive_at_root(arguments, [&](int rank) { return groups.shares_with(rank); });
     if (!groups.shares()) return schedule;
@@ -66,7 +66,7 @@ Schedule gather_direct(const ScheduleArguments& given) {
       steps.push_back(read_of(peer, Buffer::output, chunk_of(block, chunk)));
       steps.back().remote_shift = {-block.begin};
     }
-    steps.push_back(release_round());
+    steps.push_back(release_chunk());
   }
   append_round(schedule, {1, divide_up(arguments.count, chunk), std::move(steps)});
   return schedule;

@@ -40,7 +40,7 @@ class HostGroups {
   [[nodiscard]] int host_at(int distance) const {
     return ((host_ + distance) % hosts() + hosts()) % hosts();
   }
-  /// In a call between hosts, the ranks of this host exchange data in rounds.
+  /// In a call between hosts, the ranks of this host exchange data in shared memory.
   [[nodiscard]] bool shares() const noexcept { return shares_; }
   [[nodiscard]] bool shares_with(int rank) const { return shares_ && host_of(rank) == host_; }
   /// The ranks of this host but this one.

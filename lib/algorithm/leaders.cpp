@@ -18,7 +18,7 @@ void Leaders::append_reduce_steps(std::vector<StepPattern>& steps, const Piece& 
   if (!leads()) {
     if (!shares) return steps.push_back(send_to(here(), mine, piece));
     steps.push_back(publish_of(mine, piece));
-    return steps.push_back(release_round());
+    return steps.push_back(release_chunk());
   }
   if (shares) steps.push_back(publish_nothing());
   for (const int peer : neighbours_) {
@@ -26,7 +26,7 @@ void Leaders::append_reduce_steps(std::vector<StepPattern>& steps, const Piece& 
     steps.push_back(shares ? read_reduce_of(peer, sum, from, piece)
                            : recv_reduce_from(peer, sum, from, piece));
   }
-  if (shares) steps.push_back(release_round());
+  if (shares) steps.push_back(release_chunk());
 }
 
 void Leaders::append_reduce(Schedule& schedule, const ScheduleArguments& arguments,
@@ -55,7 +55,7 @@ void Leaders::append_broadcast_steps(std::vector<StepPattern>& steps, const Piec
     steps.push_back(publish_nothing());
     steps.push_back(read_of(here(), Buffer::output, piece));
   }
-  steps.push_back(release_round());
+  steps.push_back(release_chunk());
 }
 
 void Leaders::append_broadcast(Schedule& schedule, const ScheduleArguments& arguments) const {

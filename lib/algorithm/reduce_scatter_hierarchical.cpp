@@ -87,7 +87,7 @@ class ReduceScatterOfHosts {
     append_round(schedule_, {1, chunks_, std::move(steps)});
   }
 
-  /// The host's ranks whose blocks are published in one round, one after the other in memory.
+  /// The host's ranks whose blocks are published in one chunk, one after the other in memory.
   [[nodiscard]] std::vector<Ranks> runs_of(int host) const {
     std::vector<Ranks> runs;
     for (const int rank : groups_.ranks_of(host)) {
@@ -132,7 +132,7 @@ class ReduceScatterOfHosts {
              .end = {begin + length, 0, 0, -segment()}}};
   }
   [[nodiscard]] std::int64_t segment() const { return chunks_ * chunk_; }
-  /// Where a sum begins in scratch. With all blocks in one round each has memory of its own; else
+  /// Where a sum begins in scratch. With all blocks in one chunk each has memory of its own; else
   /// those of the next host take the place of those of the host before.
   [[nodiscard]] std::int64_t begin_in_scratch(int rank) const {
     std::int64_t begin = 0;
@@ -176,10 +176,10 @@ class ReduceScatterOfHosts {
         steps.push_back(send_to(counterpart(rank), mine_, in_blocks(rank)));
       }
     }
-    if (groups_.shares()) steps.push_back(release_round());
+    if (groups_.shares()) steps.push_back(release_chunk());
   }
 
-  /// In one round: first what other hosts wait for.
+  /// In one chunk: first what other hosts wait for.
   void reduce_all_inside() {
     if (neighbours_.empty()) return;
     std::vector<StepPattern> steps;
@@ -195,7 +195,7 @@ class ReduceScatterOfHosts {
       for (const int rank : led_[static_cast<std::size_t>(turn % groups_.hosts())])
         add_contributions(steps, rank);
     }
-    steps.push_back(release_round());
+    steps.push_back(release_chunk());
     append(std::move(steps));
   }
 

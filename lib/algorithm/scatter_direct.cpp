@@ -7,7 +7,7 @@
 //                            chosen        large blocks, few ranks; always for scatter_v
 //
 // Between hosts, the ranks of the root's host read their blocks from shared memory if they have it.
-// Blocks of different lengths are messages: the ranks of a host do not know how many rounds they
+// Blocks of different lengths are messages: the ranks of a host do not know how many chunks they
 // need.
 //
 // Paper: none; the "flat tree" of every textbook.
@@ -47,7 +47,7 @@ Schedule receive_from_root(const ScheduleArguments& arguments) {
   return schedule;
 }
 
-/// The blocks that `receivers` read, on the root's host: all in one round, or chunks of one block.
+/// The blocks that `receivers` read, on the root's host: all in one chunk, or chunks of one block.
 void append_inside(Schedule& schedule, const ScheduleArguments& arguments, const Region& published,
                    const std::vector<int>& receivers, std::int64_t chunk) {
   const Blocks blocks(arguments);
@@ -63,7 +63,7 @@ void append_inside(Schedule& schedule, const ScheduleArguments& arguments, const
       steps.back().remote_shift = {own.begin};
     }
   }
-  steps.push_back(release_round());
+  steps.push_back(release_chunk());
   append_round(schedule, {1, divide_up(published.length(), chunk), std::move(steps)});
 }
 

@@ -11,7 +11,7 @@ bool has_own_source(StepKind kind) {
          kind == StepKind::combine || kind == StepKind::read_reduce;
 }
 
-bool opens_or_closes_a_round(StepKind kind) {
+bool opens_or_closes_a_chunk(StepKind kind) {
   return kind == StepKind::publish || kind == StepKind::release;
 }
 
@@ -58,28 +58,28 @@ bool reads_from(StepKind kind) noexcept {
 }
 
 bool writes_to(StepKind kind) noexcept {
-  return kind != StepKind::send && !opens_or_closes_a_round(kind);
+  return kind != StepKind::send && !opens_or_closes_a_chunk(kind);
 }
 
 bool reads_published(StepKind kind) noexcept {
   return kind == StepKind::read || kind == StepKind::read_reduce;
 }
 
-bool keeps_rounds_in_order(StepKind earlier, StepKind later) noexcept {
+bool keeps_chunks_in_order(StepKind earlier, StepKind later) noexcept {
   if (later == StepKind::publish) return earlier == StepKind::publish;
   return later == StepKind::release &&
-         (opens_or_closes_a_round(earlier) || reads_published(earlier));
+         (opens_or_closes_a_chunk(earlier) || reads_published(earlier));
 }
 
-std::int64_t published_rounds(const Schedule& schedule) noexcept {
-  std::int64_t rounds = 0;
+std::int64_t published_chunks(const Schedule& schedule) noexcept {
+  std::int64_t chunks = 0;
   for (const auto& loop : schedule.loops) {
     const auto published =
         std::count_if(loop.steps.begin(), loop.steps.end(),
                       [](const StepPattern& step) { return step.kind == StepKind::publish; });
-    rounds += loop.outer_count * loop.inner_count * published;
+    chunks += loop.outer_count * loop.inner_count * published;
   }
-  return rounds * schedule.passes;
+  return chunks * schedule.passes;
 }
 
 bool Cursor::next(Step& step) {
@@ -95,7 +95,7 @@ bool Cursor::next_of_pass(Step& step) {
       for (; inner_ < loop.inner_count; ++inner_, pattern_ = 0) {
         while (pattern_ < loop.steps.size()) {
           const Step candidate = expand(loop.steps[pattern_++], pass_, outer_, inner_);
-          if (candidate.region.empty() && !opens_or_closes_a_round(candidate.kind)) continue;
+          if (candidate.region.empty() && !opens_or_closes_a_chunk(candidate.kind)) continue;
           step = candidate;
           return true;
         }

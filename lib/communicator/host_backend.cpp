@@ -86,9 +86,9 @@ void HostBackend::prepare(engine::Task& task, const CheckedCollective& call,
   memory.scratch = task.scratch.data();
   const auto signature = signature_of(call, algorithm_id(schedule->algorithm));
   const auto past = history_->begin_collective(signature);
-  if (channel_ && schedule->rounds > 0) {
-    task.work.rounds.emplace(*channel_, member_of_rank_, past.fingerprint,
-                             static_cast<std::uint64_t>(schedule->rounds));
+  if (channel_ && schedule->published_chunks > 0) {
+    task.work.chunks.emplace(*channel_, member_of_rank_, past.fingerprint,
+                             static_cast<std::uint64_t>(schedule->published_chunks));
   }
   begin(task, past, settings);
 }

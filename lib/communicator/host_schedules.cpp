@@ -41,7 +41,7 @@ ScheduleArguments HostBackend::schedule_arguments(const CheckedCollective& call)
       .recv_counts = signed_counts(call.recv_counts),
       .host = host_of_rank_,
       .max_published = std::max<std::int64_t>(
-          1, signed_count(transport::round_bytes_of(group().id == 0 ? 0 : 1) / size_of(call.type))),
+          1, signed_count(transport::chunk_bytes_of(group().id == 0 ? 0 : 1) / size_of(call.type))),
       .shares_memory = channel_ != nullptr};
 }
 

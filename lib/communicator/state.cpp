@@ -11,7 +11,7 @@
 namespace tutti {
 namespace {
 
-// A block for each rank has to fit into a round.
+// A block for each rank has to fit into a chunk.
 constexpr int max_sharing_ranks = 256;
 
 bool is_on_this_host(const Job& job, const control::Group& group) {

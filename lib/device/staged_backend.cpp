@@ -136,17 +136,17 @@ void StagedBackend::mark_read(Slot& slot) {
   errors_.check(cuda().record_event(slot.read->handle(), copies_), "recording an event");
 }
 
-void StagedBackend::read_round(const StagingPlan& plan, std::size_t round) {
-  auto& slot = slot_of(round);
+void StagedBackend::read_chunk(const StagingPlan& plan, std::size_t chunk) {
+  auto& slot = slot_of(chunk);
   for (std::size_t i = 0; i < plan.send_pieces(); ++i) {
-    read(slot, plan.input(), plan.send_piece(round, i));
+    read(slot, plan.input(), plan.send_piece(chunk, i));
   }
   mark_read(slot);
 }
 
-void StagedBackend::write_round(const StagingPlan& plan, std::size_t round, void* to) {
+void StagedBackend::write_chunk(const StagingPlan& plan, std::size_t chunk, void* to) {
   for (std::size_t i = 0; i < plan.recv_pieces(); ++i) {
-    write(slot_of(round), to, plan.recv_piece(round, i));
+    write(slot_of(chunk), to, plan.recv_piece(chunk, i));
   }
 }
 
@@ -157,13 +157,13 @@ void StagedBackend::run(const CheckedCollective& call, const CallSettings& setti
   const auto on_host = begin(settings);
   if (shape_of(call.operation).recv == Extent::none) return parts_.host.run(call, on_host);
   const StagingPlan plan(call, parts_.group.rank, parts_.group.size(), parts_.area_bytes);
-  for (std::size_t i = 0; i < std::min(plan.rounds(), slots_.size()); ++i) {
+  for (std::size_t i = 0; i < std::min(plan.chunks(), slots_.size()); ++i) {
     reserve(slots_[i], plan.send_area_bytes(), plan.recv_area_bytes());
   }
   // Records the whole call, so that a mismatch is reported as the user's call.
   parts_.history->begin_collective(signature_of(call, algorithm_id_));
   try {
-    run_rounds(plan, call.recv, on_host, deadline);
+    run_chunks(plan, call.recv, on_host, deadline);
   } catch (...) {
     end_copies();
     parts_.history->end();
@@ -172,18 +172,18 @@ void StagedBackend::run(const CheckedCollective& call, const CallSettings& setti
   parts_.history->end();
 }
 
-/// While the host path runs one round, the device reads the next and writes the previous one.
-void StagedBackend::run_rounds(const StagingPlan& plan, void* output, const CallSettings& settings,
+/// While the host path runs one chunk, the device reads the next and writes the previous one.
+void StagedBackend::run_chunks(const StagingPlan& plan, void* output, const CallSettings& settings,
                                Deadline deadline) {
-  read_round(plan, 0);
-  for (std::size_t round = 0; round < plan.rounds(); ++round) {
+  read_chunk(plan, 0);
+  for (std::size_t chunk = 0; chunk < plan.chunks(); ++chunk) {
     // All copies share one stream: this one waits for the result in its slot.
-    if (round + 1 < plan.rounds()) read_round(plan, round + 1);
-    auto& slot = slot_of(round);
+    if (chunk + 1 < plan.chunks()) read_chunk(plan, chunk + 1);
+    auto& slot = slot_of(chunk);
     await(slot, deadline, settings.timeout);
-    parts_.host.run(plan.call(round, slot.send.data(), slot.recv.data()),
+    parts_.host.run(plan.call(chunk, slot.send.data(), slot.recv.data()),
                     with_time_left(settings, deadline));
-    write_round(plan, round, output);
+    write_chunk(plan, chunk, output);
   }
   await_stream(copies_, deadline, settings.timeout);
 }
@@ -194,32 +194,32 @@ void StagedBackend::run(const Message& message, const CallSettings& settings) {
   const auto deadline = parts_.detector.deadline(settings.timeout);
   const auto on_host = begin(settings);
   const MessagePlan plan(message, parts_.area_bytes);
-  for (std::size_t i = 0; i < std::min(plan.rounds(), slots_.size()); ++i) {
+  for (std::size_t i = 0; i < std::min(plan.chunks(), slots_.size()); ++i) {
     reserve(slots_[i], plan.send_area_bytes(), plan.recv_area_bytes());
   }
   try {
-    run_rounds(plan, message, on_host, deadline);
+    run_chunks(plan, message, on_host, deadline);
   } catch (...) {
     end_copies();
     throw;
   }
 }
 
-void StagedBackend::run_rounds(const MessagePlan& plan, const Message& message,
+void StagedBackend::run_chunks(const MessagePlan& plan, const Message& message,
                                const CallSettings& settings, Deadline deadline) {
-  const auto read_round = [&](std::size_t round) {
-    if (round >= plan.rounds()) return;
-    read(slot_of(round), message.send, plan.send_piece(round));
-    mark_read(slot_of(round));
+  const auto read_chunk = [&](std::size_t chunk) {
+    if (chunk >= plan.chunks()) return;
+    read(slot_of(chunk), message.send, plan.send_piece(chunk));
+    mark_read(slot_of(chunk));
   };
-  read_round(0);
-  for (std::size_t round = 0; round < plan.rounds(); ++round) {
-    read_round(round + 1);
-    auto& slot = slot_of(round);
+  read_chunk(0);
+  for (std::size_t chunk = 0; chunk < plan.chunks(); ++chunk) {
+    read_chunk(chunk + 1);
+    auto& slot = slot_of(chunk);
     await(slot, deadline, settings.timeout);
-    parts_.host.run(plan.message(round, slot.send.data(), slot.recv.data()),
+    parts_.host.run(plan.message(chunk, slot.send.data(), slot.recv.data()),
                     with_time_left(settings, deadline));
-    write(slot, message.recv, plan.recv_piece(round));
+    write(slot, message.recv, plan.recv_piece(chunk));
   }
   await_stream(copies_, deadline, settings.timeout);
 }

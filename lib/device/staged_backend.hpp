@@ -20,8 +20,8 @@ namespace tutti::device {
 
 /// Moves buffers in device memory without NCCL: copies them to page-locked host memory, through the
 /// host path, and back, in the order of the caller's stream. A blocking call waits for its stream
-/// first and is done when it returns; large calls run in rounds, so that copies and the host path
-/// overlap. A non-blocking call has page-locked memory for all its rounds.
+/// first and is done when it returns; large calls run in chunks, so that copies and the host path
+/// overlap. A non-blocking call has page-locked memory for all its chunks.
 class StagedBackend final : public Backend {
  public:
   struct Parts {
@@ -62,12 +62,12 @@ class StagedBackend final : public Backend {
   void reserve(Slot& slot, std::size_t send_bytes, std::size_t recv_bytes);
   void read(Slot& slot, const void* from, const StagedPiece& piece);
   void write(const Slot& slot, void* to, const StagedPiece& piece);
-  void read_round(const StagingPlan& plan, std::size_t round);
-  void write_round(const StagingPlan& plan, std::size_t round, void* to);
+  void read_chunk(const StagingPlan& plan, std::size_t chunk);
+  void write_chunk(const StagingPlan& plan, std::size_t chunk, void* to);
   void mark_read(Slot& slot);
-  void run_rounds(const StagingPlan& plan, void* output, const CallSettings& settings,
+  void run_chunks(const StagingPlan& plan, void* output, const CallSettings& settings,
                   Deadline deadline);
-  void run_rounds(const MessagePlan& plan, const Message& message, const CallSettings& settings,
+  void run_chunks(const MessagePlan& plan, const Message& message, const CallSettings& settings,
                   Deadline deadline);
   void await(const Slot& slot, Deadline deadline, std::chrono::nanoseconds timeout) const;
   void await_stream(CudaStream stream, Deadline deadline, std::chrono::nanoseconds timeout) const;
@@ -77,20 +77,20 @@ class StagedBackend final : public Backend {
             std::chrono::nanoseconds timeout) const;
   void finish_dropped();
   bool advance(Call& call, std::chrono::nanoseconds limit);
-  [[nodiscard]] std::shared_ptr<Call> new_call(const CallSettings& settings, std::size_t rounds,
+  [[nodiscard]] std::shared_ptr<Call> new_call(const CallSettings& settings, std::size_t chunks,
                                                std::size_t send_bytes,
                                                std::size_t recv_bytes) const;
   void read_into(const Call& call, const void* from, const StagedPiece& piece,
-                 std::size_t round) const;
+                 std::size_t chunk) const;
   void await_input(const Call& call) const;
   template <class Start>
-  std::unique_ptr<Pending> start_rounds(std::shared_ptr<Call> call, std::size_t rounds,
+  std::unique_ptr<Pending> start_chunks(std::shared_ptr<Call> call, std::size_t chunks,
                                         Start start);
   static void drain(Call& call);
   static void abandon(std::shared_ptr<Call> call);
 
   [[nodiscard]] const CudaCalls& cuda() const { return parts_.context->cuda(); }
-  [[nodiscard]] Slot& slot_of(std::size_t round) { return slots_[round % slots_.size()]; }
+  [[nodiscard]] Slot& slot_of(std::size_t chunk) { return slots_[chunk % slots_.size()]; }
 
   Parts parts_;
   ApiErrors errors_;

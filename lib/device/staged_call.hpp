@@ -12,15 +12,15 @@ namespace tutti::device {
 /// How long a failed call waits for copies in flight before it leaks their memory.
 inline constexpr std::chrono::seconds leave_limit{1};
 
-/// A non-blocking call: page-locked memory for all its rounds, and its progress. Its rounds are
+/// A non-blocking call: page-locked memory for all its chunks, and its progress. Its chunks are
 /// those of the blocking call, since other ranks may have made that.
 struct StagedBackend::Call {
   PinnedMemory send;
   PinnedMemory recv;
-  std::size_t send_stride = 0;  ///< bytes between the areas of successive rounds
+  std::size_t send_stride = 0;  ///< bytes between the areas of successive chunks
   std::size_t recv_stride = 0;
-  std::vector<std::unique_ptr<Pending>> rounds;
-  std::size_t rounds_done = 0;
+  std::vector<std::unique_ptr<Pending>> chunks;
+  std::size_t chunks_done = 0;
   void* output = nullptr;            ///< in device memory
   std::vector<StagedPiece> results;  ///< pieces of `recv` to copy there
   CudaStream stream = nullptr;
@@ -29,15 +29,15 @@ struct StagedBackend::Call {
   bool done = false;
   std::exception_ptr error;
 
-  [[nodiscard]] std::byte* send_area(std::size_t round) const {
-    return send.data() + round * send_stride;
+  [[nodiscard]] std::byte* send_area(std::size_t chunk) const {
+    return send.data() + chunk * send_stride;
   }
-  [[nodiscard]] std::byte* recv_area(std::size_t round) const {
-    return recv.data() + round * recv_stride;
+  [[nodiscard]] std::byte* recv_area(std::size_t chunk) const {
+    return recv.data() + chunk * recv_stride;
   }
-  void expect(StagedPiece piece, std::size_t round) {
+  void expect(StagedPiece piece, std::size_t chunk) {
     if (piece.bytes == 0) return;
-    piece.in_area += round * recv_stride;
+    piece.in_area += chunk * recv_stride;
     results.push_back(piece);
   }
 };

@@ -37,12 +37,12 @@ StagingPlan::StagingPlan(const CheckedCollective& call, int rank, int size, std:
   }
   const bool has_blocks = send_extent_ == Extent::all || recv_extent_ == Extent::all;
   const auto blocks = has_blocks ? blocks_ : 1;
-  chunk_ = std::max<std::size_t>(1, area_bytes / (element_bytes * blocks));
-  rounds_ = std::max<std::size_t>(1, (call.count + chunk_ - 1) / chunk_);
+  chunk_elements_ = std::max<std::size_t>(1, area_bytes / (element_bytes * blocks));
+  chunks_ = std::max<std::size_t>(1, (call.count + chunk_elements_ - 1) / chunk_elements_);
 }
 
-std::size_t StagingPlan::elements(std::size_t round) const {
-  return std::min(chunk_, call_.count - round * chunk_);
+std::size_t StagingPlan::elements(std::size_t chunk) const {
+  return std::min(chunk_elements_, call_.count - chunk * chunk_elements_);
 }
 
 std::size_t StagingPlan::pieces(Extent extent) const {
@@ -52,44 +52,46 @@ std::size_t StagingPlan::pieces(Extent extent) const {
 
 std::size_t StagingPlan::send_area_bytes() const {
   if (!has_input_) return 0;
-  return whole_ ? whole_send_
-                : pieces(send_extent_) * std::min(chunk_, call_.count) * size_of(call_.type);
+  return whole_
+             ? whole_send_
+             : pieces(send_extent_) * std::min(chunk_elements_, call_.count) * size_of(call_.type);
 }
 
 std::size_t StagingPlan::recv_area_bytes() const {
   if (!has_output_) return 0;
-  return whole_ ? whole_recv_
-                : pieces(recv_extent_) * std::min(chunk_, call_.count) * size_of(call_.type);
+  return whole_
+             ? whole_recv_
+             : pieces(recv_extent_) * std::min(chunk_elements_, call_.count) * size_of(call_.type);
 }
 
-StagedPiece StagingPlan::piece(Extent extent, std::size_t whole_bytes, std::size_t round,
+StagedPiece StagingPlan::piece(Extent extent, std::size_t whole_bytes, std::size_t chunk,
                                std::size_t index) const {
   if (whole_) return {.bytes = whole_bytes};
   const auto element_bytes = size_of(call_.type);
-  const auto part = elements(round);
+  const auto part = elements(chunk);
   const auto block = extent == Extent::all ? index * call_.count : 0;
-  return {.in_buffer = (block + round * chunk_) * element_bytes,
+  return {.in_buffer = (block + chunk * chunk_elements_) * element_bytes,
           .in_area = index * part * element_bytes,
           .bytes = part * element_bytes};
 }
 
-StagedPiece StagingPlan::send_piece(std::size_t round, std::size_t index) const {
-  return piece(send_extent_, whole_send_, round, index);
+StagedPiece StagingPlan::send_piece(std::size_t chunk, std::size_t index) const {
+  return piece(send_extent_, whole_send_, chunk, index);
 }
 
-StagedPiece StagingPlan::recv_piece(std::size_t round, std::size_t index) const {
-  return piece(recv_extent_, whole_recv_, round, index);
+StagedPiece StagingPlan::recv_piece(std::size_t chunk, std::size_t index) const {
+  return piece(recv_extent_, whole_recv_, chunk, index);
 }
 
 const void* StagingPlan::input() const {
   return one_buffer_ ? call_.recv : call_.send;
 }
 
-CheckedCollective StagingPlan::call(std::size_t round, std::byte* send_area,
+CheckedCollective StagingPlan::call(std::size_t chunk, std::byte* send_area,
                                     std::byte* recv_area) const {
   auto part = call_;
   part.in_place = false;
-  if (!whole_) part.count = elements(round);
+  if (!whole_) part.count = elements(chunk);
   if (one_buffer_) {
     part.recv = has_input_ ? send_area : recv_area;
     return part;
@@ -102,45 +104,45 @@ CheckedCollective StagingPlan::call(std::size_t round, std::byte* send_area,
 MessagePlan::MessagePlan(const Message& message, std::size_t area_bytes)
     : message_(message),
       element_bytes_(size_of(message.type)),
-      chunk_(std::max<std::size_t>(1, area_bytes / element_bytes_)) {
-  const auto rounds_of = [&](std::size_t count) {
-    return std::max<std::size_t>(1, (count + chunk_ - 1) / chunk_);
+      chunk_elements_(std::max<std::size_t>(1, area_bytes / element_bytes_)) {
+  const auto chunks_of = [&](std::size_t count) {
+    return std::max<std::size_t>(1, (count + chunk_elements_ - 1) / chunk_elements_);
   };
-  if (message.operation != Operation::recv) send_rounds_ = rounds_of(message.send_count);
-  if (message.operation != Operation::send) recv_rounds_ = rounds_of(message.recv_count);
+  if (message.operation != Operation::recv) send_chunks_ = chunks_of(message.send_count);
+  if (message.operation != Operation::send) recv_chunks_ = chunks_of(message.recv_count);
 }
 
 std::size_t MessagePlan::send_area_bytes() const {
-  return send_rounds_ == 0 ? 0 : std::min(message_.send_count, chunk_) * element_bytes_;
+  return send_chunks_ == 0 ? 0 : std::min(message_.send_count, chunk_elements_) * element_bytes_;
 }
 
 std::size_t MessagePlan::recv_area_bytes() const {
-  return recv_rounds_ == 0 ? 0 : std::min(message_.recv_count, chunk_) * element_bytes_;
+  return recv_chunks_ == 0 ? 0 : std::min(message_.recv_count, chunk_elements_) * element_bytes_;
 }
 
-StagedPiece MessagePlan::piece(std::size_t count, std::size_t rounds, std::size_t round) const {
-  if (round >= rounds) return {};
-  return {.in_buffer = round * chunk_ * element_bytes_,
-          .bytes = std::min(chunk_, count - round * chunk_) * element_bytes_};
+StagedPiece MessagePlan::piece(std::size_t count, std::size_t chunks, std::size_t chunk) const {
+  if (chunk >= chunks) return {};
+  return {.in_buffer = chunk * chunk_elements_ * element_bytes_,
+          .bytes = std::min(chunk_elements_, count - chunk * chunk_elements_) * element_bytes_};
 }
 
-StagedPiece MessagePlan::send_piece(std::size_t round) const {
-  return piece(message_.send_count, send_rounds_, round);
+StagedPiece MessagePlan::send_piece(std::size_t chunk) const {
+  return piece(message_.send_count, send_chunks_, chunk);
 }
 
-StagedPiece MessagePlan::recv_piece(std::size_t round) const {
-  return piece(message_.recv_count, recv_rounds_, round);
+StagedPiece MessagePlan::recv_piece(std::size_t chunk) const {
+  return piece(message_.recv_count, recv_chunks_, chunk);
 }
 
-Message MessagePlan::message(std::size_t round, std::byte* send_area, std::byte* recv_area) const {
+Message MessagePlan::message(std::size_t chunk, std::byte* send_area, std::byte* recv_area) const {
   auto part = message_;
   part.memory = Memory::host;
-  if (round >= send_rounds_) part.operation = Operation::recv;
-  if (round >= recv_rounds_) part.operation = Operation::send;
+  if (chunk >= send_chunks_) part.operation = Operation::recv;
+  if (chunk >= recv_chunks_) part.operation = Operation::send;
   part.send = send_area;
-  part.send_count = send_piece(round).bytes / element_bytes_;
+  part.send_count = send_piece(chunk).bytes / element_bytes_;
   part.recv = recv_area;
-  part.recv_count = recv_piece(round).bytes / element_bytes_;
+  part.recv_count = recv_piece(chunk).bytes / element_bytes_;
   return part;
 }
 

@@ -49,14 +49,14 @@ bool is_recv(const Step& step) {
 }  // namespace
 
 Execution::Execution(const algorithm::Schedule& schedule, const Memory& memory, const Names& names,
-                     transport::Links& links, PublishedRounds* rounds)
+                     transport::Links& links, PublishedChunks* chunks)
     : cursor_(schedule),
       max_in_flight_(window_of(schedule)),
       memory_(memory),
       call_(&names.call),
       world_(names.world),
       links_(links),
-      rounds_(rounds) {}
+      chunks_(chunks) {}
 
 std::size_t Execution::window_of(const algorithm::Schedule& schedule) {
   if (schedule.window == 0) return window;
@@ -64,9 +64,9 @@ std::size_t Execution::window_of(const algorithm::Schedule& schedule) {
 }
 
 void Execution::restart(const algorithm::Schedule& schedule, const Memory& memory,
-                        PublishedRounds* rounds) {
-  rounds_ = rounds;
-  opened_rounds_ = 0;
+                        PublishedChunks* chunks) {
+  chunks_ = chunks;
+  opened_chunks_ = 0;
   has_moved_published_ = false;
   cursor_ = algorithm::Cursor(schedule);
   max_in_flight_ = window_of(schedule);
@@ -118,8 +118,8 @@ bool Execution::refill() {
       cursor_at_end_ = true;
       break;
     }
-    if (slot.step.kind == StepKind::publish) ++opened_rounds_;
-    slot.round = opened_rounds_ - 1;
+    if (slot.step.kind == StepKind::publish) ++opened_chunks_;
+    slot.chunk = opened_chunks_ - 1;
     ++count_;
     changed = true;
   }
@@ -158,7 +158,7 @@ bool Execution::is_ready(std::size_t i) const {
         earlier.step.peer == step.peer &&
         ((is_send(step) && is_send(earlier.step)) || (is_recv(step) && is_recv(earlier.step)));
     if (same_stream && earlier.state == State::waiting) return false;
-    if (algorithm::keeps_rounds_in_order(earlier.step.kind, step.kind)) return false;
+    if (algorithm::keeps_chunks_in_order(earlier.step.kind, step.kind)) return false;
     const auto theirs = accesses_of(earlier.step);
     if (mine.writes && theirs.writes && overlap(mine.write, theirs.write)) return false;
     for (std::size_t k = 0; k < theirs.read_count; ++k) {
@@ -228,14 +228,14 @@ bool Execution::try_publish(Slot& slot) {
   const auto& step = slot.step;
   const auto begin = static_cast<std::size_t>(step.region.begin) * memory_.element_bytes;
   const auto bytes = static_cast<std::size_t>(step.region.length()) * memory_.element_bytes;
-  auto* const to = rounds_->try_open(slot.round, begin, bytes);
+  auto* const to = chunks_->try_open(slot.chunk, begin, bytes);
   if (to == nullptr) return false;
   if (is_contribution(step.from)) {
     weigh_into(to, step);
   } else if (bytes != 0) {
     copy_bytes(to, readable(step.from) + begin, bytes);
   }
-  rounds_->publish(slot.round);
+  chunks_->publish(slot.chunk);
   return true;
 }
 
@@ -244,7 +244,7 @@ bool Execution::try_read(Slot& slot) {
   const auto elements = static_cast<std::size_t>(step.region.length());
   const auto bytes = elements * memory_.element_bytes;
   const auto begin = static_cast<std::size_t>(step.remote) * memory_.element_bytes;
-  const auto* const data = rounds_->find(step.peer, slot.round, begin, bytes);
+  const auto* const data = chunks_->find(step.peer, slot.chunk, begin, bytes);
   if (data == nullptr) return false;
   auto* const to =
       writable(step.to) + static_cast<std::size_t>(step.region.begin) * memory_.element_bytes;
@@ -265,7 +265,7 @@ bool Execution::start(Slot& slot) {
     return true;
   }
   if (step.kind == StepKind::release) {
-    rounds_->release(slot.round);
+    chunks_->release(slot.chunk);
     slot.state = State::done;
     return true;
   }
@@ -319,7 +319,7 @@ void Execution::add_awaited(std::vector<Awaited>& all) const {
     } else if (slot.state == State::ready) {
       if (algorithm::reads_published(step.kind)) all.push_back({world_of(step.peer), true, true});
       for (int rank = 0; step.kind == StepKind::publish && rank < std::ssize(world_); ++rank) {
-        if (rounds_->delays_opening(rank)) all.push_back({world_of(rank), true, true});
+        if (chunks_->delays_opening(rank)) all.push_back({world_of(rank), true, true});
       }
     }
   }

@@ -59,13 +59,13 @@ void ProgressEngine::start_schedule(Task& task) {
           average_weight(static_cast<std::size_t>(division->ranks)));
   }
   const auto& schedule = *task.work.schedule;
-  auto* const rounds = task.work.rounds ? &*task.work.rounds : nullptr;
+  auto* const chunks = task.work.chunks ? &*task.work.chunks : nullptr;
   if (task.execution) {
-    task.execution->restart(schedule, task.work.memory, rounds);
+    task.execution->restart(schedule, task.work.memory, chunks);
   } else {
     task.execution = std::make_unique<Execution>(
         schedule, task.work.memory, Execution::Names{task.context, task.pending.group->world},
-        links_, rounds);
+        links_, chunks);
   }
 }
 
@@ -128,14 +128,14 @@ bool ProgressEngine::advance(Task& task) {
     if (messages->awaits_any() && !find_any(task)) return false;
     return task.progress->transfer.done();
   }
-  auto& rounds = task.work.rounds;
-  if (rounds && !rounds->may_run()) return false;
+  auto& chunks = task.work.chunks;
+  if (chunks && !chunks->may_run()) return false;
   const bool done = task.execution->advance();
   if (task.execution->has_moved_published()) {
     shared_wait_.reset();
     shared_has_moved_ = true;
   }
-  if (done && rounds) rounds->finish();
+  if (done && chunks) chunks->finish();
   return done;
 }
 

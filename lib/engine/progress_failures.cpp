@@ -94,7 +94,7 @@ void ProgressEngine::check_peers(Task& task) {
   if (task.work.waits_in_shared_memory()) {
     const auto& work = task.work;
     compare_calls_of(
-        task, work.shared ? work.shared->mismatched_member() : work.rounds->mismatched_rank());
+        task, work.shared ? work.shared->mismatched_member() : work.chunks->mismatched_rank());
     if (!shared_wait_.has_lasted(WaitPolicy::max_yield_time)) return;
   }
   const auto seen_before = task.progress->seen_departed;

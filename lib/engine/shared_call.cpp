@@ -9,11 +9,11 @@ namespace {
 // Up to this size each rank combines the whole vector: ranks synchronize once instead of twice, and
 // each reads more bytes.
 constexpr std::size_t combined_by_all_bytes = std::size_t{16} << 10;
-// Maximum rounds per advance(), so that the engine checks other work between.
-constexpr int rounds_at_once = 32;
-// Between a root and the others data moves one way. Short rounds let both sides copy concurrently,
-// but each round costs a synchronization.
-constexpr std::size_t rounds_one_way = 8;
+// Maximum chunks per advance(), so that the engine checks other work between.
+constexpr int chunks_at_once = 32;
+// Between a root and the others data moves one way. Short chunks let both sides copy concurrently,
+// but each chunk costs a synchronization.
+constexpr std::size_t chunks_one_way = 8;
 constexpr std::size_t min_one_way_bytes = std::size_t{16} << 10;
 // An exporting rank waits for its readers: below this size a copy is cheaper.
 constexpr std::size_t min_exported_bytes = std::size_t{32} << 10;
@@ -51,10 +51,10 @@ SharedCall::SharedCall(transport::CollectiveChannel& channel, const SharedArgume
       arguments_(arguments),
       copies_(&copies),
       plan_(plan),
-      rounds_(channel, plan.rounds, arguments.fingerprint) {
-  if (plan.put == Put::nothing) put_rounds_ = plan.rounds;
-  if (plan.combine == Combine::nothing) combined_rounds_ = plan.rounds;
-  if (plan.get == Get::nothing) got_rounds_ = plan.rounds;
+      chunks_(channel, plan.chunks, arguments.fingerprint) {
+  if (plan.put == Put::nothing) put_chunks_ = plan.chunks;
+  if (plan.combine == Combine::nothing) combined_chunks_ = plan.chunks;
+  if (plan.get == Get::nothing) got_chunks_ = plan.chunks;
   member_ = next(channel.rank());
 }
 
@@ -65,7 +65,7 @@ SharedCall::Plan SharedCall::plan(const transport::CollectiveChannel& channel,
   const auto size = static_cast<std::size_t>(channel.size());
   plan.unit_bytes = arguments.call.count * arguments.element_bytes;
   plan.input_bytes = plan.unit_bytes;
-  plan.width = channel.round_bytes();
+  plan.width = channel.chunk_bytes();
   std::size_t contributions = 1;
   switch (arguments.call.operation) {
     case Operation::broadcast:
@@ -116,7 +116,7 @@ SharedCall::Plan SharedCall::plan(const transport::CollectiveChannel& channel,
     default:  // a barrier
       plan.put = Put::signal;
       plan.combine = Combine::await;
-      plan.rounds = 1;
+      plan.chunks = 1;
       plan.where = Where::slot;
       return plan;
   }
@@ -125,20 +125,20 @@ SharedCall::Plan SharedCall::plan(const transport::CollectiveChannel& channel,
                           arguments.call.operation == Operation::reduce_scatter;
   if (has_blocks) plan.input_bytes = plan.unit_bytes * size;
   if (arguments.call.root >= 0) {
-    plan.width = std::clamp(plan.input_bytes / rounds_one_way / line * line, min_one_way_bytes,
+    plan.width = std::clamp(plan.input_bytes / chunks_one_way / line * line, min_one_way_bytes,
                             plan.width / 2);
   }
   if (has_blocks) {
     plan.width = plan.width / size / line * line;
     contributions = size;
   }
-  plan.rounds = plan.unit_bytes <= plan.width ? (plan.unit_bytes != 0 ? 1 : 0)
+  plan.chunks = plan.unit_bytes <= plan.width ? (plan.unit_bytes != 0 ? 1 : 0)
                                               : (plan.unit_bytes - 1) / plan.width + 1;
   plan.stride = std::min(plan.unit_bytes, plan.width);
   const auto bytes = plan.stride * contributions;
   // Results use the ring, beside the data, and the slot holds their location.
   const bool has_results = plan.combine == Combine::slice;
-  if (plan.rounds <= 1 && bytes < page_bytes && !has_results) {
+  if (plan.chunks <= 1 && bytes < page_bytes && !has_results) {
     plan.where = bytes <= transport::inline_bytes ? Where::slot : Where::page;
   }
   return plan;
@@ -209,8 +209,8 @@ void SharedCall::begin() {
     begun_at_ = std::chrono::steady_clock::now();
   }
   // A rank that reads nothing publishes so now: the others wait for it before they reuse a buffer.
-  if (plan_.get == Get::nothing && plan_.combine == Combine::nothing && plan_.rounds != 0)
-    publish_read(plan_.rounds);
+  if (plan_.get == Get::nothing && plan_.combine == Combine::nothing && plan_.chunks != 0)
+    publish_read(plan_.chunks);
 }
 
 void SharedCall::finish() {
@@ -228,17 +228,17 @@ void SharedCall::finish() {
                            channel_->self().region->times);
     }
   }
-  rounds_.finish();
+  chunks_.finish();
 }
 
 bool SharedCall::is_over() {
-  if (put_rounds_ != plan_.rounds || combined_rounds_ != plan_.rounds ||
-      got_rounds_ != plan_.rounds)
+  if (put_chunks_ != plan_.chunks || combined_chunks_ != plan_.chunks ||
+      got_chunks_ != plan_.chunks)
     return false;
   if (!exports()) return true;
   // The other ranks read the caller's own memory.
   for (int m = 0; m < channel_->size(); ++m) {
-    if (reads_exported(m) && !rounds_.has_released_all(m)) return false;
+    if (reads_exported(m) && !chunks_.has_released_all(m)) return false;
   }
   return true;
 }
@@ -250,21 +250,21 @@ bool SharedCall::reads_exported(int member) const {
 }
 
 SharedCall::Progress SharedCall::advance() {
-  const auto progress = move_rounds();
+  const auto progress = move_chunks();
   if (std::exchange(notify_is_due_, false)) channel_->notify();
   return progress;
 }
 
-SharedCall::Progress SharedCall::move_rounds() {
+SharedCall::Progress SharedCall::move_chunks() {
   if (done_) return Progress::done;
   if (!begun_) begin();
   bool moved = false;
-  for (int i = 0; i < rounds_at_once; ++i) {
+  for (int i = 0; i < chunks_at_once; ++i) {
     bool now = false;
     // Oldest data first: the cache evicts it soonest.
-    if (got_rounds_ < std::min(put_rounds_, combined_rounds_)) now |= try_get();
-    if (combined_rounds_ < put_rounds_) now |= try_combine();
-    if (put_rounds_ < plan_.rounds) now |= try_put();
+    if (got_chunks_ < std::min(put_chunks_, combined_chunks_)) now |= try_get();
+    if (combined_chunks_ < put_chunks_) now |= try_combine();
+    if (put_chunks_ < plan_.chunks) now |= try_put();
     if (is_over()) {
       finish();
       return Progress::done;
@@ -275,12 +275,12 @@ SharedCall::Progress SharedCall::move_rounds() {
   return Progress::moved;
 }
 
-/// The number of rounds that all ranks must have read before the next put.
+/// The number of chunks that all ranks must have read before the next put.
 std::uint64_t SharedCall::reads_before_put() const {
-  const auto number = rounds_.number(put_rounds_);
+  const auto number = chunks_.number(put_chunks_);
   if (plan_.where == Where::slot) return transport::CollectiveChannel::reads_before_slot(number);
   if (plan_.where == Where::page) return transport::CollectiveChannel::reads_before_page(number);
-  const auto bytes = bytes_of(put_rounds_);
+  const auto bytes = bytes_of(put_chunks_);
   return channel_->next_span(number, bytes.data + bytes.result).reads_before;
 }
 
@@ -288,18 +288,18 @@ bool SharedCall::awaits(int member) {
   // Before it has begun, its buffer needs are unknown.
   if (!begun_ || member == channel_->rank()) return false;
   const auto& part = *channel_->member(member).region;
-  bool waits = put_rounds_ < plan_.rounds &&
+  bool waits = put_chunks_ < plan_.chunks &&
                part.read.value.load(std::memory_order_acquire) < reads_before_put();
-  if (combined_rounds_ < put_rounds_) waits |= !rounds_.has_published(member, combined_rounds_);
-  if (got_rounds_ < std::min(put_rounds_, combined_rounds_)) {
+  if (combined_chunks_ < put_chunks_) waits |= !chunks_.has_published(member, combined_chunks_);
+  if (got_chunks_ < std::min(put_chunks_, combined_chunks_)) {
     const bool from_root = plan_.get == Get::root_whole || plan_.get == Get::root_block;
     if (plan_.get == Get::slices) {
-      waits |= part.reduced.value.load(std::memory_order_acquire) < rounds_.number(got_rounds_ + 1);
+      waits |= part.reduced.value.load(std::memory_order_acquire) < chunks_.number(got_chunks_ + 1);
     } else if (!from_root || member == arguments_.call.root) {
-      waits |= !rounds_.has_published(member, got_rounds_);
+      waits |= !chunks_.has_published(member, got_chunks_);
     }
-  } else if (combined_rounds_ == plan_.rounds && got_rounds_ == plan_.rounds && exports()) {
-    waits |= reads_exported(member) && !rounds_.has_released_all(member);
+  } else if (combined_chunks_ == plan_.chunks && got_chunks_ == plan_.chunks && exports()) {
+    waits |= reads_exported(member) && !chunks_.has_released_all(member);
   }
   return waits;
 }

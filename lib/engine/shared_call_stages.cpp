@@ -31,8 +31,8 @@ constexpr std::size_t up_to_a_line(std::size_t bytes) {
 
 }  // namespace
 
-std::size_t SharedCall::length_of(std::uint64_t round) const {
-  return std::min(plan_.width, plan_.unit_bytes - begin_of(round));
+std::size_t SharedCall::length_of(std::uint64_t chunk) const {
+  return std::min(plan_.width, plan_.unit_bytes - begin_of(chunk));
 }
 
 SharedCall::Slice SharedCall::slice_of(int member, std::size_t length) const {
@@ -42,60 +42,60 @@ SharedCall::Slice SharedCall::slice_of(int member, std::size_t length) const {
   return {begin, std::min(each, length - begin)};
 }
 
-/// A member's buffer for a round whose data uses a slot or a page.
-std::byte* SharedCall::short_buffer(int member, std::uint64_t round) const {
-  if (plan_.where == Where::slot) return rounds_.slot(member, round).content;
+/// A member's buffer for a chunk whose data uses a slot or a page.
+std::byte* SharedCall::short_buffer(int member, std::uint64_t chunk) const {
+  if (plan_.where == Where::slot) return chunks_.slot(member, chunk).content;
   return channel_->member(member).pages +
-         rounds_.number(round) % transport::pages_in_flight * page_bytes;
+         chunks_.number(chunk) % transport::pages_in_flight * page_bytes;
 }
 
-SharedCall::Contribution SharedCall::contribution(int member, std::uint64_t round) const {
-  if (plan_.where != Where::ring) return {short_buffer(member, round), plan_.stride};
+SharedCall::Contribution SharedCall::contribution(int member, std::uint64_t chunk) const {
+  if (plan_.where != Where::ring) return {short_buffer(member, chunk), plan_.stride};
   DataLocation at{};
-  std::memcpy(&at, rounds_.slot(member, round).content, sizeof at);
+  std::memcpy(&at, chunks_.slot(member, chunk).content, sizeof at);
   if (at.exported_input == 0) {
     const bool has_blocks = plan_.input_bytes != plan_.unit_bytes;
     const auto size = static_cast<std::size_t>(channel_->size());
-    const auto bytes = has_blocks ? plan_.stride * size : length_of(round);
+    const auto bytes = has_blocks ? plan_.stride * size : length_of(chunk);
     return {channel_->in_ring(member, at.data, bytes), plan_.stride};
   }
   has_read_exported_ = true;
   auto& heap = channel_->segment().heap();
   const auto* const bytes = heap.address_of(channel_->member(member).local_rank,
                                             at.exported_input - 1, plan_.input_bytes);
-  return {bytes + begin_of(round), plan_.unit_bytes};
+  return {bytes + begin_of(chunk), plan_.unit_bytes};
 }
 
-std::byte* SharedCall::own_result(std::uint64_t round) const {
-  return channel_->self().ring + channel_->span_of(rounds_.number(round)).offset +
-         bytes_of(round).data;
+std::byte* SharedCall::own_result(std::uint64_t chunk) const {
+  return channel_->self().ring + channel_->span_of(chunks_.number(chunk)).offset +
+         bytes_of(chunk).data;
 }
 
-const std::byte* SharedCall::result(int member, std::uint64_t round, const Slice& slice) const {
+const std::byte* SharedCall::result(int member, std::uint64_t chunk, const Slice& slice) const {
   DataLocation at{};
-  std::memcpy(&at, rounds_.slot(member, round).content, sizeof at);
+  std::memcpy(&at, chunks_.slot(member, chunk).content, sizeof at);
   if (at.exported_output == 0) return channel_->in_ring(member, at.result, slice.length);
   has_read_exported_ = true;
   auto& heap = channel_->segment().heap();
   const auto* const bytes = heap.address_of(channel_->member(member).local_rank,
                                             at.exported_output - 1, plan_.unit_bytes);
-  return bytes + begin_of(round) + slice.begin;
+  return bytes + begin_of(chunk) + slice.begin;
 }
 
-bool SharedCall::all_have_put(std::uint64_t round) {
+bool SharedCall::all_have_put(std::uint64_t chunk) {
   for (; put_seen_ < channel_->size(); ++put_seen_) {
-    if (put_seen_ != channel_->rank() && !rounds_.has_published(put_seen_, round)) return false;
+    if (put_seen_ != channel_->rank() && !chunks_.has_published(put_seen_, chunk)) return false;
   }
   put_seen_ = 0;
   return true;
 }
 
-/// Ring bytes of a round: data, followed by results.
-SharedCall::RoundBytes SharedCall::bytes_of(std::uint64_t round) const {
-  const auto length = length_of(round);
+/// Ring bytes of a chunk: data, followed by results.
+SharedCall::ChunkBytes SharedCall::bytes_of(std::uint64_t chunk) const {
+  const auto length = length_of(chunk);
   const auto data =
       plan_.put == Put::blocks ? plan_.stride * static_cast<std::size_t>(channel_->size()) : length;
-  RoundBytes bytes;
+  ChunkBytes bytes;
   if (!exported_input_ && !publishes_address_) bytes.data = up_to_a_line(data);
   if (plan_.combine == Combine::slice && !exported_output_) {
     bytes.result = up_to_a_line(slice_of(channel_->rank(), length).length);
@@ -124,23 +124,23 @@ void SharedCall::finish_streaming_copies() const {
   if (streaming_ != Streaming::none) finish_streaming();
 }
 
-void SharedCall::put_content(std::uint64_t round, std::byte* to) const {
-  const auto begin = begin_of(round);
+void SharedCall::put_content(std::uint64_t chunk, std::byte* to) const {
+  const auto begin = begin_of(chunk);
   switch (plan_.put) {
     case Put::whole:
       // In a broadcast the root's `input` is its output buffer.
-      copy_in(to, arguments_.input + begin, length_of(round));
+      copy_in(to, arguments_.input + begin, length_of(chunk));
       break;
     case Put::blocks:
       for (int m = 0; m < channel_->size(); ++m) {
         if (m == channel_->rank()) continue;
         const auto block = static_cast<std::size_t>(m);
         copy_in(to + block * plan_.stride, arguments_.input + block * plan_.unit_bytes + begin,
-                length_of(round));
+                length_of(chunk));
       }
       break;
     case Put::slices: {
-      const auto length = length_of(round);
+      const auto length = length_of(chunk);
       const auto own = slice_of(channel_->rank(), length);
       const auto behind = own.begin + own.length;
       copy_in(to, arguments_.input + begin, own.begin);
@@ -153,11 +153,11 @@ void SharedCall::put_content(std::uint64_t round, std::byte* to) const {
 }
 
 bool SharedCall::try_put() {
-  const auto number = rounds_.number(put_rounds_);
-  auto& own = rounds_.own_slot(put_rounds_);
+  const auto number = chunks_.number(put_chunks_);
+  auto& own = chunks_.own_slot(put_chunks_);
   std::byte* to = nullptr;
   if (plan_.where == Where::ring) {
-    const auto bytes = bytes_of(put_rounds_);
+    const auto bytes = bytes_of(put_chunks_);
     const auto span = channel_->next_span(number, bytes.data + bytes.result);
     if (!channel_->all_have_read(span.reads_before)) return false;
     channel_->reserve(number, span);
@@ -169,13 +169,13 @@ bool SharedCall::try_put() {
     to = channel_->self().ring + span.offset;
   } else {
     if (!channel_->all_have_read(reads_before_put())) return false;
-    to = short_buffer(channel_->rank(), put_rounds_);
+    to = short_buffer(channel_->rank(), put_chunks_);
   }
-  if (!exported_input_ && !publishes_address_) put_content(put_rounds_, to);
+  if (!exported_input_ && !publishes_address_) put_content(put_chunks_, to);
   finish_streaming_copies();
-  rounds_.publish(put_rounds_);
+  chunks_.publish(put_chunks_);
   notify();
-  ++put_rounds_;
+  ++put_chunks_;
   return true;
 }
 
@@ -191,7 +191,7 @@ void SharedCall::combine_piece(std::byte* to, const std::byte* own, const Piece&
   const auto length = piece.length;
   const auto part = [&](int member) -> const std::byte* {
     if (member == channel_->rank()) return own;
-    const auto theirs = contribution(member, piece.round);
+    const auto theirs = contribution(member, piece.chunk);
     return theirs.bytes + piece.block * theirs.stride + piece.offset;
   };
   const auto elements = length / arguments_.element_bytes;
@@ -228,37 +228,37 @@ void SharedCall::combine_parts(std::byte* to, std::byte* second, const std::byte
   constexpr std::size_t max = transport::CollectiveChannel::scratch_bytes;
   for (std::size_t done = 0; done < all.length; done += max) {
     const auto bytes = std::min(max, all.length - done);
-    combine_piece(piece, own + done, {all.round, all.block, all.offset + done, bytes});
+    combine_piece(piece, own + done, {all.chunk, all.block, all.offset + done, bytes});
     copy_out(to + done, piece, bytes);
     if (second != nullptr) copy_in(second + done, piece, bytes);
   }
 }
 
 bool SharedCall::try_combine() {
-  const auto round = combined_rounds_;
-  if (!all_have_put(round)) return false;
-  const auto begin = begin_of(round);
+  const auto chunk = combined_chunks_;
+  if (!all_have_put(chunk)) return false;
+  const auto begin = begin_of(chunk);
   switch (plan_.combine) {
     case Combine::whole:
     case Combine::prefix:
       if (combined_parts() == 0) break;
       combine_parts(arguments_.output + begin, nullptr, arguments_.input + begin,
-                    {round, 0, 0, length_of(round)});
+                    {chunk, 0, 0, length_of(chunk)});
       break;
     case Combine::block: {
       const auto block = static_cast<std::size_t>(channel_->rank());
       combine_parts(arguments_.output + begin, nullptr,
                     arguments_.input + block * plan_.unit_bytes + begin,
-                    {round, block, 0, length_of(round)});
+                    {chunk, block, 0, length_of(chunk)});
       break;
     }
     case Combine::slice: {
-      const auto slice = slice_of(channel_->rank(), length_of(round));
+      const auto slice = slice_of(channel_->rank(), length_of(chunk));
       auto* const to = arguments_.output + begin + slice.begin;
-      combine_parts(to, exported_output_ ? nullptr : own_result(round),
-                    arguments_.input + begin + slice.begin, {round, 0, slice.begin, slice.length});
+      combine_parts(to, exported_output_ ? nullptr : own_result(chunk),
+                    arguments_.input + begin + slice.begin, {chunk, 0, slice.begin, slice.length});
       finish_streaming_copies();
-      channel_->self().region->reduced.value.store(rounds_.number(round + 1),
+      channel_->self().region->reduced.value.store(chunks_.number(chunk + 1),
                                                    std::memory_order_release);
       notify();
       break;
@@ -266,50 +266,50 @@ bool SharedCall::try_combine() {
     default:
       break;
   }
-  ++combined_rounds_;
-  if (plan_.get == Get::nothing) publish_read(combined_rounds_);
+  ++combined_chunks_;
+  if (plan_.get == Get::nothing) publish_read(combined_chunks_);
   return true;
 }
 
-/// Returns false if the member's data of the round is not there yet.
+/// Returns false if the member's data of the chunk is not there yet.
 bool SharedCall::get_from(int member) {
-  const auto round = got_rounds_;
-  const auto begin = begin_of(round);
-  const auto length = length_of(round);
+  const auto chunk = got_chunks_;
+  const auto begin = begin_of(chunk);
+  const auto length = length_of(chunk);
   const auto block = static_cast<std::size_t>(member);
   const auto own_block = static_cast<std::size_t>(channel_->rank());
   if (plan_.get == Get::slices) {
     const auto reduced =
         channel_->member(member).region->reduced.value.load(std::memory_order_acquire);
-    if (reduced < rounds_.number(round + 1)) return false;
+    if (reduced < chunks_.number(chunk + 1)) return false;
     const auto slice = slice_of(member, length);
-    copy_out(arguments_.output + begin + slice.begin, result(member, round, slice), slice.length);
+    copy_out(arguments_.output + begin + slice.begin, result(member, chunk, slice), slice.length);
     return true;
   }
-  if (!rounds_.has_published(member, round)) return false;
+  if (!chunks_.has_published(member, chunk)) return false;
   const bool is_from_all = plan_.get == Get::all_whole || plan_.get == Get::all_blocks;
   const bool is_block = plan_.get == Get::root_block || plan_.get == Get::all_blocks;
   auto* const to = arguments_.output + (is_from_all ? block * plan_.unit_bytes : 0) + begin;
   if (plan_.where == Where::ring) {
     DataLocation at{};
-    std::memcpy(&at, rounds_.slot(member, round).content, sizeof at);
+    std::memcpy(&at, chunks_.slot(member, chunk).content, sizeof at);
     if (at.address != 0) {
       return get_by_single_copy(member, to,
                                 at.address + (is_block ? own_block * plan_.unit_bytes : 0) + begin);
     }
   }
-  const auto theirs = contribution(member, round);
+  const auto theirs = contribution(member, chunk);
   copy_out(to, theirs.bytes + (is_block ? own_block * theirs.stride : 0), length);
   return true;
 }
 
-/// Reads some rounds at once, since each system call costs as much as copying some KiB. `from` is
+/// Reads some chunks at once, since each system call costs as much as copying some KiB. `from` is
 /// an address in the member's process. Returns false if that is gone.
 bool SharedCall::get_by_single_copy(int member, std::byte* to, std::uint64_t from) {
   // What a rank overwrites of its own input, it must have put before.
   const auto group = overwrites_input() ? 1 : std::max<std::size_t>(1, at_once_bytes / plan_.width);
-  if (got_rounds_ % group != 0) return true;
-  const auto bytes = std::min(group * plan_.width, plan_.unit_bytes - begin_of(got_rounds_));
+  if (got_chunks_ % group != 0) return true;
+  const auto bytes = std::min(group * plan_.width, plan_.unit_bytes - begin_of(got_chunks_));
   has_read_addresses_ = true;
   switch (channel_->segment().single_copy().read(channel_->member(member).local_rank, to, from,
                                                  bytes)) {
@@ -341,13 +341,13 @@ bool SharedCall::try_get() {
     }
     member_ = next(channel_->rank());
   }
-  ++got_rounds_;
-  publish_read(got_rounds_);
+  ++got_chunks_;
+  publish_read(got_chunks_);
   return true;
 }
 
-void SharedCall::publish_read(std::uint64_t rounds) {
-  rounds_.release(rounds);
+void SharedCall::publish_read(std::uint64_t chunks) {
+  chunks_.release(chunks);
   notify();
 }
 

@@ -21,24 +21,24 @@ namespace {
 
 // Per rank: address space, and memory only for what the program allocates.
 constexpr std::size_t heap_bytes = std::size_t{64} << 30;
-// Rounds per ring. Measured: the other cores' L2 caches should have evicted a line before the
+// Chunks per ring. Measured: the other cores' L2 caches should have evicted a line before the
 // writer reuses it.
-constexpr std::size_t max_long_rounds = 8;
+constexpr std::size_t max_long_chunks = 8;
 constexpr std::size_t all_rings_bytes = std::size_t{64} << 20;
 
 // Bytes before the ring.
 constexpr std::size_t front_bytes =
     round_up_to_page(sizeof(RankRegion)) + pages_in_flight * page_bytes;
 
-/// At first a rank allocates one round with its results: each MiB adds 0.4 ms to set-up.
+/// At first a rank allocates one chunk with its results: each MiB adds 0.4 ms to set-up.
 constexpr std::size_t initial_ring_bytes(std::size_t channel) {
-  return round_bytes_of(channel) + round_bytes_of(channel) / 2 + page_bytes;
+  return chunk_bytes_of(channel) + chunk_bytes_of(channel) / 2 + page_bytes;
 }
 
-/// The rings of all ranks of a host share all_rings_bytes; each has at least the bytes of a round.
+/// The rings of all ranks of a host share all_rings_bytes; each has at least the bytes of a chunk.
 constexpr std::size_t whole_ring_bytes(std::size_t channel, int ranks) {
   const auto share = all_rings_bytes / static_cast<std::size_t>(ranks) / page_bytes * page_bytes;
-  return std::clamp(share, initial_ring_bytes(channel), max_long_rounds * round_bytes_of(channel));
+  return std::clamp(share, initial_ring_bytes(channel), max_long_chunks * chunk_bytes_of(channel));
 }
 
 constexpr std::size_t region_bytes(std::size_t channel, int ranks) {
@@ -278,14 +278,14 @@ CollectiveChannel::CollectiveChannel(std::shared_ptr<SharedSegment> segment, std
       number_(number),
       communicator_(communicator),
       rank_(rank),
-      round_bytes_(round_bytes_of(number)),
+      chunk_bytes_(chunk_bytes_of(number)),
       ring_bytes_(initial_ring_bytes(number)),
       whole_ring_bytes_(whole_ring_bytes(number, segment_->ranks_)),
       scratch_(new std::byte[local_ranks.size() * scratch_bytes]) {
-  // Round numbers of successive communicators of a channel never overlap.
-  constexpr int rounds_bits = 40;
-  next_round = static_cast<std::uint64_t>(communicator) << rounds_bits;
-  finished_rounds.store(next_round, std::memory_order_relaxed);
+  // Chunk numbers of successive communicators of a channel never overlap.
+  constexpr int chunks_bits = 40;
+  next_chunk = static_cast<std::uint64_t>(communicator) << chunks_bits;
+  finished_chunks.store(next_chunk, std::memory_order_relaxed);
   for (const int local_rank : local_ranks) {
     auto* const region = segment_->base_ + rank_offset(segment_->ranks_, local_rank) +
                          region_offset(number, segment_->ranks_);
@@ -294,7 +294,7 @@ CollectiveChannel::CollectiveChannel(std::shared_ptr<SharedSegment> segment, std
                         .ring = region + front_bytes,
                         .doorbell = &segment_->doorbell(local_rank),
                         .local_rank = local_rank,
-                        .read = next_round});
+                        .read = next_chunk});
     boards_.push_back(&members_.back().region->times);
   }
   for (auto& trial : self().region->times) {
@@ -325,7 +325,7 @@ CollectiveChannel::RingSpan CollectiveChannel::next_span(std::uint64_t number,
     span.base += ring_bytes_;
   }
   const auto end = span.base + span.end;
-  // Rounds without bytes in the ring have no reservation.
+  // Chunks without bytes in the ring have no reservation.
   for (auto earlier = span.reads_before; earlier < number; ++earlier) {
     const auto& reservation = reservations_[earlier % slots_in_flight];
     if (reservation.number == earlier && reservation.begin + ring_bytes_ < end) {

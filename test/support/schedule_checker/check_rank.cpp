@@ -13,7 +13,7 @@ Region address(Buffer buffer, const Region& region) {
 }
 
 bool conflict(const CheckedRank::Slot& earlier, const CheckedRank::Slot& later) {
-  return keeps_rounds_in_order(earlier.step.kind, later.step.kind) ||
+  return keeps_chunks_in_order(earlier.step.kind, later.step.kind) ||
          (later.stream >= 0 && later.stream == earlier.stream) ||
          later.written.overlaps(earlier.written) || later.written.overlaps(earlier.read) ||
          later.written.overlaps(earlier.also_read) || later.read.overlaps(earlier.written) ||
@@ -51,8 +51,8 @@ void CheckedRank::admit(std::vector<int>& ready) {
     }
     slot.number = next_;
     slot.moved = 0;
-    if (slot.step.kind == StepKind::publish) ++rounds_;
-    slot.round = rounds_ - 1;
+    if (slot.step.kind == StepKind::publish) ++chunks_;
+    slot.chunk = chunks_ - 1;
     require_sound(slot);
     note_what_it_touches(slot);
     slot.blockers = blockers_of(slot);
@@ -101,8 +101,8 @@ void CheckedRank::require_sound(const Slot& slot) const {
   const Step& step = slot.step;
   if (step.kind > StepKind::release)
     throw Fault(name(slot) + ": the checker does not know steps of this kind");
-  const bool in_round = reads_published(step.kind) || step.kind == StepKind::release;
-  if (in_round && rounds_ == 0) throw Fault(name(slot) + ": no round has been opened");
+  const bool in_chunk = reads_published(step.kind) || step.kind == StepKind::release;
+  if (in_chunk && chunks_ == 0) throw Fault(name(slot) + ": no chunk has been opened");
   const bool alone =
       is_local(step) || step.kind == StepKind::publish || step.kind == StepKind::release;
   if (!alone && (step.peer < 0 || step.peer >= size_ || step.peer == rank_))

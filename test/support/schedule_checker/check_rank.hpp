@@ -35,7 +35,7 @@ class CheckedRank {
     std::int32_t number = 0;
     std::uint64_t blockers = 0;  // slots of earlier steps that this one depends on
     std::int64_t moved = 0;      // elements sent or received so far
-    std::size_t round = 0;       // of publish, release and steps that read what is published
+    std::size_t chunk = 0;       // of publish, release and steps that read what is published
     // Addresses that the step touches, in one range for all buffers, and its stream.
     Region written;
     Region read;
@@ -50,8 +50,8 @@ class CheckedRank {
   /// Ends the step in `slot`, then continues as admit() does.
   void finish(int slot, std::vector<int>& ready);
 
-  /// Rounds of the steps admitted so far.
-  [[nodiscard]] std::size_t rounds() const { return rounds_; }
+  /// Chunks of the steps admitted so far.
+  [[nodiscard]] std::size_t chunks() const { return chunks_; }
   [[nodiscard]] bool finished() const { return exhausted_ && pending_ == 0; }
   [[nodiscard]] Slot& slot(int index) { return slots_[static_cast<std::size_t>(index)]; }
   /// The earliest unfinished step.
@@ -90,7 +90,7 @@ class CheckedRank {
   std::int32_t base_ = 0;  // number of the earliest step in the window
   std::int32_t next_ = 0;  // number of the next step to admit
   std::uint64_t pending_ = 0;
-  std::size_t rounds_ = 0;  // opened by the steps admitted so far
+  std::size_t chunks_ = 0;  // opened by the steps admitted so far
   bool exhausted_ = false;
 };
 

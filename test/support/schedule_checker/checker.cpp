@@ -20,22 +20,22 @@ struct Event {
   int slot;
 };
 
-// What a rank has published in a round: elements of one of its buffers.
+// What a rank has published in a chunk: elements of one of its buffers.
 struct Published {
   std::int64_t begin = 0;
   std::vector<Symbol> symbols;
 };
 
-// A rank's rounds, and its steps that wait for other ranks' rounds.
-struct Rounds {
+// A rank's chunks, and its steps that wait for other ranks' chunks.
+struct Chunks {
   std::vector<Published> published;
   std::size_t released = 0;
   std::vector<int> waiting;
 };
 
-// Rounds that a rank may open before its host has released them. A rank that can't allocate more
+// Chunks that a rank may open before its host has released them. A rank that can't allocate more
 // has memory for one of maximum length.
-constexpr std::size_t rounds_in_flight = 1;
+constexpr std::size_t chunks_in_flight = 1;
 
 // The send and the recv at the head of the stream from one rank to another.
 struct Stream {
@@ -53,7 +53,7 @@ class Run {
         random_(static_cast<std::minstd_rand::result_type>(options.seed)),
         sets_(size_),
         streams_(schedules.size() * schedules.size()),
-        rounds_(schedules.size()) {
+        chunks_(schedules.size()) {
     ranks_.reserve(schedules.size());
     for (int rank = 0; rank < size_; ++rank)
       ranks_.emplace_back(rank, size_, schedules[static_cast<std::size_t>(rank)],
@@ -73,21 +73,21 @@ class Run {
       else if (is_local(at(event.rank).slot(event.slot).step))
         local(event);
       else
-        round_step(event);
+        chunk_step(event);
     }
     require_all_finished(ranks_);
     for (int rank = 0; rank < size_; ++rank) {
-      if (rounds(rank).released != at(rank).rounds())
+      if (chunks(rank).released != at(rank).chunks())
         throw Fault("rank " + std::to_string(rank) + " has released " +
-                    std::to_string(rounds(rank).released) + " of " +
-                    std::to_string(at(rank).rounds()) + " rounds");
+                    std::to_string(chunks(rank).released) + " of " +
+                    std::to_string(at(rank).chunks()) + " chunks");
     }
     for (int rank = 1; rank < size_; ++rank) {
       for (int other = 0; other < rank; ++other) {
-        if (are_neighbours(rank, other) && at(rank).rounds() != at(other).rounds()) {
-          throw Fault("rank " + std::to_string(rank) + " has " + std::to_string(at(rank).rounds()) +
-                      " rounds, rank " + std::to_string(other) + " of its host has " +
-                      std::to_string(at(other).rounds()));
+        if (are_neighbours(rank, other) && at(rank).chunks() != at(other).chunks()) {
+          throw Fault("rank " + std::to_string(rank) + " has " + std::to_string(at(rank).chunks()) +
+                      " chunks, rank " + std::to_string(other) + " of its host has " +
+                      std::to_string(at(other).chunks()));
         }
       }
     }
@@ -100,7 +100,7 @@ class Run {
     return streams_[static_cast<std::size_t>(from) * static_cast<std::size_t>(size_) +
                     static_cast<std::size_t>(to)];
   }
-  Rounds& rounds(int rank) { return rounds_[static_cast<std::size_t>(rank)]; }
+  Chunks& chunks(int rank) { return chunks_[static_cast<std::size_t>(rank)]; }
   bool are_neighbours(int rank, int other) const {
     const auto host_of = [this](int r) {
       return expectation_.host.empty() ? 0 : expectation_.host.at(static_cast<std::size_t>(r));
@@ -112,11 +112,11 @@ class Run {
     if (reads_published(slot.step.kind)) {
       if (!are_neighbours(rank, slot.step.peer))
         throw Fault(at(rank).name(slot) + ": that rank is on another host");
-      return rounds(slot.step.peer).published.size() > slot.round;
+      return chunks(slot.step.peer).published.size() > slot.chunk;
     }
     for (int other = 0; other < size_; ++other) {
       if (other != rank && are_neighbours(rank, other) &&
-          rounds(other).released + rounds_in_flight <= slot.round)
+          chunks(other).released + chunks_in_flight <= slot.chunk)
         return false;
     }
     return true;
@@ -143,8 +143,8 @@ class Run {
         continue;
       }
       if (step.kind >= StepKind::publish) {
-        rounds(rank).waiting.push_back(index);
-        announce_round_steps(rank);
+        chunks(rank).waiting.push_back(index);
+        announce_chunk_steps(rank);
         continue;
       }
       const bool sends = step.kind == StepKind::send;
@@ -156,8 +156,8 @@ class Run {
   }
 
   // Turns the waiting steps of a rank that may now run into events.
-  void announce_round_steps(int rank) {
-    std::erase_if(rounds(rank).waiting, [&](int index) {
+  void announce_chunk_steps(int rank) {
+    std::erase_if(chunks(rank).waiting, [&](int index) {
       if (!may_run(rank, at(rank).slot(index))) return false;
       events_.push_back({rank, -1, index});
       return true;
@@ -223,32 +223,32 @@ class Run {
   }
 
   const Symbol& published(const CheckedRank& rank, const CheckedRank::Slot& slot, std::int64_t i) {
-    const auto& round = rounds(slot.step.peer).published[slot.round];
-    const auto index = slot.step.remote + i - round.begin;
-    if (index < 0 || index >= static_cast<std::int64_t>(round.symbols.size()))
+    const auto& chunk = chunks(slot.step.peer).published[slot.chunk];
+    const auto index = slot.step.remote + i - chunk.begin;
+    if (index < 0 || index >= static_cast<std::int64_t>(chunk.symbols.size()))
       throw Fault(rank.name(slot) + ": rank " + std::to_string(slot.step.peer) +
                   " has not published element " + std::to_string(slot.step.remote + i));
-    return round.symbols[static_cast<std::size_t>(index)];
+    return chunk.symbols[static_cast<std::size_t>(index)];
   }
 
-  void round_step(const Event& event) {
+  void chunk_step(const Event& event) {
     CheckedRank& rank = at(event.rank);
     const auto& slot = rank.slot(event.slot);
     const Step& step = slot.step;
     if (step.kind == StepKind::publish) {
       if (step.region.length() > expectation_.max_published)
         throw Fault(rank.name(slot) + ": publishes more than " +
-                    std::to_string(expectation_.max_published) + " elements in one round");
+                    std::to_string(expectation_.max_published) + " elements in one chunk");
       Published opened{.begin = step.region.begin, .symbols = {}};
       for (std::int64_t i = step.region.begin; i < step.region.end; ++i)
         opened.symbols.push_back(rank.read(slot, step.from, i));
-      rounds(event.rank).published.push_back(std::move(opened));
+      chunks(event.rank).published.push_back(std::move(opened));
     } else if (step.kind == StepKind::release) {
-      auto& released = rounds(event.rank).released;
-      if (released != slot.round)
-        throw Fault(rank.name(slot) + ": releases round " + std::to_string(slot.round) + " after " +
+      auto& released = chunks(event.rank).released;
+      if (released != slot.chunk)
+        throw Fault(rank.name(slot) + ": releases chunk " + std::to_string(slot.chunk) + " after " +
                     std::to_string(released) + " others");
-      released = slot.round + 1;
+      released = slot.chunk + 1;
     } else {
       for (std::int64_t i = 0; i < step.region.length(); ++i) {
         auto symbol = published(rank, slot, i);
@@ -260,7 +260,7 @@ class Run {
     }
     const bool may_free_others = !reads_published(step.kind);
     finish(event.rank, event.slot);
-    for (int other = 0; may_free_others && other < size_; ++other) announce_round_steps(other);
+    for (int other = 0; may_free_others && other < size_; ++other) announce_chunk_steps(other);
   }
 
   void transfer(const Event& event) {
@@ -305,7 +305,7 @@ class Run {
   ContributorSets sets_;
   std::vector<CheckedRank> ranks_;
   std::vector<Stream> streams_;
-  std::vector<Rounds> rounds_;
+  std::vector<Chunks> chunks_;
   std::deque<Event> events_;
   std::vector<int> ready_;
 };

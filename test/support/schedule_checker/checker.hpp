@@ -46,9 +46,9 @@ struct CheckOptions {
 ///
 /// Detects: contributions that are missing or counted twice, elements in the wrong place, reads of
 /// unwritten memory, writes to input, changes to memory that must stay unchanged, regions outside
-/// of their buffer, deadlocks, sends or recvs without a counterpart, and rounds that are not
+/// of their buffer, deadlocks, sends or recvs without a counterpart, and chunks that are not
 /// released one by one. Each part of a combine must be the contribution of its rank alone. A
-/// publish waits until its host has released all earlier rounds. Sends complete when they are
+/// publish waits until its host has released all earlier chunks. Sends complete when they are
 /// received. Throws std::invalid_argument for a window out of range.
 [[nodiscard]] std::optional<std::string> check(std::span<const Schedule> all_ranks,
                                                const Expectation& expectation,

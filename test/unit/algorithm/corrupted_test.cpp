@@ -60,12 +60,12 @@ std::string text_after(const Case& c, std::size_t rank, std::size_t loop, std::s
   return check(schedules, expectation_of(c), c.options).value_or("");
 }
 
-bool opens_or_closes_a_round(const StepPattern& step) {
+bool opens_or_closes_a_chunk(const StepPattern& step) {
   return step.kind == StepKind::publish || step.kind == StepKind::release;
 }
 
 bool makes_no_step(const StepPattern& step) {
-  if (opens_or_closes_a_round(step)) return false;
+  if (opens_or_closes_a_chunk(step)) return false;
   return std::min(step.length, step.end.start - step.offset.start) <= 0;
 }
 
@@ -91,7 +91,7 @@ void require_all_found(Case c, const std::string& what, const Corrupt& corrupt,
                         << index << ": " << text);
         // If the only step that wrote an element is gone, there is none to name.
         const bool named = contains(text, ", step ") || contains(text, " from the start: ") ||
-                           contains(text, " was never written") || contains(text, " rounds");
+                           contains(text, " was never written") || contains(text, " chunks");
         if (!named) FAIL("no step is named");
       }
     }
@@ -112,8 +112,8 @@ bool writes_the_same_again(const StepPattern& step) {
   return step.kind == StepKind::copy || step.kind == StepKind::combine;
 }
 
-bool is_of_no_round(const StepPattern& step) {
-  return !opens_or_closes_a_round(step) && !reads_published(step.kind);
+bool is_of_no_chunk(const StepPattern& step) {
+  return !opens_or_closes_a_chunk(step) && !reads_published(step.kind);
 }
 
 bool reads_nothing_published(const StepPattern& step) {
@@ -121,8 +121,8 @@ bool reads_nothing_published(const StepPattern& step) {
 }
 
 // A repeated read is harmless, also with a reduction from another buffer.
-bool is_of_no_round_or_reads_again(const StepPattern& step) {
-  return is_of_no_round(step) || step.kind == StepKind::read ||
+bool is_of_no_chunk_or_reads_again(const StepPattern& step) {
+  return is_of_no_chunk(step) || step.kind == StepKind::read ||
          (step.kind == StepKind::read_reduce && step.to != step.from);
 }
 
@@ -155,10 +155,10 @@ TEST_CASE("a dropped, doubled or displaced step is detected wherever it is", "[s
   }
 }
 
-TEST_CASE("a dropped, doubled or displaced step of a round is detected wherever it is", "[sweep]") {
+TEST_CASE("a dropped, doubled or displaced step of a chunk is detected wherever it is", "[sweep]") {
   for (const Case& c : jobs_on_hosts()) {
-    require_all_found(c, "dropped", drop, is_of_no_round);
-    require_all_found(c, "doubled", double_it, is_of_no_round_or_reads_again);
+    require_all_found(c, "dropped", drop, is_of_no_chunk);
+    require_all_found(c, "doubled", double_it, is_of_no_chunk_or_reads_again);
     require_all_found(
         c, "remote region moved",
         [](auto& steps, std::size_t index) { ++steps[index].remote_shift.start; },
@@ -171,18 +171,18 @@ TEST_CASE("a dropped, doubled or displaced step of a round is detected wherever 
   }
 }
 
-TEST_CASE("a piece that is longer than a round holds is detected") {
+TEST_CASE("a piece that is longer than a chunk holds is detected") {
   for (Case c : jobs_on_hosts()) {
     const auto schedules = schedules_of(c);
     auto expectation = expectation_of(c);
     const bool publishes = std::any_of(schedules.begin(), schedules.end(),
-                                       [](const auto& one) { return published_rounds(one) > 0; });
+                                       [](const auto& one) { return published_chunks(one) > 0; });
     if (!publishes) continue;
     REQUIRE(!check(schedules, expectation, c.options));
     expectation.max_published = 1;
     INFO(text_of(c));
     CHECK(contains(check(schedules, expectation, c.options).value_or(""),
-                   "publishes more than 1 elements in one round"));
+                   "publishes more than 1 elements in one chunk"));
   }
 }
 

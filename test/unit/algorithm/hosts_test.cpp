@@ -89,7 +89,7 @@ std::int64_t elements_between_hosts(const std::vector<Schedule>& schedules,
 
 }  // namespace
 
-TEST_CASE("a schedule has the number of rounds that its steps open") {
+TEST_CASE("a schedule has the number of chunks that its steps open") {
   auto problem = problem_on({0, 0, 1, 1}, 0);
   problem.max_published = 13;
   for (const bool shares : {false, true}) {
@@ -102,7 +102,7 @@ TEST_CASE("a schedule has the number of rounds that its steps open") {
         std::int64_t opened = 0;
         Cursor cursor(schedule);
         for (Step step; cursor.next(step);) opened += step.kind == StepKind::publish ? 1 : 0;
-        CHECK(schedule.rounds == opened);
+        CHECK(schedule.published_chunks == opened);
         all += opened;
       }
     }
@@ -123,7 +123,7 @@ TEST_CASE("blocks of different lengths are correct on every placement on hosts")
     ScheduleArguments problem = problem_on(host, static_cast<int>(host.size()) / 2);
     for (std::int64_t rank = 0; rank < problem.size; ++rank)
       problem.counts.push_back(rank * 7 % 5 * 3);
-    // In one round all blocks, several, or parts of one.
+    // In one chunk all blocks, several, or parts of one.
     constexpr std::pair<std::int64_t, std::int64_t> limits[] = {{1000, 4}, {20, 100}, {5, 4}};
     for (const auto& [max_published, chunk] : limits) {
       problem.max_published = max_published;
@@ -240,18 +240,18 @@ TEST_CASE("hierarchical schedules are correct for every size and placement on ho
   }
 }
 
-TEST_CASE("blocks that fit share a round of shared memory") {
+TEST_CASE("blocks that fit share a chunk of shared memory") {
   ScheduleArguments problem{.size = 8, .count = 10, .chunk = 100, .host = {0, 0, 0, 0, 1, 1, 1, 1}};
   problem.shares_memory = true;
-  const auto rounds = [&](std::int64_t max_published) {
+  const auto chunks = [&](std::int64_t max_published) {
     problem.max_published = max_published;
-    return published_rounds(make(Operation::reduce_scatter, "hierarchical", problem));
+    return published_chunks(make(Operation::reduce_scatter, "hierarchical", problem));
   };
-  CHECK(rounds(80) == 1);
-  CHECK(rounds(79) == 2);
-  CHECK(rounds(20) == 4);
-  CHECK(rounds(19) == 8);
-  CHECK(rounds(5) == 16);
+  CHECK(chunks(80) == 1);
+  CHECK(chunks(79) == 2);
+  CHECK(chunks(20) == 4);
+  CHECK(chunks(19) == 8);
+  CHECK(chunks(5) == 16);
 }
 
 TEST_CASE("the order starts with the first rank and keeps hosts together") {

@@ -53,11 +53,11 @@ TEST_CASE("ranks that share a device are staged through host memory, every opera
   }
 }
 
-TEST_CASE("large buffers are staged in rounds") {
+TEST_CASE("large buffers are staged in chunks") {
   const auto reports = run_on_devices(2, one_device, [&](Rank& rank) -> std::string {
     auto& communicator = rank.communicator({.timeout = 60s});
     DeviceMemory memory(communicator.device());
-    // 4 MiB areas: several rounds, the last one shorter.
+    // 4 MiB areas: several chunks, the last one shorter.
     const std::size_t count = (std::size_t{9} << 20) / 4 + 3;
     for (const bool in_place : {false, true}) {
       for (const bool started : {false, true}) {
@@ -200,7 +200,7 @@ TEST_CASE("mismatches are reported as the user's calls, and no copy outlives its
   }
 }
 
-TEST_CASE("a round reads and writes the same elements of every block") {
+TEST_CASE("a chunk reads and writes the same elements of every block") {
   std::vector<std::byte> memory(1000);
   const CheckedCollective call{.operation = Operation::all_gather,
                                .type = Type::f64,
@@ -208,7 +208,7 @@ TEST_CASE("a round reads and writes the same elements of every block") {
                                .send = memory.data(),
                                .recv = memory.data()};
   const StagingPlan plan(call, 1, 3, 240);  // 10 elements of each of 3 blocks
-  REQUIRE(plan.rounds() == 3);
+  REQUIRE(plan.chunks() == 3);
   CHECK(plan.send_area_bytes() == 80);
   CHECK(plan.recv_area_bytes() == 240);
   CHECK(plan.send_piece(2, 0).in_buffer == 160);

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/published_rounds.hpp"
+#include "engine/published_chunks.hpp"
 #include "transport/shared_segment.hpp"
 
 namespace tutti::engine::test {
@@ -43,23 +43,23 @@ class Channels {
   std::deque<transport::CollectiveChannel> channels_;
 };
 
-/// The rounds of one call on all members.
+/// The chunks of one call on all members.
 class CallOfAll {
  public:
-  CallOfAll(Channels& channels, int members, std::uint64_t rounds, std::uint64_t fingerprint = 1)
+  CallOfAll(Channels& channels, int members, std::uint64_t chunks, std::uint64_t fingerprint = 1)
       : member_of_rank_(channels.member_of_rank()) {
     for (int member = 0; member < members; ++member) {
-      rounds_.emplace_back(channels.of(member), member_of_rank_, fingerprint, rounds);
+      chunks_.emplace_back(channels.of(member), member_of_rank_, fingerprint, chunks);
     }
   }
   CallOfAll(const CallOfAll&) = delete;
   CallOfAll& operator=(const CallOfAll&) = delete;
 
-  PublishedRounds& of(int member) { return rounds_[static_cast<std::size_t>(member)]; }
+  PublishedChunks& of(int member) { return chunks_[static_cast<std::size_t>(member)]; }
 
  private:
   std::vector<int> member_of_rank_;
-  std::deque<PublishedRounds> rounds_;
+  std::deque<PublishedChunks> chunks_;
 };
 
 }  // namespace tutti::engine::test

@@ -134,7 +134,7 @@ std::vector<std::size_t> counts_for(int size) {
   return {0, 1, ranks - 1, ranks, 2 * ranks + 3, 1000};
 }
 
-/// Small pieces make many rounds of many ranks; they are tried where that is cheap.
+/// Small pieces make many chunks of many ranks; they are tried where that is cheap.
 std::vector<std::size_t> pieces_for(int size, std::size_t bytes) {
   std::vector<std::size_t> pieces{1 << 20};
   for (const std::size_t piece : {1, 3, 7}) {

@@ -53,7 +53,7 @@ struct OneRank {
   Execution execution;
 
   explicit OneRank(std::vector<StepPattern> steps, bool in_place = false,
-                   PublishedRounds* rounds = nullptr)
+                   PublishedChunks* chunks = nullptr)
       : schedule{.algorithm = "by hand", .loops = {{.steps = std::move(steps)}}},
         input(100, std::byte{1}),
         output(100, std::byte{2}),
@@ -61,7 +61,7 @@ struct OneRank {
                   Memory{.input = in_place ? output.data() : input.data(),
                          .output = output.data(),
                          .reduce = reduce_function(Type::u8, Operator::sum)},
-                  Execution::Names{call, world}, links, rounds) {
+                  Execution::Names{call, world}, links, chunks) {
     execution.advance();
   }
 };
@@ -216,9 +216,9 @@ TEST_CASE("steps behind a read of published data start when it is done, other st
 
 TEST_CASE("a publish that waits for room names the rank that has not released, and then goes on") {
   Channels channels(3);
-  constexpr std::size_t rounds = transport::slots_in_flight + 1;
-  CallOfAll call(channels, 3, rounds);
-  std::vector<StepPattern> steps(rounds, step(StepKind::publish, -1, {0, 10}));
+  constexpr std::size_t chunks = transport::slots_in_flight + 1;
+  CallOfAll call(channels, 3, chunks);
+  std::vector<StepPattern> steps(chunks, step(StepKind::publish, -1, {0, 10}));
   steps.push_back(step(StepKind::send, 2, {20, 30}));
   OneRank rank(steps, false, &call.of(0));
   CHECK(rank.links.sends.size() == 1);

@@ -24,18 +24,18 @@ struct Lying {
 
 }  // namespace
 
-TEST_CASE("a round never overwrites one that may still be read") {
+TEST_CASE("a chunk never overwrites one that may still be read") {
   const auto seed = GENERATE(range(1U, 9U));
   CAPTURE(seed);
   std::mt19937 random(seed);
   const auto segment = make_segment();
   CollectiveChannel channel(segment, 0, 0, local_ranks, 0);
-  const auto limit = channel.round_bytes() + channel.round_bytes() / 2;
+  const auto limit = channel.chunk_bytes() + channel.chunk_bytes() / 2;
   std::vector<Lying> unread;
   std::uint64_t read = 0;
   for (std::uint64_t number = 0; number < 4000; ++number) {
     if (number == 500) channel.grow();
-    // Some rounds use slots or pages, or are put by other ranks only.
+    // Some chunks use slots or pages, or are put by other ranks only.
     if (random() % 4 == 0) continue;
     const auto shift = random() % 8;
     const std::size_t bytes = 1 + random() % (limit >> shift);
@@ -57,11 +57,11 @@ TEST_CASE("a round never overwrites one that may still be read") {
 TEST_CASE("a span is asked for again until it is free, and stays the same") {
   const auto segment = make_segment();
   CollectiveChannel channel(segment, 0, 0, local_ranks, 0);
-  const auto bytes = channel.round_bytes();
+  const auto bytes = channel.chunk_bytes();
   channel.reserve(0, channel.next_span(0, bytes));
   const auto first = channel.next_span(1, bytes);
   const auto again = channel.next_span(1, bytes);
-  // Before it grows, the ring holds one such round.
+  // Before it grows, the ring holds one such chunk.
   CHECK(first.reads_before == 1);
   CHECK(again.reads_before == first.reads_before);
   CHECK(again.offset == first.offset);
@@ -71,7 +71,7 @@ TEST_CASE("a span is asked for again until it is free, and stays the same") {
 TEST_CASE("a published offset outside the member's ring is refused") {
   const auto segment = make_segment();
   CollectiveChannel channel(segment, 0, 0, local_ranks, 0);
-  std::uint64_t end = channel.round_bytes();
+  std::uint64_t end = channel.chunk_bytes();
   const auto fits = [&](std::uint64_t offset) {
     try {
       return channel.in_ring(1, offset, 1) == channel.member(1).ring + offset;
@@ -80,7 +80,7 @@ TEST_CASE("a published offset outside the member's ring is refused") {
     }
   };
   while (fits(end)) end += page_bytes;
-  CHECK(end >= 2 * channel.round_bytes());
+  CHECK(end >= 2 * channel.chunk_bytes());
   CHECK(channel.in_ring(1, end - page_bytes, page_bytes) != nullptr);
   CHECK_THROWS_AS(channel.in_ring(1, end - page_bytes, page_bytes + 1), Error);
   CHECK_THROWS_AS(channel.in_ring(1, UINT64_MAX, 1), Error);
@@ -88,19 +88,19 @@ TEST_CASE("a published offset outside the member's ring is refused") {
   CHECK_THROWS_AS(channel.in_ring(1, 0, SIZE_MAX), Error);
 }
 
-TEST_CASE("a grown ring holds several of the longest rounds") {
+TEST_CASE("a grown ring holds several of the longest chunks") {
   const auto segment = make_segment();
   CollectiveChannel channel(segment, 0, 0, local_ranks, 0);
-  channel.reserve(0, channel.next_span(0, channel.round_bytes()));
+  channel.reserve(0, channel.next_span(0, channel.chunk_bytes()));
   channel.grow();
   std::uint64_t number = 1;
-  auto span = channel.next_span(number, channel.round_bytes());
+  auto span = channel.next_span(number, channel.chunk_bytes());
   while (span.reads_before == 0) {
     // All of it is allocated.
     channel.self().ring[span.offset] = std::byte{1};
     channel.self().ring[span.end - 1] = std::byte{1};
     channel.reserve(number++, span);
-    span = channel.next_span(number, channel.round_bytes());
+    span = channel.next_span(number, channel.chunk_bytes());
   }
   CHECK(number >= 6);
 }

@@ -75,7 +75,7 @@ TEST_CASE("a channel whose ring can't grow continues with what it has") {
   Inspected inspected(*host.first);
   const std::vector<int> ranks{0, 1};
   CollectiveChannel channel(host.first, 0, 0, ranks, 0);
-  const auto before = channel.next_span(0, channel.round_bytes());
+  const auto before = channel.next_span(0, channel.chunk_bytes());
   if (!without_memory([&] {
         channel.grow();
         channel.grow();
@@ -85,8 +85,8 @@ TEST_CASE("a channel whose ring can't grow continues with what it has") {
   REQUIRE(inspected.texts.size() == 1);
   CHECK(inspected.texts[0].find("long collective calls are slower") != std::string::npos);
   channel.reserve(0, before);
-  // The second round needs the first one's memory.
-  CHECK(channel.next_span(1, channel.round_bytes()).reads_before == 1);
+  // The second chunk needs the first one's memory.
+  CHECK(channel.next_span(1, channel.chunk_bytes()).reads_before == 1);
 }
 
 TEST_CASE("a link whose ring can't grow wraps around in what it has, with correct data") {

@@ -129,7 +129,7 @@ inline constexpr int min_window = 2;
 
 /// "hierarchical": each host reduces its contributions to a block, and sends the sum to the block's
 /// rank. Scratch: the blocks of the ranks of other hosts to which this rank sends if all blocks fit
-/// in one round, else 2 chunks for each such rank of one host. Also reduce_scatter_v.
+/// in one chunk, else 2 chunks for each such rank of one host. Also reduce_scatter_v.
 [[nodiscard]] Schedule reduce_scatter_hierarchical(const ScheduleArguments& arguments);
 
 /// "pairwise": each rank receives its block of all contributions and combines it in rank order.
@@ -156,7 +156,7 @@ inline constexpr int min_window = 2;
 
 /// "hierarchical": the blocks of a host's ranks for a rank of another host are one message.
 /// Scratch: these blocks, and as many received if a host's ranks are not adjacent; in place without
-/// shared memory all blocks, too. Blocks too long for one round, or of a single host: as
+/// shared memory all blocks, too. Blocks too long for one chunk, or of a single host: as
 /// "pairwise".
 [[nodiscard]] Schedule all_to_all_hierarchical(const ScheduleArguments& arguments);
 

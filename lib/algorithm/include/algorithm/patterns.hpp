@@ -86,7 +86,7 @@ inline StepPattern publish_of(Buffer from, const Piece& piece) {
   return make_pattern(StepKind::publish, -1, from, from, piece);
 }
 
-/// Opens a round without data of this rank.
+/// Opens a chunk without data of this rank.
 inline StepPattern publish_nothing() {
   return publish_of(Buffer::output, {});
 }
@@ -101,7 +101,7 @@ inline StepPattern read_reduce_of(int peer, Buffer to, Buffer from, const Piece&
   return make_pattern(StepKind::read_reduce, peer, to, from, piece);
 }
 
-inline StepPattern release_round() {
+inline StepPattern release_chunk() {
   return make_pattern(StepKind::release, -1, Buffer::output, Buffer::output, {});
 }
 

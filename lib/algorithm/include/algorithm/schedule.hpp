@@ -16,12 +16,12 @@
 /// A send is complete when its receiver has consumed it; no schedule may rely on buffering in
 /// between.
 ///
-/// Ranks of one host also exchange data through shared memory, in rounds: `publish` opens this
-/// rank's next round and makes data readable for the host's ranks, `read` and `read_reduce` take
-/// data that a peer has published in the round of the same number, and `release` closes the round.
-/// All ranks of a host have the same number of rounds. A published region may be overwritten as
+/// Ranks of one host also exchange data through shared memory, in chunks: `publish` opens this
+/// rank's next chunk and makes data readable for the host's ranks, `read` and `read_reduce` take
+/// data that a peer has published in the chunk of the same number, and `release` closes the chunk.
+/// All ranks of a host have the same number of chunks. A published region may be overwritten as
 /// soon as the publish is complete. A publish may wait until the peers have released all
-/// earlier rounds; no schedule may rely on more than one round in flight.
+/// earlier chunks; no schedule may rely on more than one chunk in flight.
 namespace tutti::algorithm {
 
 enum class StepKind : std::uint8_t {
@@ -38,7 +38,7 @@ enum class StepKind : std::uint8_t {
   publish,  ///< makes `from`[region], which may be empty, readable for the host's ranks
   read,     ///< `to`[region] = what `peer` has published of its elements remote, remote + 1, …
   read_reduce,  ///< `to`[region] = `from`[from_region] ⊕ what `peer` has published, as in read
-  release,      ///< this rank reads no more of what has been published in its current round
+  release,      ///< this rank reads no more of what has been published in its current chunk
 };
 
 /// The buffer of a step. In an in-place call `input` and `output` are the same memory, and its
@@ -79,9 +79,9 @@ struct Step {
 [[nodiscard]] bool writes_to(StepKind kind) noexcept;
 /// True for read and read_reduce.
 [[nodiscard]] bool reads_published(StepKind kind) noexcept;
-/// True if a step of kind `later` waits for the end of each earlier one of kind `earlier`: rounds
+/// True if a step of kind `later` waits for the end of each earlier one of kind `earlier`: chunks
 /// are opened in order, and closed in order, after their reads.
-[[nodiscard]] bool keeps_rounds_in_order(StepKind earlier, StepKind later) noexcept;
+[[nodiscard]] bool keeps_chunks_in_order(StepKind earlier, StepKind later) noexcept;
 
 /// start + pass·`pass` + i·outer + j·inner, for iteration (i, j) of a loop nest in one pass.
 struct Affine {
@@ -130,8 +130,8 @@ struct Schedule {
   std::int64_t scratch_elements = 0;  ///< size of Buffer::scratch
   /// Number of times that all loops are executed, each time on the next segment of the data.
   std::int64_t passes = 1;
-  /// published_rounds() of it; set by make().
-  std::int64_t rounds = 0;
+  /// What published_chunks() says of it; set by make().
+  std::int64_t published_chunks = 0;
   /// Maximum of consecutive steps in flight; 0: the executor's maximum. The same on all ranks of a
   /// call.
   int window = 0;
@@ -156,8 +156,8 @@ class Cursor {
   std::size_t pattern_ = 0;
 };
 
-/// Number of rounds of a schedule, in all passes.
-[[nodiscard]] std::int64_t published_rounds(const Schedule& schedule) noexcept;
+/// Number of chunks that a rank publishes, in all passes of the schedule.
+[[nodiscard]] std::int64_t published_chunks(const Schedule& schedule) noexcept;
 
 /// One line of text: "send output[0, 4096) to rank 3".
 [[nodiscard]] std::string describe(const Step& step);
@@ -178,9 +178,9 @@ struct ScheduleArguments {
   std::vector<std::int64_t> counts;
   std::vector<std::int64_t> recv_counts;  ///< all_to_all_v: elements received from each rank
   std::vector<int> host;  ///< host[r]: index of the host of rank r; empty: all on one host
-  /// Maximum elements that a rank may publish in one round; at least 1.
+  /// Maximum elements that a rank may publish in one chunk; at least 1.
   std::int64_t max_published = std::int64_t{1} << 40;
-  /// The ranks of this rank's host share memory: they exchange data in rounds instead of messages.
+  /// The ranks of this rank's host share memory: they exchange data in chunks instead of messages.
   /// May differ between hosts.
   bool shares_memory = false;
 };

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "algorithm/schedule.hpp"
-#include "engine/published_rounds.hpp"
+#include "engine/published_chunks.hpp"
 #include "engine/reduce.hpp"
 #include "transport/links.hpp"
 
@@ -53,16 +53,16 @@ class Execution {
     const transport::CallContext& call;
     std::span<const int> world;
   };
-  /// `rounds` are those of the schedule, if it has any, and outlive its run.
+  /// `chunks` are those of the schedule, if it has any, and outlive its run.
   Execution(const algorithm::Schedule& schedule, const Memory& memory, const Names& names,
-            transport::Links& links, PublishedRounds* rounds = nullptr);
+            transport::Links& links, PublishedChunks* chunks = nullptr);
   Execution(const Execution&) = delete;
   Execution& operator=(const Execution&) = delete;
 
   /// Runs another schedule, of the call that the same names now stand for. The earlier one must be
   /// over; its memory is reused.
   void restart(const algorithm::Schedule& schedule, const Memory& memory,
-               PublishedRounds* rounds = nullptr);
+               PublishedChunks* chunks = nullptr);
   /// Starts and finishes all steps that can proceed. Returns true when the schedule is done.
   bool advance();
   /// True if a step has read or published data in shared memory since the last call.
@@ -77,7 +77,7 @@ class Execution {
   struct Slot {
     algorithm::Step step;
     State state = State::waiting;
-    std::uint64_t round = 0;  ///< of publish, release, read and read_reduce
+    std::uint64_t chunk = 0;  ///< of publish, release, read and read_reduce
     transport::SendRequest send;
     transport::RecvRequest recv;
     /// Scaled copy of the contribution that the step reads; kept for later steps.
@@ -110,8 +110,8 @@ class Execution {
   const transport::CallContext* call_;
   std::span<const int> world_;
   transport::Links& links_;
-  PublishedRounds* rounds_;
-  std::uint64_t opened_rounds_ = 0;  ///< of the steps taken from the schedule
+  PublishedChunks* chunks_;
+  std::uint64_t opened_chunks_ = 0;  ///< of the steps taken from the schedule
   bool has_moved_published_ = false;
   std::array<Slot, window> slots_;
   std::size_t weighed_bytes_ = 0;  ///< of all slots

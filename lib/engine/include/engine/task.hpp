@@ -53,9 +53,9 @@ struct Task {
     std::optional<Division> division;
     std::optional<Messages> messages;
     std::optional<SharedCall> shared;
-    std::optional<PublishedRounds> rounds;  ///< of a schedule that exchanges data in shared memory
+    std::optional<PublishedChunks> chunks;  ///< of a schedule that exchanges data in shared memory
 
-    [[nodiscard]] bool waits_in_shared_memory() const { return shared || rounds; }
+    [[nodiscard]] bool waits_in_shared_memory() const { return shared || chunks; }
   };
 
   /// Drops the earlier call. Fill `work` then, and begin().

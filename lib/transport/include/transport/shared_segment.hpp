@@ -29,15 +29,15 @@
 /// and at the end the ranks' heaps (Heap).
 namespace tutti::transport {
 
-/// Maximum rounds of a communicator's calls in flight.
+/// Maximum chunks of a communicator's calls in flight.
 inline constexpr std::size_t slots_in_flight = 32;
-/// Rounds in flight whose data uses a page: few, so that they stay in the L1 cache. Each has a page
+/// Chunks in flight whose data uses a page: few, so that they stay in the L1 cache. Each has a page
 /// of its own, since the reader's prefetcher runs to the end of a page and must not disturb the
 /// writer.
 inline constexpr std::size_t pages_in_flight = 8;
 inline constexpr std::size_t channel_count = 8;
-/// Maximum bytes that a rank contributes to one round. The first channel belongs to the whole job.
-constexpr std::size_t round_bytes_of(std::size_t channel) {
+/// Maximum bytes that a rank contributes to one chunk. The first channel belongs to the whole job.
+constexpr std::size_t chunk_bytes_of(std::size_t channel) {
   return channel == 0 ? max_published_bytes : max_published_bytes_of_others;
 }
 /// Two cache lines: processors prefetch lines in pairs, and a writer must not disturb readers of
@@ -45,9 +45,9 @@ constexpr std::size_t round_bytes_of(std::size_t channel) {
 inline constexpr std::size_t slot_bytes = 128;
 inline constexpr std::size_t inline_bytes = 104;
 
-/// A rank's contribution to one round.
+/// A rank's contribution to one chunk.
 struct alignas(slot_bytes) Slot {
-  std::atomic<std::uint64_t> stamp;  ///< the round's number + 1; written last
+  std::atomic<std::uint64_t> stamp;  ///< the chunk's number + 1; written last
   std::uint64_t fingerprint;         ///< of this call and all before it
   std::byte content[inline_bytes];   ///< the data if it fits, else its location
 };
@@ -58,7 +58,7 @@ struct alignas(slot_bytes) Counter {
 };
 
 /// The front of a rank's region of a channel. pages_in_flight pages follow, then a ring for longer
-/// rounds. `reduced` and `read` count finished rounds.
+/// chunks. `reduced` and `read` count finished chunks.
 struct RankRegion {
   Slot slots[slots_in_flight];
   Counter reduced;  ///< this rank's slice is in its results
@@ -94,7 +94,7 @@ class CollectiveChannel {
     std::byte* ring = nullptr;
     Doorbell* doorbell = nullptr;
     int local_rank = 0;
-    /// Rounds that this member is known to have read.
+    /// Chunks that this member is known to have read.
     std::uint64_t read = 0;
   };
   /// `local_ranks` are the members' local ranks, in the order of their ranks.
@@ -106,8 +106,8 @@ class CollectiveChannel {
 
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return static_cast<int>(members_.size()); }
-  /// Maximum bytes that a rank contributes to one round; its results are at most half of that.
-  [[nodiscard]] std::size_t round_bytes() const { return round_bytes_; }
+  /// Maximum bytes that a rank contributes to one chunk; its results are at most half of that.
+  [[nodiscard]] std::size_t chunk_bytes() const { return chunk_bytes_; }
   [[nodiscard]] Member& member(int rank) { return members_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] Member& self() { return member(rank_); }
   [[nodiscard]] std::size_t number() const { return number_; }
@@ -119,14 +119,14 @@ class CollectiveChannel {
   [[nodiscard]] bool is_read_by_all() const;
   /// The times of trials that each member has posted.
   [[nodiscard]] std::span<SingleCopyChoice::Board* const> boards() const { return boards_; }
-  /// True once the member has read all rounds below `number`.
+  /// True once the member has read all chunks below `number`.
   [[nodiscard]] bool has_read(int rank, std::uint64_t number);
   /// True once all other members have.
   [[nodiscard]] bool all_have_read(std::uint64_t number);
   /// Publishes what this rank has written: wakes the sleeping members.
   void notify();
 
-  /// Number of rounds that all other members must have read before the slot (or page) of round
+  /// Number of chunks that all other members must have read before the slot (or page) of chunk
   /// `number` is reused.
   [[nodiscard]] static std::uint64_t reads_before_slot(std::uint64_t number) {
     return number < slots_in_flight ? 0 : number + 1 - slots_in_flight;
@@ -134,30 +134,30 @@ class CollectiveChannel {
   [[nodiscard]] static std::uint64_t reads_before_page(std::uint64_t number) {
     return number < pages_in_flight ? 0 : number + 1 - pages_in_flight;
   }
-  /// A span of this rank's ring for one round.
+  /// A span of this rank's ring for one chunk.
   struct RingSpan {
     std::size_t offset = 0;
     std::size_t end = 0;
     std::uint64_t base = 0;  ///< position of the ring's offset 0, counted from its first byte ever
     std::uint64_t reads_before =
-        0;  ///< rounds to be read before, as reads_before_slot(), also for the data in the span
+        0;  ///< chunks to be read before, as reads_before_slot(), also for the data in the span
   };
-  /// Address of a round's bytes at the offset that a member published. Checks it: a faulty member
+  /// Address of a chunk's bytes at the offset that a member published. Checks it: a faulty member
   /// must not make this rank read outside the ring. Throws Error{system}.
   [[nodiscard]] const std::byte* in_ring(int rank, std::uint64_t offset, std::size_t bytes) const;
-  /// The next contiguous `bytes` for round `number`. Unchanged until they are reserved.
+  /// The next contiguous `bytes` for chunk `number`. Unchanged until they are reserved.
   [[nodiscard]] RingSpan next_span(std::uint64_t number, std::size_t bytes) const;
   void reserve(std::uint64_t number, const RingSpan& span);
-  /// The span of a round of this rank that is reserved and may still be read.
+  /// The span of a chunk of this rank that is reserved and may still be read.
   [[nodiscard]] const RingSpan& span_of(std::uint64_t number) const {
     return reservations_[number % slots_in_flight].span;
   }
-  /// Allocates the whole ring, once. If that fails, the rank keeps the memory for one round.
+  /// Allocates the whole ring, once. If that fails, the rank keeps the memory for one chunk.
   void grow();
 
-  /// Number of the next call's first round, and of the rounds that are finished.
-  std::uint64_t next_round = 0;
-  std::atomic<std::uint64_t> finished_rounds{0};
+  /// Number of the next call's first chunk, and of the chunks that are finished.
+  std::uint64_t next_chunk = 0;
+  std::atomic<std::uint64_t> finished_chunks{0};
   /// Scratch memory to combine many parts: `size()` times scratch_bytes.
   static constexpr std::size_t scratch_bytes = 4096;
   [[nodiscard]] std::byte* scratch() { return scratch_.get(); }
@@ -167,19 +167,19 @@ class CollectiveChannel {
   std::size_t number_;
   std::uint32_t communicator_;
   int rank_;
-  std::size_t round_bytes_;
+  std::size_t chunk_bytes_;
   std::size_t ring_bytes_;  ///< allocated
   bool has_grown_ = false;
   std::size_t ring_offset_ = 0;  ///< where the next span begins, if it fits
   std::uint64_t base_position_ = 0;
   std::size_t whole_ring_bytes_;
-  /// A round whose bytes may still be read.
+  /// A chunk whose bytes may still be read.
   struct Reservation {
     std::uint64_t number = UINT64_MAX;
     std::uint64_t begin = 0;  ///< counted as RingSpan::base
     RingSpan span;
   };
-  std::uint64_t oldest_ = 0;  ///< the oldest round whose span has not been reused
+  std::uint64_t oldest_ = 0;  ///< the oldest chunk whose span has not been reused
   std::array<Reservation, slots_in_flight> reservations_{};
   std::vector<Member> members_;
   std::vector<SingleCopyChoice::Board*> boards_;

@@ -1,4 +1,4 @@
-#include "engine/published_rounds.hpp"
+#include "engine/published_chunks.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -20,19 +20,19 @@ constexpr std::size_t max_inline_bytes = transport::inline_bytes - sizeof(Publis
 
 }  // namespace
 
-PublishedRounds::PublishedRounds(transport::CollectiveChannel& channel,
+PublishedChunks::PublishedChunks(transport::CollectiveChannel& channel,
                                  std::span<const int> member_of_rank, std::uint64_t fingerprint,
-                                 std::uint64_t rounds)
-    : channel_(&channel), rounds_(channel, rounds, fingerprint), member_of_rank_(member_of_rank) {}
+                                 std::uint64_t chunks)
+    : channel_(&channel), chunks_(channel, chunks, fingerprint), member_of_rank_(member_of_rank) {}
 
-std::byte* PublishedRounds::try_open(std::uint64_t round, std::size_t begin, std::size_t bytes) {
-  const auto number = rounds_.number(round);
-  auto& own = rounds_.own_slot(round);
+std::byte* PublishedChunks::try_open(std::uint64_t chunk, std::size_t begin, std::size_t bytes) {
+  const auto number = chunks_.number(chunk);
+  auto& own = chunks_.own_slot(chunk);
   Published content{.begin = begin, .bytes = bytes, .ring_offset = 0};
   std::byte* to = own.content + sizeof content;
   if (bytes > max_inline_bytes) {
-    if (bytes > channel_->round_bytes()) {
-      throw system_error("a schedule publishes more than a round holds", EMSGSIZE);
+    if (bytes > channel_->chunk_bytes()) {
+      throw system_error("a schedule publishes more than a chunk holds", EMSGSIZE);
     }
     channel_->grow();
     const auto span = channel_->next_span(number, bytes);
@@ -49,19 +49,19 @@ std::byte* PublishedRounds::try_open(std::uint64_t round, std::size_t begin, std
   return to;
 }
 
-void PublishedRounds::publish(std::uint64_t round) {
-  rounds_.publish(round);
+void PublishedChunks::publish(std::uint64_t chunk) {
+  chunks_.publish(chunk);
   channel_->notify();
 }
 
-const std::byte* PublishedRounds::find(int rank, std::uint64_t round, std::size_t begin,
+const std::byte* PublishedChunks::find(int rank, std::uint64_t chunk, std::size_t begin,
                                        std::size_t bytes) {
   const int member = member_of(rank);
-  if (!rounds_.has_published(member, round)) {
-    if (rounds_.mismatched_member() == member) mismatched_ = rank;
+  if (!chunks_.has_published(member, chunk)) {
+    if (chunks_.mismatched_member() == member) mismatched_ = rank;
     return nullptr;
   }
-  const auto& theirs = rounds_.slot(member, round);
+  const auto& theirs = chunks_.slot(member, chunk);
   Published content{};
   std::memcpy(&content, theirs.content, sizeof content);
   if (begin < content.begin || begin + bytes > content.begin + content.bytes) {
@@ -72,12 +72,12 @@ const std::byte* PublishedRounds::find(int rank, std::uint64_t round, std::size_
   return channel_->in_ring(member, content.ring_offset + offset, bytes);
 }
 
-void PublishedRounds::release(std::uint64_t round) {
-  rounds_.release(round + 1);
+void PublishedChunks::release(std::uint64_t chunk) {
+  chunks_.release(chunk + 1);
   channel_->notify();
 }
 
-bool PublishedRounds::delays_opening(int rank) {
+bool PublishedChunks::delays_opening(int rank) {
   const int member = member_of(rank);
   // try_open() has looked at members up to the first that is behind.
   return member >= 0 && member != channel_->rank() && !channel_->has_read(member, reads_before_);
