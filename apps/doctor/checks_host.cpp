@@ -185,10 +185,9 @@ void check_cores(const JobFacts& job, Findings& findings) {
   if (!oversubscribed.empty()) {
     findings.push_back(
         {Severity::note, "cores",
-         fmt::format(
-             "more ranks than cores on {}: calls work, but their times are not representative",
-             list_some(oversubscribed)),
-         "start fewer ranks there, or measure on another machine"});
+         fmt::format("more ranks than cores on {}: results are right, only times are longer",
+                     list_some(oversubscribed)),
+         "none is needed to try things out; for times that count start fewer ranks there"});
   }
   if (!single_core.empty()) {
     findings.push_back({Severity::note, "binding",
