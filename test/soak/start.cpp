@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -16,6 +17,7 @@
 #include <fstream>
 #include <random>
 #include <sstream>
+#include <thread>
 
 #include "base/descriptor.hpp"
 #include "launch/resolve.hpp"
@@ -78,17 +80,49 @@ void read_memory(Cost& cost) {
   }
 }
 
-std::string start(Rank& rank, int port) {
+/// Releases all ranks of a job at one moment: a pipe, created before they are forked. Polling a
+/// flag would spread their starts over its interval, and the first would be charged for the wait.
+class StartSignal {
+ public:
+  StartSignal() {
+    std::array<int, 2> ends{};
+    if (::pipe(ends.data()) != 0) throw std::runtime_error("no pipe for the start signal");
+    read_ = Descriptor(ends[0]);
+    write_ = Descriptor(ends[1]);
+  }
+  void give(int ranks) const {
+    const std::vector<Moment> moments(static_cast<std::size_t>(ranks),
+                                      Clock::now().time_since_epoch().count());
+    const auto bytes = moments.size() * sizeof(Moment);
+    test::expect(::write(write_.get(), moments.data(), bytes) == static_cast<ssize_t>(bytes),
+                 "the start signal can't be written");
+  }
+  /// Returns when it was given. Called once, by each rank.
+  [[nodiscard]] Clock::time_point wait() {
+    Moment moment = 0;
+    test::expect(::read(read_.get(), &moment, sizeof moment) == sizeof moment,
+                 "the start signal can't be read");
+    read_.reset();
+    write_.reset();
+    return Clock::time_point(Clock::duration(moment));
+  }
+
+ private:
+  using Moment = Clock::duration::rep;
+  Descriptor read_;
+  Descriptor write_;
+};
+
+std::string start(Rank& rank, int port, StartSignal& signal) {
   const EnvironmentMap map{{"RANK", std::to_string(rank.rank())},
                            {"WORLD_SIZE", std::to_string(rank.size())},
                            {"LOCAL_RANK", std::to_string(rank.rank())},
                            {"MASTER_ADDR", "127.0.0.1"},
                            {"MASTER_PORT", std::to_string(port)}};
   rank.mark();
-  rank.wait_for_release();
+  const auto begin = signal.wait();
 
   Cost cost;
-  const auto begin = Clock::now();
   const double cpu_before = processor_ms();
   const auto since_begin = [begin] { return 1e3 * test::seconds(Clock::now() - begin); };
   Log log(LogLevel::warning, nullptr);
@@ -153,9 +187,12 @@ struct Run {
 
 Run run_once(int size) {
   const int port = free_port();
-  test::Job job(size, [port](Rank& rank) { return start(rank, port); });
+  StartSignal signal;
+  test::Job job(size, [&](Rank& rank) { return start(rank, port, signal); });
   job.await_marks_of_all(1, 60s);
-  job.release();
+  // A rank marks itself just before it reads the signal.
+  std::this_thread::sleep_for(2ms);
+  signal.give(size);
   const auto reports = job.finish(60s);
   if (const auto errors = test::errors_of(reports); !errors.empty()) {
     throw std::runtime_error(errors);
