@@ -62,6 +62,7 @@ BenchSetup setup_of(JobSession& job, const BenchOptions& options, const Measurem
                    .version = version_string,
                    .mpi = job.mpi(),
                    .cores = own.cores,
+                   .core_quota = own.core_quota,
                    .host = own.host,
                    .processor = processor_name(),
                    .device = own.device,

@@ -54,8 +54,9 @@ struct BenchSetup {
   int hosts = 1;
   std::string backend;
   std::string version;
-  std::string mpi;  ///< empty without MPI
-  int cores = 0;    ///< in rank 0's affinity mask
+  std::string mpi;        ///< empty without MPI
+  int cores = 0;          ///< in rank 0's affinity mask
+  double core_quota = 0;  ///< of rank 0's control groups, in cores; 0: none
   std::string host;
   std::string processor;
   std::string device;  ///< empty on the host path

@@ -61,6 +61,7 @@ Json setup_json(const BenchSetup& setup) {
           {"version", setup.version},
           {"mpi", setup.mpi.empty() ? Json(nullptr) : Json(setup.mpi)},
           {"cores", setup.cores},
+          {"core_quota", setup.core_quota == 0 ? Json(nullptr) : Json(setup.core_quota)},
           {"host", setup.host},
           {"processor", setup.processor},
           {"device", setup.device.empty() ? Json(nullptr) : Json(setup.device)},

@@ -178,6 +178,7 @@ def table(rows, runs):
 def legend(runs):
     job = runs[0]["report"]["job"]
     lines = ["", f"tutti {job['version']}, {job['hosts']} host(s), {job['processor']}, {job['cores']} core(s) for rank 0"
+             + (f" (quota {job['core_quota']:g})" if job.get("core_quota") else "")
              + (f", {job['device']}" if job["device"] else "")]
     seen = {}
     for entry in runs:

@@ -18,6 +18,7 @@ import test_mpirun  # noqa: E402
 from test_mpirun import IN_PLACE, OPERATIONS, TUTTI, TYPES, Checks, mpirun  # noqa: E402
 from support import tap  # noqa: E402
 from support.cluster import REPO, command  # noqa: E402
+from support.control_group import ControlGroup  # noqa: E402
 
 HAS_GLOO = not re.search(r"Gloo \(bench --vs gloo\): not", command(TUTTI, "--version").stdout)
 BASELINES = "mpi,gloo" if HAS_GLOO else "mpi"
@@ -126,6 +127,11 @@ class Schema(Bench):
         report = json.loads(command(TUTTI, "bench", *OPERATIONS, "--sizes", "1KiB", *SHORT, "--json", "-").stdout)
         self.assertEqual(len(report["rows"]), len(OPERATIONS))
         self.assertIsNone(report["job"]["mpi"])
+
+    def test_a_quota_of_processor_time(self):
+        with ControlGroup(quota_us=50000, period_us=100000) as group:
+            done = command(*group.entering(), TUTTI, "bench", "barrier", *ONCE, "--json", "-", timeout=60)
+        self.assertEqual(json.loads(done.stdout)["job"]["core_quota"], 0.5, done.stderr)
 
 
 class Correctness(Bench):

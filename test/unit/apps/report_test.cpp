@@ -120,7 +120,11 @@ TEST_CASE("a peer without a result has no count of wrong elements") {
 }
 
 TEST_CASE("the JSON has the schema that is documented") {
-  const auto json = nlohmann::json::parse(json_text(small_report()));
+  auto report = small_report();
+  CHECK(nlohmann::json::parse(json_text(report))["job"]["core_quota"].is_null());
+  report.setup.core_quota = 1.5;
+  const auto json = nlohmann::json::parse(json_text(report));
+  CHECK(json["job"]["core_quota"] == 1.5);
   CHECK(json["schema"] == 1);
   CHECK(json["job"]["ranks"] == 4);
   CHECK(json["job"]["mpi"] == "Some MPI 1");
