@@ -4,9 +4,10 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <fstream>
+#include <charconv>
 #include <limits>
-#include <sstream>
+
+#include "base/text_file.hpp"
 
 namespace tutti {
 namespace {
@@ -21,11 +22,12 @@ struct Mount {
   std::string options;  ///< version 1: the controllers
 };
 
-std::string first_line(const fs::path& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
+/// Zero if `text` doesn't begin with a number.
+std::int64_t number_in(std::string_view text) {
+  std::int64_t number = 0;
+  const auto word = take_word(text);
+  const auto result = std::from_chars(word.data(), word.data() + word.size(), number);
+  return result.ec == std::errc() ? number : 0;
 }
 
 bool lists(std::string_view list, std::string_view word) {
@@ -38,7 +40,7 @@ bool lists(std::string_view list, std::string_view word) {
 }
 
 /// In mountinfo a blank is "\040".
-std::string unescaped(const std::string& text) {
+std::string unescaped(std::string_view text) {
   std::string result;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto is_octal = [&](std::size_t at) { return text[at] >= '0' && text[at] <= '7'; };
@@ -57,21 +59,25 @@ std::string unescaped(const std::string& text) {
 /// Lines such as "32 31 0:29 /docker/4f /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu".
 std::vector<Mount> find_mounts(const fs::path& root) {
   std::vector<Mount> mounts;
-  std::ifstream file(root / "proc/self/mountinfo");
-  for (std::string line; std::getline(file, line);) {
-    const auto separator = line.find(" - ");
-    if (separator == std::string::npos) continue;
-    std::istringstream behind(line.substr(separator + 3));
-    std::string type, source, options;
-    behind >> type >> source >> options;
+  const auto text = read_text_file((root / "proc/self/mountinfo").c_str()).value_or("");
+  for (std::string_view lines = text; !lines.empty();) {
+    auto before = take_line(lines);
+    constexpr std::string_view separator = " - ";
+    const auto end = before.find(separator);
+    if (end == std::string_view::npos) continue;
+    auto behind = before.substr(end + separator.size());
+    const auto type = take_word(behind);
     if (type != "cgroup" && type != "cgroup2") continue;
-    std::istringstream before(line.substr(0, separator));
-    std::string id, parent, device, top, point;
-    before >> id >> parent >> device >> top >> point;
+    take_word(behind);  // the source
+    const auto options = take_word(behind);
+    before = before.substr(0, end);
+    for (int skipped = 0; skipped < 3; ++skipped) take_word(before);  // ids and device
+    const auto top = take_word(before);
+    const auto point = take_word(before);
     mounts.push_back({.group = unescaped(top),
                       .folder = root / fs::path(unescaped(point)).relative_path(),
                       .is_version_2 = type == "cgroup2",
-                      .options = options});
+                      .options = std::string(options)});
   }
   return mounts;
 }
@@ -121,16 +127,18 @@ std::string identity_of(const fs::path& folder) {
 }
 
 std::optional<CpuQuota> quota_of(const ControlGroup& group) {
+  const auto read = [&](const char* name) { return read_text_file((group.folder / name).c_str()); };
   std::optional<std::uint32_t> millicores;
   std::string setting;
-  if (const auto text = first_line(group.folder / "cpu.max"); !text.empty()) {
-    millicores = millicores_of(text);
-    setting = "cpu.max " + text;
+  if (const auto text = read("cpu.max")) {
+    std::string_view rest = *text;
+    const auto line = take_line(rest);
+    millicores = millicores_of(line);
+    setting = fmt::format("cpu.max {}", line);
   } else {
-    std::int64_t quota = 0;
-    std::int64_t period = 0;
-    std::ifstream(group.folder / "cpu.cfs_quota_us") >> quota;
-    std::ifstream(group.folder / "cpu.cfs_period_us") >> period;
+    const auto quota = number_in(read("cpu.cfs_quota_us").value_or(""));
+    if (quota <= 0) return std::nullopt;
+    const auto period = number_in(read("cpu.cfs_period_us").value_or(""));
     millicores = ratio_of(quota, period);
     setting = fmt::format("cpu.cfs_quota_us {}, cpu.cfs_period_us {}", quota, period);
   }
@@ -146,12 +154,13 @@ std::optional<CpuQuota> quota_of(const ControlGroup& group) {
 std::vector<ControlGroup> control_groups(std::string_view controller, const fs::path& root) {
   const auto mounts = find_mounts(root);
   std::vector<ControlGroup> groups;
-  std::ifstream file(root / "proc/self/cgroup");
+  const auto text = read_text_file((root / "proc/self/cgroup").c_str()).value_or("");
   // "1:cpu,cpuacct:/a/b" for a hierarchy of version 1, "0::/a/b" for that of version 2
-  for (std::string line; std::getline(file, line);) {
+  for (std::string_view lines = text; !lines.empty();) {
+    const auto line = take_line(lines);
     const auto first = line.find(':');
     const auto second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
+    if (first == std::string_view::npos || second == std::string_view::npos) continue;
     const auto controllers = line.substr(first + 1, second - first - 1);
     const auto group = line.substr(second + 1);
     if (group.starts_with("/..")) continue;  // outside the cgroup namespace
@@ -162,17 +171,14 @@ std::vector<ControlGroup> control_groups(std::string_view controller, const fs::
       return mount.is_version_2 != is_version_2 ||
              (!is_version_2 && !lists(mount.options, controller));
     });
-    add_groups(group, those, groups);
+    add_groups(std::string(group), those, groups);
   }
   return groups;
 }
 
 std::optional<std::uint32_t> millicores_of(std::string_view cpu_max) {
-  std::istringstream words{std::string(cpu_max)};
-  std::int64_t quota = 0;
-  std::int64_t period = 0;
-  if (!(words >> quota >> period)) return std::nullopt;
-  return ratio_of(quota, period);
+  const auto quota = number_in(take_word(cpu_max));
+  return ratio_of(quota, number_in(cpu_max));
 }
 
 std::vector<CpuQuota> find_cpu_quotas(const fs::path& root) {

@@ -29,6 +29,7 @@ std::uint32_t CopyChoice::Times::shortest() const {
 CopyChoice::Case& CopyChoice::of(const Kind& kind) {
   const auto size = std::min<std::size_t>(std::bit_width(kind.bytes / min_bytes), sizes - 1);
   const auto operation = static_cast<std::size_t>(kind.operation);
+  if (cases_.empty()) cases_.resize(operations * roles * sizes);
   return cases_[(operation * roles + (kind.is_root ? 1 : 0)) * sizes + size];
 }
 

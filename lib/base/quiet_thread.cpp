@@ -99,8 +99,11 @@ ReservedThread::~ReservedThread() {
 }
 
 void ReservedThread::run(std::function<void()> work) {
-  const std::lock_guard lock(state_->mutex);
-  state_->work = std::move(work);
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->work = std::move(work);
+  }
+  // After the lock: the thread would wait for it.
   state_->changed.notify_all();
 }
 

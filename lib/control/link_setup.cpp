@@ -23,8 +23,13 @@ bool LinkSetup::is_complete() const {
 }
 
 void LinkSetup::add_link(int neighbour) {
-  const std::lock_guard lock(mutex_);
-  progress_.missing.erase(neighbour);
+  {
+    const std::lock_guard lock(mutex_);
+    progress_.missing.erase(neighbour);
+    // The waiting thread has nothing to do until the last one.
+    if (!is_over()) return;
+  }
+  // After the lock: the woken thread would wait for it.
   changed_.notify_all();
 }
 

@@ -5,9 +5,9 @@
 
 #include <array>
 #include <cerrno>
-#include <fstream>
 
 #include "base/system_error.hpp"
+#include "base/text_file.hpp"
 
 namespace tutti::rendezvous {
 namespace {
@@ -24,9 +24,10 @@ HostIdentity find_host_identity(const Environment& environment) {
   HostIdentity result;
   result.pid_namespace = read_link("/proc/self/ns/pid");
 
-  std::string boot_id;
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  if (!std::getline(file, boot_id) && environment.host_id.empty()) {
+  const auto text = read_text_file("/proc/sys/kernel/random/boot_id").value_or("");
+  std::string_view lines = text;
+  const std::string boot_id(take_line(lines));
+  if (boot_id.empty() && environment.host_id.empty()) {
     throw Error(
         ErrorCode::system,
         "/proc/sys/kernel/random/boot_id can't be read: mount /proc, or set TUTTI_HOST_ID to "

@@ -4,9 +4,9 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include <fstream>
-#include <sstream>
+#include <charconv>
 
+#include "base/text_file.hpp"
 #include "rendezvous/open_files.hpp"
 #include "tutti/error.hpp"
 #include "tutti/version.hpp"
@@ -142,18 +142,16 @@ PeerInfo make_peer_info(const Environment& environment) {
 }
 
 std::uint64_t process_start_ticks(std::uint32_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  std::string line;
-  if (!std::getline(file, line)) return 0;
+  const auto text = read_text_file(fmt::format("/proc/{}/stat", pid).c_str()).value_or("");
   // The second field is the program's name in parentheses; it may contain blanks and parentheses.
-  const auto name_end = line.rfind(')');
+  const auto name_end = text.rfind(')');
   if (name_end == std::string::npos) return 0;
-  std::istringstream fields(line.substr(name_end + 1));
-  std::string skipped;
+  auto fields = std::string_view(text).substr(name_end + 1);
   constexpr int fields_before_start = 19;  // state (field 3) to itrealvalue (field 21), proc(5)
-  for (int i = 0; i < fields_before_start; ++i) fields >> skipped;
+  for (int i = 0; i < fields_before_start; ++i) take_word(fields);
+  const auto field = take_word(fields);
   std::uint64_t start = 0;
-  fields >> start;
+  std::from_chars(field.data(), field.data() + field.size(), start);
   return start;
 }
 

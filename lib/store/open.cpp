@@ -19,22 +19,24 @@ std::unique_ptr<TcpStore> open(const EnvironmentMap& environment, const launch::
             "TUTTI_SIZE)",
             choice.source));
   }
-  TcpStore::Settings settings(open_secret({}));
+  log.set_rank(resolved.rank);
+  StoreAddress address;
+  bool trusts_network = false;
+  std::optional<bootstrap::SharedSecret> shared;
+  if (resolved.size > 1) {
+    address = find_store_address(environment, choice, resolved);
+    const auto file = environment.find("TUTTI_SECRET_FILE");
+    shared = bootstrap::SharedSecret::from(file == environment.end() ? std::string() : file->second,
+                                           bootstrap::hide_secret_of_environment());
+    trusts_network = insecure || launch::flag(environment, "TUTTI_INSECURE");
+  }
+  TcpStore::Settings settings(shared ? shared->for_purpose(address.job) : open_secret(address.job));
   settings.rank = resolved.rank;
   settings.size = resolved.size;
   settings.source = resolved.text();
-  log.set_rank(resolved.rank);
-  if (resolved.size > 1) {
-    settings.store_address = find_store_address(environment, choice, resolved);
-    const auto file = environment.find("TUTTI_SECRET_FILE");
-    const auto shared =
-        bootstrap::SharedSecret::from(file == environment.end() ? std::string() : file->second,
-                                      bootstrap::hide_secret_of_environment());
-    settings.has_secret = shared.has_value();
-    settings.secret = shared ? shared->for_purpose(settings.store_address.job)
-                             : open_secret(settings.store_address.job);
-    settings.insecure = insecure || launch::flag(environment, "TUTTI_INSECURE");
-  }
+  settings.store_address = std::move(address);
+  settings.has_secret = shared.has_value();
+  settings.insecure = trusts_network;
   return std::make_unique<TcpStore>(settings, log, deadline);
 }
 

@@ -124,8 +124,9 @@ void require_files(int size) {
 RootSide::RootSide(rendezvous::Membership self, int size, const StoreAddress& store_address,
                    const std::vector<SocketAddress>& addresses, Log& log, Deadline deadline)
     : self_(std::move(self)), size_(size), where_(store_address.text()), setup_(deadline) {
-  require_files(size);
+  // First: a rank that finds no listener sleeps before it dials again.
   auto listeners = listen(store_address, addresses, deadline);
+  require_files(size);
   where_ = listeners.front().address.text();
   acceptor_ = std::make_unique<rendezvous::Acceptor>(
       reactor_, self_, std::move(listeners), log,

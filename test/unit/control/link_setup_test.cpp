@@ -1,6 +1,8 @@
 // The wait for control links in set-up.
 #include "control/link_setup.hpp"
 
+#include <thread>
+
 #include "support/catch.hpp"
 
 namespace tutti::control::test {
@@ -17,6 +19,20 @@ TEST_CASE("set-up is complete once every neighbour has a link") {
   CHECK(setup.is_complete());
   CHECK(setup.wait_for(0ms));
   CHECK(setup.wait(Deadline::never()).missing.empty());
+}
+
+TEST_CASE("the last link wakes the waiting thread") {
+  LinkSetup setup({1, 2, 3});
+  std::thread control([&] {
+    for (const int neighbour : {3, 1, 2}) {
+      std::this_thread::sleep_for(2ms);
+      setup.add_link(neighbour);
+    }
+  });
+  // A wait that is not woken ends at its limit.
+  CHECK(setup.wait_for(20s));
+  CHECK(setup.is_complete());
+  control.join();
 }
 
 TEST_CASE("a rank without neighbours has all its links") {

@@ -1,8 +1,10 @@
 // Peer info: encoding, and agreement of all ranks.
 #include "rendezvous/peer_info.hpp"
 
+#include <sys/prctl.h>
 #include <unistd.h>
 
+#include <array>
 #include <fstream>
 #include <iterator>
 #include <span>
@@ -69,6 +71,19 @@ TEST_CASE("the fuzzer's corpus has peer info of the current format") {
   CHECK(info->devices.size() == 2);
   CHECK(info->addresses.size() == 5);
   CHECK(info->cpu_quotas.size() == 1);
+}
+
+TEST_CASE("the start of a process is found, whatever its name is") {
+  const auto pid = static_cast<std::uint32_t>(::getpid());
+  std::array<char, 16> name{};
+  ::prctl(PR_GET_NAME, name.data());
+  const auto start = process_start_ticks(pid);
+  CHECK(start > 0);
+  ::prctl(PR_SET_NAME, "a) S 1 (b) 2");
+  CHECK(process_start_ticks(pid) == start);
+  ::prctl(PR_SET_NAME, name.data());
+  CHECK(process_start_ticks(1) <= start);
+  CHECK(process_start_ticks(std::uint32_t{1} << 30) == 0);  // beyond the largest pid
 }
 
 TEST_CASE("peer info survives encoding and decoding") {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "tutti/operation.hpp"
 
@@ -61,7 +62,8 @@ class CopyChoice {
   };
 
   [[nodiscard]] Case& of(const Kind& kind);
-  std::array<Case, operations * roles * sizes> cases_{};
+  /// Empty before the first use, so that set-up doesn't touch them.
+  std::vector<Case> cases_;
 };
 
 }  // namespace tutti
