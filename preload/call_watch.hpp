@@ -14,10 +14,12 @@ struct SeenCalls {
   std::uint64_t ended = 0;        ///< grows when a call ends, whoever took it, in graphs too
   std::uint64_t waits = 0;        ///< changes while a kernel of the direct path waits for a rank
   bool has_ended_rank = false;    ///< another rank's process has ended
+  bool has_lost_rank = false;     ///< and not in order: it crashed, or was killed
 };
 
-/// Decides, from looks about every 100 ms, whether a communicator's calls are late or lost. A rank
-/// may end once it has sent what others need, so its end alone means nothing. Not thread-safe.
+/// Decides, from looks every second, and every 100 ms once a rank has ended, whether a
+/// communicator's calls are late or lost. A rank may end once it has sent what others need, so its
+/// end alone means nothing. Not thread-safe.
 class CallWatch {
  public:
   using Clock = std::chrono::steady_clock;
@@ -41,6 +43,7 @@ class CallWatch {
   Clock::time_point open_since_;
   Clock::time_point waiting_since_;
   std::optional<Clock::time_point> ended_at_;  ///< a rank's process
+  std::optional<Clock::time_point> lost_at_;   ///< the same, not in order
   bool is_reported_ = false;
 };
 

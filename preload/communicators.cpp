@@ -224,7 +224,10 @@ void Communicators::end() {
   // The watchdog may wait for a device that does not answer.
   const std::unique_lock round(watching_, std::chrono::seconds(2));
   is_over_ = true;
-  for (const auto& communicator : all()) report(*communicator);
+  for (const auto& communicator : all()) {
+    communicator->leave();
+    report(*communicator);
+  }
 }
 
 }  // namespace tutti::preload

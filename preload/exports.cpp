@@ -36,14 +36,16 @@ bool is_set_up_at_once() {
   return !is_inside_nccl() && !Group::current().is_open();
 }
 
-/// The program gives the communicator up: its kernels wait no more, if it says so.
-void take_down(NcclComm comm, bool aborts) {
-  if (is_inside_nccl()) return;
+/// The program gives the communicator up. Returns it; null if there is none, or NCCL itself calls.
+std::shared_ptr<NcclCommunicator> take_down(NcclComm comm) {
+  if (is_inside_nccl()) return nullptr;
   auto& all = Communicators::instance();
-  const auto communicator = all.take(comm);
-  if (!communicator) return;
-  if (aborts) communicator->abort();
-  all.report(*communicator);
+  auto communicator = all.take(comm);
+  if (communicator) {
+    communicator->leave();
+    all.report(*communicator);
+  }
+  return communicator;
 }
 
 }  // namespace
@@ -101,12 +103,22 @@ TUTTI_NCCL int ncclCommShrink(NcclComm comm, int* excluded, int count, NcclComm*
 }
 
 TUTTI_NCCL int ncclCommDestroy(NcclComm comm) {
-  take_down(comm, false);
-  return hand_on(real_nccl().destroy, comm);
+  const auto communicator = take_down(comm);
+  if (communicator == nullptr || !communicator->has_failed()) {
+    return hand_on(real_nccl().destroy, comm);
+  }
+  // A call has ended without its result, perhaps the program's last. NCCL's own wait in vain, too.
+  static_cast<void>(hand_on(real_nccl().abort, comm));
+  return nccl_remote_error;
 }
 
 TUTTI_NCCL int ncclCommAbort(NcclComm comm) {
-  take_down(comm, true);
+  if (!is_inside_nccl()) {
+    // First, since what takes it down may wait for a thread that waits for the device.
+    const auto communicator = Communicators::instance().find(comm);
+    if (communicator) communicator->abort();
+  }
+  static_cast<void>(take_down(comm));
   return hand_on(real_nccl().abort, comm);
 }
 

@@ -30,6 +30,7 @@ struct alignas(64) RankBlocks {
   std::atomic<std::uint64_t> step;
   std::atomic<std::uint64_t> calls;
   std::atomic<std::uint64_t> latest;  ///< kind, type and count of the latest call
+  std::atomic<std::uint32_t> has_left;
   std::array<std::uint32_t, 2> bytes;
   std::array<std::array<std::byte, HostSegment::max_block_bytes>, 2> blocks;
 };
@@ -146,6 +147,14 @@ void HostSegment::publish(const NcclCall& call) noexcept {
                         (call.count & count_mask),
                     std::memory_order_relaxed);
   mine.calls.store(++calls_, std::memory_order_release);
+}
+
+void HostSegment::leave() noexcept {
+  memory_->ranks[static_cast<std::size_t>(rank_)].has_left.store(1);
+}
+
+bool HostSegment::has_left(int rank) const {
+  return memory_->ranks[static_cast<std::size_t>(rank)].has_left.load() != 0;
 }
 
 HostSegment::LatestCall HostSegment::latest_of(int rank) const {

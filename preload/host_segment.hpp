@@ -51,6 +51,9 @@ class HostSegment {
     NcclCall call;             ///< kind, count and type only
   };
   void publish(const NcclCall& call) noexcept;
+  /// This rank gives the communicator up in order, or its process ends so.
+  void leave() noexcept;
+  [[nodiscard]] bool has_left(int rank) const;
   [[nodiscard]] LatestCall latest_of(int rank) const;
 
  private:

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -83,7 +84,11 @@ void NcclCommunicator::before_handed_on(const NcclCall& call, Obstacle obstacle)
   const std::lock_guard lock(mutex_);
   parts_.opened.segment->publish(call);
   is_handing_on_ = true;
-  static_cast<void>(order_->before(call.stream));
+  const auto result = order_->before(call.stream);
+  if (result != device::cuda_success) {
+    fail(fmt::format("{} could not be ordered after earlier calls: {}", latest_call(),
+                     device::cuda_error_text(cuda(), result)));
+  }
   if (!order_->is_in_graph()) ++made_;
 }
 
@@ -116,9 +121,17 @@ void NcclCommunicator::abort() noexcept {
   parts_.opened.path->abort();
 }
 
+void NcclCommunicator::leave() noexcept {
+  if (has_path()) parts_.opened.segment->leave();
+}
+
 void NcclCommunicator::fail(const std::string& sentence) {
   // Never freed: ncclGetLastError gives it to the program.
-  failure_.store(new std::string(sentence));
+  auto text = std::make_unique<const std::string>(sentence);
+  const std::string* none = nullptr;
+  if (!failure_.compare_exchange_strong(none, text.get())) return;
+  static_cast<void>(text.release());
+  has_failed_ = true;
   log_.warning(sentence + "; further calls on this communicator return an error");
   parts_.opened.path->abort();
 }
@@ -148,12 +161,21 @@ std::string NcclCommunicator::missing_ranks() const {
   return texts.empty() ? "all ranks have made it" : fmt::format("{}", fmt::join(texts, "; "));
 }
 
+/// Those that have not left in order, if there are some.
 std::string NcclCommunicator::ended_ranks() const {
   std::vector<std::string> texts;
+  const bool has_lost = has_lost_rank();
   for (const int rank : parts_.opened.processes->ended()) {
+    if (has_lost && parts_.opened.segment->has_left(rank)) continue;
     texts.push_back(parts_.opened.peers->describe(rank));
   }
   return fmt::format("{} {} ended", fmt::join(texts, " and "), texts.size() == 1 ? "has" : "have");
+}
+
+bool NcclCommunicator::has_lost_rank() const {
+  const auto& ended = parts_.opened.processes->ended();
+  return std::any_of(ended.begin(), ended.end(),
+                     [&](int rank) { return !parts_.opened.segment->has_left(rank); });
 }
 
 SeenCalls NcclCommunicator::look_at_calls(bool has_open) {
@@ -163,6 +185,7 @@ SeenCalls NcclCommunicator::look_at_calls(bool has_open) {
   seen.has_open_at_nccl = is_handing_on_ || is_due_ || !order_->are_handed_on_complete();
   seen.has_answered = progress.has_value();
   seen.has_ended_rank = !parts_.opened.processes->ended().empty();
+  seen.has_lost_rank = has_lost_rank();
   if (progress) {
     seen.ended = progress->rounds + order_->handed_on_ended();
     seen.waits = progress->waits;

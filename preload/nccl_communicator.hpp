@@ -59,7 +59,13 @@ class NcclCommunicator {
   /// Why its calls fail; null while they don't. The text is never freed.
   [[nodiscard]] const std::string* failure() const noexcept { return failure_.load(); }
 
-  /// Looks for calls that do not return. From one thread, about every 100 ms.
+  /// Whether they fail because of an error, not because the program has aborted.
+  [[nodiscard]] bool has_failed() const noexcept { return has_failed_.load(); }
+  /// Tells the other ranks that this one ends in order.
+  void leave() noexcept;
+
+  /// Looks for calls that do not return. From one thread, about every 100 ms; it looks once a
+  /// second until a rank has ended.
   void watch();
 
  private:
@@ -70,12 +76,14 @@ class NcclCommunicator {
   [[nodiscard]] std::string latest_call() const;
   [[nodiscard]] std::string missing_ranks() const;
   [[nodiscard]] std::string ended_ranks() const;
+  [[nodiscard]] bool has_lost_rank() const;
 
   Parts parts_;
   Log log_;
   CallCounts counts_;
   std::uint64_t splits_ = 0;
   std::atomic<const std::string*> failure_{nullptr};
+  std::atomic<bool> has_failed_{false};
 
   std::mutex mutex_;  ///< one call at a time: protects order_, due_on_, and what queues on the path
   std::unique_ptr<StreamOrder> order_;

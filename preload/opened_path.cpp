@@ -75,6 +75,10 @@ OpenedPath open_path(const NcclRank& who, std::unique_ptr<HostSegment> segment,
         segment->registered(), who.size);
     return opened;
   }
+  if (who.size > HostSegment::max_ranks) {
+    opened.reason = fmt::format("it has more than {} ranks", HostSegment::max_ranks);
+    return opened;
+  }
   segment->set_ranks(who.rank, who.size);
   const auto deadline = Deadline::after(setup_limit);
   try {

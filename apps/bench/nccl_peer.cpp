@@ -126,14 +126,20 @@ class NcclPeer final : public Peer {
   /// Replaces the task's buffers by windows. Returns why there are none, the same on all ranks.
   [[nodiscard]] std::string use_windows() {
     theirs_ = task_;
-    auto missing = windows_->allocate(bytes_of(task_.layout.send_elements),
-                                      bytes_of(task_.layout.recv_elements));
-    int is_missing = missing.empty() ? 0 : 1;
-    communicator_.all_reduce(in_place, std::span(&is_missing, 1), max);
-    if (is_missing != 0) return missing.empty() ? "a rank can't register windows" : missing;
+    auto missing = of_any(windows_->allocate(bytes_of(task_.layout.send_elements),
+                                             bytes_of(task_.layout.recv_elements)));
+    if (missing.empty()) missing = of_any(windows_->add());
+    if (!missing.empty()) return missing;
     task_.send = windows_->send();
     task_.recv = windows_->recv();
     return {};
+  }
+  /// Not empty on all ranks if it is not on one. Collective.
+  [[nodiscard]] std::string of_any(std::string missing) const {
+    int is_missing = missing.empty() ? 0 : 1;
+    communicator_.all_reduce(in_place, std::span(&is_missing, 1), max);
+    if (is_missing != 0 && missing.empty()) missing = "another rank can't use windows";
+    return missing;
   }
   [[nodiscard]] std::size_t bytes_of(std::size_t elements) const {
     return elements * size_of(task_.spec.type);

@@ -36,23 +36,33 @@ NcclWindows::~NcclWindows() {
 std::string NcclWindows::allocate(std::size_t send_bytes, std::size_t recv_bytes) {
   release();
   if (!missing_.empty()) return missing_;
-  auto failure = open(send_, send_bytes);
-  const auto other = open(recv_, recv_bytes);
-  return failure.empty() ? other : failure;
+  auto wrong = allocate(send_, send_bytes);
+  return wrong.empty() ? allocate(recv_, recv_bytes) : wrong;
 }
 
-std::string NcclWindows::open(Window& window, std::size_t bytes) {
+std::string NcclWindows::allocate(Window& window, std::size_t bytes) const {
   constexpr std::size_t least = 4096;
-  const auto size = std::max(bytes, least);
-  auto result = functions_.allocate(&window.memory, size);
-  if (result == device::nccl_success) {
-    result = functions_.add(comm_, window.memory, size, &window.handle, symmetric);
+  window.bytes = std::max(bytes, least);
+  const int result = functions_.allocate(&window.memory, window.bytes);
+  return result == device::nccl_success ? std::string() : failure("allocate", window.bytes, result);
+}
+
+std::string NcclWindows::add() {
+  auto wrong = add(send_);
+  return wrong.empty() ? add(recv_) : wrong;
+}
+
+std::string NcclWindows::add(Window& window) const {
+  const int result = functions_.add(comm_, window.memory, window.bytes, &window.handle, symmetric);
+  if (result == device::nccl_success && window.handle == nullptr) {
+    return "NCCL registers no windows between these ranks";
   }
-  if (result == device::nccl_success && window.handle != nullptr) return {};
-  return fmt::format("NCCL can't register a window of {} bytes: {}", size,
-                     result == device::nccl_success
-                         ? std::string("it gives none")
-                         : device::nccl_error_text(calls_, comm_, result));
+  return result == device::nccl_success ? std::string() : failure("register", window.bytes, result);
+}
+
+std::string NcclWindows::failure(const char* doing, std::size_t bytes, int result) const {
+  return fmt::format("NCCL can't {} a window of {} bytes: {}", doing, bytes,
+                     device::nccl_error_text(calls_, comm_, result));
 }
 
 void NcclWindows::close(Window& window) {

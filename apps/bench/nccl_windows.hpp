@@ -9,7 +9,7 @@
 namespace tutti::app::bench {
 
 /// Two buffers that NCCL allocates and registers as symmetric windows, with which it uses kernels
-/// of its own (NCCL 2.27 and later). All calls are collective.
+/// of its own (NCCL 2.27 and later).
 class NcclWindows {
  public:
   NcclWindows(const device::Library<device::NcclCalls>& library, device::NcclComm comm);
@@ -20,6 +20,9 @@ class NcclWindows {
   /// Makes both buffers anew. Returns why this rank has none: "NCCL has no ncclMemAlloc". Empty if
   /// it has.
   [[nodiscard]] std::string allocate(std::size_t send_bytes, std::size_t recv_bytes);
+  /// Collective, once all ranks have both buffers. Returns why they are not registered.
+  [[nodiscard]] std::string add();
+  /// Collective, where the buffers are registered.
   void release();
 
   [[nodiscard]] std::byte* send() const { return static_cast<std::byte*>(send_.memory); }
@@ -28,6 +31,7 @@ class NcclWindows {
  private:
   struct Window {
     void* memory = nullptr;
+    std::size_t bytes = 0;
     void* handle = nullptr;
   };
   struct Functions {
@@ -37,7 +41,9 @@ class NcclWindows {
                int flags) = nullptr;
     int (*remove)(device::NcclComm comm, void* window) = nullptr;
   };
-  [[nodiscard]] std::string open(Window& window, std::size_t bytes);
+  [[nodiscard]] std::string allocate(Window& window, std::size_t bytes) const;
+  [[nodiscard]] std::string add(Window& window) const;
+  [[nodiscard]] std::string failure(const char* doing, std::size_t bytes, int result) const;
   void close(Window& window);
 
   device::NcclCalls calls_;

@@ -153,6 +153,7 @@ class Program {
     Part part;
     auto made = world.ours->split(in_it ? std::optional<int>(color) : std::nullopt, key);
     MPI_Comm_split(world.theirs, in_it ? color : MPI_UNDEFINED, key, &part.theirs);
+    settle_mpi(*world.ours);
     if (made) {
       part.owned = std::make_unique<Communicator>(std::move(*made));
       part.ours = part.owned.get();

@@ -4,16 +4,16 @@
     torch_check.py RANKS results|bound|killed|time
 
 results: prints a hash of the results of collectives on CUDA tensors and of the training of a small network with DDP, from integers and
-multiples of 1/4, so that it does not depend on rounding with two ranks. bound: the same with communicators bound to a device, which
+multiples of 1/4 (DDP's of floats), so that it does not depend on rounding with two ranks. bound: the same with communicators bound to a device, which
 PyTorch makes non-blocking. killed: rank 1 dies in the middle; prints after how many seconds the others ended. time: prints the time of
 calls, as nccl_check does, and of a step of DDP.
 """
 import hashlib
 import os
 import signal
-import socket
 import subprocess
 import sys
+import tempfile
 import time
 
 
@@ -142,10 +142,11 @@ def times(rank, ranks, device):
 def one_rank(what):
     import torch
     import torch.distributed as dist
-    rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    rank, ranks = int(os.environ["TORCH_CHECK_RANK"]), int(sys.argv[1])
     device = torch.device("cuda", rank)
     torch.cuda.set_device(device)
-    dist.init_process_group("nccl", device_id=device if what == "bound" else None)
+    dist.init_process_group("nccl", init_method=os.environ["TORCH_CHECK_STORE"], rank=rank, world_size=ranks,
+                            device_id=device if what == "bound" else None)
     text = {"results": lambda: results(rank, ranks, device), "bound": lambda: results(rank, ranks, device),
             "killed": lambda: killed(rank, device), "time": lambda: times(rank, ranks, device)}[what]()
     if text:
@@ -155,18 +156,18 @@ def one_rank(what):
 
 def main():
     ranks, what = int(sys.argv[1]), sys.argv[2]
-    if "RANK" in os.environ:
+    if "TORCH_CHECK_RANK" in os.environ:
         return one_rank(what)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    processes = []
-    for rank in range(ranks):
-        env = {**os.environ, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1",
-               "MASTER_PORT": str(port)}
-        processes.append(subprocess.Popen([sys.executable, *sys.argv], env=env))
+    with tempfile.TemporaryDirectory() as folder:
+        return run_ranks(ranks, what, f"file://{folder}/store")
+
+
+def run_ranks(ranks, what, store):
+    processes = [subprocess.Popen([sys.executable, *sys.argv], env={**os.environ, "TORCH_CHECK_RANK": str(rank), "TORCH_CHECK_STORE": store})
+                 for rank in range(ranks)]
     if what == "killed":
-        processes[1].wait()
+        if processes[1].wait() != -signal.SIGKILL:
+            sys.exit(f"rank 1 was not killed: it ended with {processes[1].returncode}")
         start = time.monotonic()
         try:
             for process in processes:

@@ -143,6 +143,9 @@ struct Channel {
   template <class Machine>
   TUTTI_ON_DEVICE void end(const Machine& machine, const Packet& before,
                            std::uint64_t round) const {
+    // Another stream may start on the turn, and read what all threads have stored before it. A
+    // graph's call has none.
+    if (call.turn != 0) machine.fence();
     machine.store(progress(), Packet{call.turn != 0 ? call.turn : before.data, round});
   }
 

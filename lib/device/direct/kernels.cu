@@ -27,6 +27,7 @@ struct Gpu {
     return __syncthreads_and(goes_on ? 1 : 0) != 0;
   }
 
+  __device__ __forceinline__ void fence() const { __threadfence(); }
   __device__ __forceinline__ void store(Packet* to, const Packet& packet) const {
     asm volatile(
         "{\n.reg .b128 both;\nmov.b128 both, {%1, %2};\nst.relaxed.sys.global.b128 [%0], "

@@ -112,19 +112,24 @@ std::optional<SharedStaging::Progress> SharedStaging::read_progress() {
   constexpr int looks = 100;
   constexpr std::chrono::microseconds pause_time{100};
   const auto& cuda = context_->cuda();
-  // An earlier copy may still wait, if the streams of the program share one queue of the device.
-  if (cuda.query_stream(stream()) != cuda_success) return std::nullopt;
   const Layout layout{ranks()};
   auto& [channels, waits] = host_->progress;
-  if (cuda.copy_to_host(channels.data(), device_address(of(rank_) + layout.progress()),
-                        sizeof channels, stream()) != cuda_success ||
-      cuda.copy_to_host(&waits, device_address(of(rank_) + layout.waits()), sizeof waits,
-                        stream()) != cuda_success) {
-    return std::nullopt;
+  if (!is_reading_) {
+    if (cuda.copy_to_host(channels.data(), device_address(of(rank_) + layout.progress()),
+                          sizeof channels, stream()) != cuda_success ||
+        cuda.copy_to_host(&waits, device_address(of(rank_) + layout.waits()), sizeof waits,
+                          stream()) != cuda_success) {
+      return std::nullopt;
+    }
+    is_reading_ = true;
   }
+  // Copies wait for others if the streams of the program share a queue of the device with them.
   for (int look = 0; look < looks; ++look) {
     const auto result = cuda.query_stream(stream());
-    if (result == cuda_success) return host_->progress;
+    if (result == cuda_success) {
+      is_reading_ = false;
+      return host_->progress;
+    }
     if (result != cuda_not_ready) break;
     std::this_thread::sleep_for(pause_time);
   }

@@ -53,8 +53,8 @@ class SharedStaging {
     std::array<Packet, std::size_t{2} * max_channels> channels;
     std::uint64_t waits;  ///< changes while a kernel waits for another rank
   };
-  /// Reads it on stream(). Empty if the device has not answered within some milliseconds. From one
-  /// thread at a time.
+  /// Reads it on stream(). Empty if the device has not answered within some milliseconds: then the
+  /// next call returns that answer, once it is there. From one thread at a time.
   [[nodiscard]] std::optional<Progress> read_progress();
 
   /// Queues on stream(): tell the peers that this rank stores nothing more.
@@ -77,6 +77,7 @@ class SharedStaging {
     Progress progress;
   };
   HostPart* host_ = nullptr;
+  bool is_reading_ = false;
 };
 
 }  // namespace tutti::device::direct

@@ -53,8 +53,9 @@ class DirectPath {
     /// Changes every few milliseconds while a kernel waits for another rank.
     std::uint64_t waits = 0;
   };
-  /// Empty if the device does not answer, for instance because its queues are full. It must be
-  /// current in the calling thread: one thread, while others may queue calls.
+  /// As of this call, or of an earlier one if that was empty. Empty if the device does not answer
+  /// soon, for instance because its queues are full. It must be current in the calling thread: one
+  /// thread, while others may queue calls.
   [[nodiscard]] std::optional<Progress> progress();
   /// Ends all waits of its kernels, whose calls are then without a result. From any thread.
   void abort() noexcept;

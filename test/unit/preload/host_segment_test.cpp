@@ -146,5 +146,13 @@ TEST_CASE("ranks see each other's latest calls") {
   CHECK(describe(latest.call) == "ncclRecv of 1099511627776 f8e5m2");
 }
 
+TEST_CASE("a rank that leaves in order is known to the others") {
+  Ranks ranks(2);
+  CHECK_FALSE(ranks.all[0]->has_left(1));
+  ranks.all[1]->leave();
+  CHECK(ranks.all[0]->has_left(1));
+  CHECK_FALSE(ranks.all[0]->has_left(0));
+}
+
 }  // namespace
 }  // namespace tutti::preload::test

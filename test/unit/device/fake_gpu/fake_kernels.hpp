@@ -54,6 +54,8 @@ struct Processor {
   [[nodiscard]] int publishers() const { return 1; }
   [[nodiscard]] bool synchronize(bool goes_on) const { return block->synchronize(goes_on); }
 
+  // Stores are releases here.
+  void fence() const {}
   /// The sequence number guards the data, as one access of 16 bytes does on a GPU.
   void store(direct::Packet* to, const direct::Packet& packet) const {
     __atomic_store_n(&to->data, packet.data, __ATOMIC_RELAXED);
