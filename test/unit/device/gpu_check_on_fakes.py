@@ -9,6 +9,7 @@ program, devices, *parts = sys.argv[1:]
 status = 0
 for part in parts:
     with tempfile.NamedTemporaryFile(prefix="tutti_fake_nccl_", dir="/dev/shm") as segment:
-        env = {**os.environ, "FAKE_NCCL_SEGMENT": segment.name, "FAKE_GPU_DEVICES": devices}
+        env = {**os.environ, "FAKE_NCCL_SEGMENT": segment.name, "FAKE_GPU_DEVICES": devices,
+               "FAKE_GPU_IPC": "1" if part == "direct" else "0"}
         status |= subprocess.run([program, devices, part], env=env, check=False).returncode != 0
 sys.exit(status)
