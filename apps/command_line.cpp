@@ -151,15 +151,18 @@ void add_bench_contents(CLI::App& command, BenchOptions& options) {
   command.add_flag("--graph", options.graph, "on GPUs: launch the calls as a CUDA graph");
 }
 
+void add_min_time(CLI::App& command, std::chrono::nanoseconds& min_time, const std::string& help) {
+  add(
+      command, "--min-time", "TIME",
+      [&min_time](const std::string& text) { min_time = time_named("--min-time", text); }, help);
+}
+
 void add_bench_lengths(CLI::App& command, BenchOptions& options) {
   add_count(command, "--warmup", options.warmup, 0,
             "untimed calls before the measurement (default 5)");
   add_count(command, "--iterations", options.iterations, 1,
             "timed calls of each library (default: from --min-time, 20 to 2000)");
-  add(
-      command, "--min-time", "TIME",
-      [&options](const std::string& text) { options.min_time = time_named("--min-time", text); },
-      "time to spend on each size (default 500ms)");
+  add_min_time(command, options.min_time, "time to spend on each size (default 500ms)");
 }
 
 void add_bench_reports(CLI::App& command, BenchOptions& options) {
@@ -265,6 +268,17 @@ void add_bench_options(CLI::App& command, BenchOptions& options) {
   add_root(command, options, "root of rooted operations");
   add_bench_lengths(command, options);
   add_bench_reports(command, options);
+  add_job_options(command, options);
+}
+
+void add_tune_options(CLI::App& command, TuneOptions& options) {
+  command
+      .add_option("--out", options.out,
+                  "the tuning file (default: TUTTI_TUNING, else tutti/tuning.jsonl in the user's "
+                  "cache folder)")
+      ->type_name("FILE");
+  add_min_time(command, options.min_time,
+               "time to spend on each operation and size (default 60ms)");
   add_job_options(command, options);
 }
 

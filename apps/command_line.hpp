@@ -21,6 +21,7 @@ void add_local_rank(CLI::App& command, JobOptions& options);
 void add_operation_options(CLI::App& command, OperationOptions& options,
                            const CatalogueEntry& entry);
 void add_bench_options(CLI::App& command, BenchOptions& options);
+void add_tune_options(CLI::App& command, TuneOptions& options);
 void add_doctor_options(CLI::App& command, DoctorOptions& options);
 void add_hostfile_options(CLI::App& command, HostfileOptions& options);
 

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <cctype>
 #include <chrono>
+#include <cstdlib>
 #include <functional>
 #include <sstream>
 #include <thread>
@@ -147,6 +148,22 @@ void add_bench(CLI::App& app, BenchOptions& options, Chosen& chosen) {
   });
 }
 
+void add_tune(CLI::App& app, TuneOptions& options, Chosen& chosen) {
+  auto* const command = add_subcommand(
+      app, "tune",
+      "Measure up to which sizes tutti's own kernels between the GPUs of this host are faster than "
+      "NCCL, and write the sizes to the file that later jobs read",
+      "mpirun -np 2 tutti tune");
+  add_tune_options(*command, options);
+  command->callback([&] {
+    chosen = [&options] {
+      // The library reads it when the communicator is made: the direct path takes all sizes.
+      ::setenv("TUTTI_DEVICE_PATH", "direct", 1);
+      return run_job(options, [&](JobSession& job) { return tune_paths(job, options); });
+    };
+  });
+}
+
 void add_doctor(CLI::App& app, DoctorOptions& options, Chosen& chosen) {
   auto* const command = add_subcommand(
       app, "doctor", "Check whether this job can run; print each finding with its remedy",
@@ -203,6 +220,7 @@ int run(int argc, char** argv) {
   BenchOptions bench_options;
   HostfileOptions hostfile_options;
   plan::PlanOptions plan_options;
+  TuneOptions tune_options;
   DoctorOptions doctor_options;
   JobOptions before_subcommand;
   TraceOptions trace_options;
@@ -211,6 +229,7 @@ int run(int argc, char** argv) {
   add_operations(app, operation_options, chosen);
   add_info(app, info_options, chosen);
   add_bench(app, bench_options, chosen);
+  add_tune(app, tune_options, chosen);
   add_doctor(app, doctor_options, chosen);
   add_hostfile(app, hostfile_options, chosen);
   add_plan(app, plan_options, chosen);
@@ -218,8 +237,8 @@ int run(int argc, char** argv) {
   try {
     app.name(argv[0]);
     app.parse(arguments_of(argc, argv));
-    for (JobOptions* const options :
-         std::initializer_list<JobOptions*>{&operation_options, &info_options, &bench_options}) {
+    for (JobOptions* const options : std::initializer_list<JobOptions*>{
+             &operation_options, &info_options, &bench_options, &tune_options}) {
       auto& word = options->launch.local_rank;
       if (word.empty()) word = before_subcommand.launch.local_rank;
     }

@@ -61,6 +61,12 @@ struct BenchOptions : DataOptions {
   std::string csv;
 };
 
+struct TuneOptions : JobOptions {
+  std::string out;  ///< the tuning file; empty: that of the environment
+  /// For each operation and size.
+  std::chrono::nanoseconds min_time = std::chrono::milliseconds(60);
+};
+
 struct DoctorOptions : JobOptions {
   bool measure = false;
   std::string json;

@@ -10,5 +10,6 @@ namespace tutti::app {
 int perform(JobSession& job, Operation operation, const OperationOptions& options);
 int info(JobSession& job, const JobOptions& options);
 int benchmark(JobSession& job, const BenchOptions& options);
+int tune_paths(JobSession& job, const TuneOptions& options);
 
 }  // namespace tutti::app

@@ -137,6 +137,10 @@ void Communicators::open(SetUp set_up, NcclComm comm) {
     parts.opened.reason = "it has one rank";
   } else if (set_up.segment) {
     parts.opened = open_path(who, std::move(set_up.segment), environment_, cuda_, closing_);
+    const auto& warning = parts.opened.warning;
+    if (!warning.empty() && !has_warned_.exchange(true)) {
+      Log(environment_.log_level, nullptr).warning(warning);
+    }
   }
   add(comm, std::make_shared<NcclCommunicator>(std::move(parts)));
 }

@@ -76,6 +76,7 @@ class Communicators {
   std::timed_mutex watching_;  ///< held during a round of the watchdog
   bool is_watched_ = false;
   std::atomic<bool> is_over_{false};
+  std::atomic<bool> has_warned_{false};  ///< of an unusable tuning file
 };
 
 }  // namespace tutti::preload

@@ -9,6 +9,7 @@
 #include "control/group.hpp"
 #include "device/inventory.hpp"
 #include "device/setup_exchange.hpp"
+#include "real_nccl.hpp"
 #include "setup_backend.hpp"
 #include "tutti/version.hpp"
 
@@ -62,6 +63,21 @@ std::string obstacle_of_devices(const rendezvous::Peers& peers) {
   return {};
 }
 
+device::direct::TuningSource tuning_source(const Environment& environment,
+                                           const rendezvous::Peers& peers,
+                                           const device::CudaCalls& cuda, std::string& warning) {
+  std::vector<std::string> cards;
+  cards.reserve(static_cast<std::size_t>(peers.size()));
+  for (int rank = 0; rank < peers.size(); ++rank) {
+    cards.push_back(peers.info(rank).devices.at(0).name);
+  }
+  int version = 0;
+  static_cast<void>(hand_on(real_nccl().get_version, &version));
+  return {.file = environment.tuning_file,
+          .key = device::make_tuning_key(cards, cuda, version),
+          .warn = [&warning](const std::string& text) { warning = text; }};
+}
+
 }  // namespace
 
 OpenedPath open_path(const NcclRank& who, std::unique_ptr<HostSegment> segment,
@@ -96,11 +112,13 @@ OpenedPath open_path(const NcclRank& who, std::unique_ptr<HostSegment> segment,
       failure = error.sentence();
     }
     static_cast<void>(setup.all_done(true, failure));
+    const auto tuning = tuning_source(environment, *opened.peers, cuda->calls, opened.warning);
     opened.path = device::direct::DirectPath::open({.context = opened.context,
                                                     .peers = *opened.peers,
                                                     .group = group,
                                                     .closing = closing,
-                                                    .choice = environment.device_path},
+                                                    .choice = environment.device_path,
+                                                    .tuning = tuning},
                                                    setup, opened.reason);
     if (opened.path == nullptr) return opened;
     if (segment->agree(deadline)) {

@@ -19,7 +19,8 @@ struct OpenedPath {
   std::unique_ptr<HostSegment> segment;
   std::unique_ptr<PeerProcesses> processes;
   std::unique_ptr<device::direct::DirectPath> path;
-  std::string reason;  ///< "its ranks are on several hosts …"; empty if there is a path
+  std::string reason;   ///< "its ranks are on several hosts …"; empty if there is a path
+  std::string warning;  ///< on rank 0, if the tuning file is unusable
 };
 
 /// One rank of an NCCL communicator whose set-up has returned.

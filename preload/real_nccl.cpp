@@ -23,6 +23,7 @@ void find(Function& function, const char* symbol) {
 
 RealNccl find_all() {
   RealNccl nccl;
+  find(nccl.get_version, "ncclGetVersion");
   find(nccl.init_rank, "ncclCommInitRank");
   find(nccl.init_rank_config, "ncclCommInitRankConfig");
   find(nccl.split, "ncclCommSplit");

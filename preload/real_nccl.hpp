@@ -10,6 +10,7 @@ inline constexpr int shrink_aborts = 1;
 /// NCCL's own functions behind those that this library exports. A function that the loaded NCCL
 /// does not have is null.
 struct RealNccl {
+  NcclResult (*get_version)(int*) = nullptr;
   NcclResult (*init_rank)(NcclComm*, int, NcclUniqueId, int) = nullptr;
   NcclResult (*init_rank_config)(NcclComm*, int, NcclUniqueId, int, void*) = nullptr;
   NcclResult (*split)(NcclComm, int, int, NcclComm*, void*) = nullptr;

@@ -21,7 +21,8 @@ device::Provider::Settings device_settings(const Options& options, const Environ
                                 error.sentence()));
               },
           .path = environment.device_path,
-          .device = options.device};
+          .device = options.device,
+          .tuning_file = environment.tuning_file};
 }
 
 }  // namespace

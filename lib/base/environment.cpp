@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cmath>
 #include <span>
+#include <utility>
 
 #include "tutti/error.hpp"
 
@@ -101,8 +102,21 @@ std::optional<PortRange> parse_port_range(std::string_view text) {
 }
 
 namespace {
+
 constexpr std::array<std::string_view, 3> device_paths{"auto", "nccl", "direct"};
+
+/// In the user's cache folder, by the XDG base directory specification, which has relative paths
+/// ignored.
+std::string default_tuning_file(const EnvironmentMap& map) {
+  for (const auto& [variable, below] : {std::pair{"XDG_CACHE_HOME", "/tutti/tuning.jsonl"},
+                                        std::pair{"HOME", "/.cache/tutti/tuning.jsonl"}}) {
+    const auto found = map.find(variable);
+    if (found != map.end() && found->second.starts_with('/')) return found->second + below;
+  }
+  return {};
 }
+
+}  // namespace
 
 Environment Environment::from(const EnvironmentMap& map) {
   Environment result;
@@ -138,6 +152,13 @@ Environment Environment::from(const EnvironmentMap& map) {
       throw bad_value("TUTTI_DEVICE_PATH", *value, "give auto, nccl or direct");
     }
     result.device_path = static_cast<DevicePathChoice>(found - device_paths.begin());
+  }
+  result.tuning_file = default_tuning_file(map);
+  for (const auto* variable : {"TUTTI_TUNING", "TUTTI_PROFILE"}) {
+    if (const auto* value = value_of(variable)) {
+      result.tuning_file = *value == "off" ? std::string() : *value;
+      break;
+    }
   }
   if (const auto* value = value_of("TUTTI_HOST_ID")) {
     if (value->size() > 255) {

@@ -88,22 +88,23 @@ DevicePath Provider::open(control::FailureDetector& detector, control::StatusExc
   }
   const std::chrono::duration<double, std::milli> context_time =
       std::chrono::steady_clock::now() - start;
+  DevicePath path{.device = index};
+  card_of_rank_.clear();
+  for (int rank = 0; rank < peers.size(); ++rank) {
+    const auto of_rank = agreement.device_of_rank[static_cast<std::size_t>(rank)];
+    const auto& info = peers.info(rank).devices[static_cast<std::size_t>(of_rank)];
+    path.device_of_rank.push_back({info.name, info.bus_id, info.uuid});
+    card_of_rank_.push_back(info.name);
+  }
   mode_ = agreement.mode;
   auto opened = open_best(detector, statuses, history, host, setup, [&](const Bytes& of_rank_0) {
     return broadcast(of_rank_0, setup.deadline());
   });
 
-  DevicePath path{
-      .backend = std::move(opened.backend),
-      .device = index,
-      .staged = mode_ == DeviceMode::staged,
-      .reason = reason_,
-      .phases = fmt::format("CUDA context {:.1f} ms{}", context_time.count(), opened.phases)};
-  for (int rank = 0; rank < peers.size(); ++rank) {
-    const auto of_rank = agreement.device_of_rank[static_cast<std::size_t>(rank)];
-    const auto& info = peers.info(rank).devices[static_cast<std::size_t>(of_rank)];
-    path.device_of_rank.push_back({info.name, info.bus_id, info.uuid});
-  }
+  path.backend = std::move(opened.backend);
+  path.staged = mode_ == DeviceMode::staged;
+  path.reason = reason_;
+  path.phases = fmt::format("CUDA context {:.1f} ms{}", context_time.count(), opened.phases);
   return path;
 }
 
@@ -167,28 +168,37 @@ Provider::Opened Provider::open_nccl(control::FailureDetector& detector,
                                      control::StatusExchange& statuses,
                                      const std::shared_ptr<control::CallHistory>& history,
                                      SetupExchange& setup, const Broadcast& broadcast) {
+  const auto& peers = detector.peers();
+  const auto& group = history->group();
   auto session = std::make_unique<Session>(
-      Session::Parts{
-          .context = context_, .nccl = nccl_, .detector = detector, .group = history->group()},
+      Session::Parts{.context = context_, .nccl = nccl_, .detector = detector, .group = group},
       setup, broadcast);
   Opened opened;
   opened.phases = fmt::format(", NCCL {:.1f} ms", session->setup_milliseconds());
   const auto start = std::chrono::steady_clock::now();
   std::string no_direct_because;
   auto direct = direct::DirectPath::open({.context = context_,
-                                          .peers = detector.peers(),
-                                          .group = history->group(),
+                                          .peers = peers,
+                                          .group = group,
                                           .closing = closing_,
-                                          .choice = settings_.path},
+                                          .choice = settings_.path,
+                                          .tuning = tuning_source(peers, group)},
                                          setup, no_direct_because);
   if (direct) {
     const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
     opened.phases += fmt::format(", direct path {:.1f} ms", time.count());
+    if (settings_.path == DevicePathChoice::automatic) {
+      const auto text = "limits " + direct->limits_origin();
+      opened.phases += fmt::format(" ({})", text);
+      if (settings_.log && group.id == 0 && group.rank == 0) {
+        settings_.log->info("direct path between GPUs: " + text);
+      }
+    }
   } else {
     const auto text = "no direct path between GPUs: " + no_direct_because;
     opened.phases += ", " + text;
-    if (settings_.path == DevicePathChoice::direct) {
-      warn(history->group(), text + ", although TUTTI_DEVICE_PATH is direct; NCCL takes all calls");
+    if (settings_.path == DevicePathChoice::direct && group.size() > 1) {
+      warn(group, text + ", although TUTTI_DEVICE_PATH is direct; NCCL takes all calls");
     }
   }
   opened.backend =
@@ -199,6 +209,25 @@ Provider::Opened Provider::open_nccl(control::FailureDetector& detector,
                                                            .direct = std::move(direct),
                                                            .stuck = settings_.on_stuck});
   return opened;
+}
+
+direct::TuningSource Provider::tuning_source(const rendezvous::Peers& peers,
+                                             const control::Group& group) {
+  std::vector<std::string> cards;
+  cards.reserve(group.world.size());
+  for (const int rank : group.world) cards.push_back(card_of_rank_[static_cast<std::size_t>(rank)]);
+  int version = 0;
+  nccl_->calls.get_version(&version);
+  direct::TuningSource source{.file = settings_.tuning_file,
+                              .key = make_tuning_key(cards, cuda_->calls, version),
+                              .warn = {}};
+  // Once on a host: other ranks, which may be the first of communicators too, read the same file.
+  if (settings_.log && peers.place_of(peers.rank()).local_rank == 0) {
+    source.warn = [this](const std::string& text) {
+      if (!std::exchange(tuning_warned_, true)) settings_.log->warning(text);
+    };
+  }
+  return source;
 }
 
 std::unique_ptr<Backend> Provider::open_staged(control::FailureDetector& detector,

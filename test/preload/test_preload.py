@@ -3,6 +3,7 @@
 
     meson test -C build preload
 """
+import json
 import os
 import re
 import subprocess
@@ -25,7 +26,7 @@ ROW = re.compile(r"^tutti:   (nccl\w+) +(\d+) +(\d+)(?:  \((.*)\))?$", re.MULTIL
 def run(ranks, *checks, preload=True, program=(PROGRAM,), **variables):
     with tempfile.NamedTemporaryFile(prefix="tutti_fake_nccl_", dir="/dev/shm") as segment:
         env = {**os.environ, "FAKE_NCCL_SEGMENT": segment.name, "FAKE_GPU_DEVICES": str(ranks), "FAKE_GPU_IPC": "1",
-               "LD_LIBRARY_PATH": str(BUILD / "test/unit/device"), "TUTTI_LOG": "info", "TUTTI_NCCL_REPORT": "1", **variables}
+               "LD_LIBRARY_PATH": str(BUILD / "test/unit/device"), "TUTTI_LOG": "info", "TUTTI_NCCL_REPORT": "1", "TUTTI_TUNING": "off", **variables}
         env.pop("CUDA_VISIBLE_DEVICES", None)
         if preload:
             env["LD_PRELOAD"] = str(PRELOAD)
@@ -171,6 +172,20 @@ class Preload(unittest.TestCase):
                 f"sys.exit(ctypes.CDLL({str(PLUGIN)!r}).nccl_check(len(words), (ctypes.c_char_p * len(words))(*words)))")
         counts = self.good(run(2, "calls", program=(sys.executable, "-c", code)), "calls")
         self.assertEqual(counts["ncclAllReduce"], (24, 8, {"too large"}))
+
+    def test_limits_that_tutti_tune_has_measured(self):
+        entry = {"tutti_tuning": 1, "card": "Fake GPU", "driver": "13.0", "nccl": "2.28.9", "ranks": 2, "direct_up_to_bytes":
+                 dict.fromkeys(("broadcast", "fan_out", "all_reduce", "all_gather", "reduce_scatter"), 0)}
+        alone, in_group = 10, 10
+        for text, counts in ((json.dumps(entry), (0, alone + in_group, {"too large"})),
+                             ("rubbish", (alone, in_group, {"in a group"}))):
+            with self.subTest(text), tempfile.NamedTemporaryFile("w") as file:
+                file.write(text + "\n")
+                file.flush()
+                process = run(2, "groups", TUTTI_TUNING=file.name)
+                self.assertEqual(self.good(process, "groups")["ncclAllReduce"], counts)
+                warning = f"tutti {file.name}: line 1 is no entry of `tutti tune`"
+                self.assertEqual(process.stdout.count(warning), 1 if text == "rubbish" else 0, process.stdout)
 
     def test_nothing_stays(self):
         before = set(Path("/dev/shm").glob("tutti_nccl_*"))

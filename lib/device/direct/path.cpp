@@ -20,31 +20,6 @@ constexpr std::uint64_t warp = 32;
 constexpr std::uint64_t packet_bytes_for_channel = 2048;
 constexpr std::uint64_t chunk_bytes_for_channel = std::uint64_t{16} << 10;
 
-/// Calls in which a rank sends up to these many bytes to its peers together take the direct path:
-/// where NCCL became faster on two H200 with NVLink (docs/performance.md). 0: never.
-struct Limits {
-  std::size_t packets = 0;
-  std::size_t chunks = 0;
-};
-
-Limits limits_of(Operation operation) {
-  constexpr std::size_t kib = 1024;
-  constexpr std::size_t mib = 1024 * kib;
-  switch (operation) {
-    case Operation::barrier:
-      return {.packets = kib, .chunks = 0};
-    case Operation::broadcast:
-    case Operation::all_gather:
-      return {.packets = 256 * kib, .chunks = 4 * mib};
-    case Operation::fan_out:
-    case Operation::all_reduce:
-    case Operation::reduce_scatter:
-      return {.packets = 256 * kib, .chunks = 2 * mib};
-    default:
-      return {};
-  }
-}
-
 std::uint64_t divide_up(std::uint64_t value, std::uint64_t unit) {
   return (value + unit - 1) / unit;
 }
@@ -111,11 +86,15 @@ DirectPath::DirectPath(const Parts& parts, SetupExchange& setup)
     failure = error.what();
   }
   static_cast<void>(setup.all_done(true, failure));
+  // Else the direct path takes all that it can, and the built-in limits say by which protocol.
+  if (choice_ == DevicePathChoice::automatic) {
+    limits_ = LimitTable(parts.tuning, group_.rank, group_.size(), setup);
+  }
   staging_ = std::make_unique<SharedStaging>(context_, group_, setup);
 }
 
 std::optional<Protocol> DirectPath::protocol_of(const CheckedCollective& call) const {
-  const auto limits = limits_of(call.operation);
+  const auto limits = limits_.of(call.operation);
   if (limits.packets == 0) return std::nullopt;
   const auto sent = call.count * size_of(call.type) * static_cast<std::size_t>(group_.size() - 1);
   const auto has = [&](Protocol protocol) {

@@ -13,6 +13,7 @@
 #include "device/context.hpp"
 #include "device/setup_exchange.hpp"
 #include "kernels.hpp"
+#include "limits.hpp"
 #include "memory.hpp"
 #include "rendezvous/peers.hpp"
 
@@ -28,6 +29,7 @@ class DirectPath {
     const control::Group& group;
     std::shared_ptr<ClosingStaging> closing;  ///< takes the staging memory in the end
     DevicePathChoice choice = DevicePathChoice::automatic;
+    TuningSource tuning = {};
   };
 
   /// Collective. Null if some rank can't use it; `reason` says why.
@@ -42,6 +44,8 @@ class DirectPath {
   [[nodiscard]] bool serves(const CheckedCollective& call) const {
     return protocol_of(call).has_value();
   }
+  /// Where its limits are from: LimitTable::origin().
+  [[nodiscard]] const std::string& limits_origin() const { return limits_.origin(); }
   /// Queues a call that it serves. The device must be current in the calling thread.
   [[nodiscard]] CudaResult queue(const CheckedCollective& call, CudaStream stream);
   /// Lets `stream` wait for all calls queued on other streams, outside of graphs: for calls by
@@ -80,6 +84,7 @@ class DirectPath {
   std::shared_ptr<const Context> context_;
   control::Group group_;
   DevicePathChoice choice_;
+  LimitTable limits_;
   std::shared_ptr<ClosingStaging> closing_;
   std::unique_ptr<Kernels> kernels_;
   std::unique_ptr<SharedStaging> staging_;

@@ -271,4 +271,22 @@ TEST_CASE("current_environment() returns the process's environment") {
   CHECK(!current_environment().contains("TUTTI_UNIT_TEST"));
 }
 
+TEST_CASE("the tuning file is the named one, none, or in the cache folder") {
+  const auto file = [](const EnvironmentMap& map) { return Environment::from(map).tuning_file; };
+  CHECK(file({{"HOME", "/home/a"}}) == "/home/a/.cache/tutti/tuning.jsonl");
+  CHECK(file({{"HOME", "/home/a"}, {"XDG_CACHE_HOME", "/cache"}}) == "/cache/tutti/tuning.jsonl");
+  for (const auto* const ignored : {"", "relative"}) {
+    CHECK(file({{"HOME", "/home/a"}, {"XDG_CACHE_HOME", ignored}}) ==
+          "/home/a/.cache/tutti/tuning.jsonl");
+  }
+  CHECK(file({}).empty());
+  CHECK(file({{"HOME", ""}}).empty());
+  for (const auto* const variable : {"TUTTI_TUNING", "TUTTI_PROFILE"}) {
+    CHECK(file({{"HOME", "/home/a"}, {variable, "a/file"}}) == "a/file");
+    CHECK(file({{"HOME", "/home/a"}, {variable, "off"}}).empty());
+    CHECK(file({{"HOME", "/home/a"}, {variable, ""}}) == "/home/a/.cache/tutti/tuning.jsonl");
+  }
+  CHECK(file({{"TUTTI_TUNING", "one"}, {"TUTTI_PROFILE", "two"}}) == "one");
+}
+
 }  // namespace tutti::test

@@ -55,6 +55,10 @@ struct Environment {
   BackendChoice backend = BackendChoice::automatic;
   /// TUTTI_DEVICE_PATH: auto, nccl or direct; must be the same on all ranks.
   DevicePathChoice device_path = DevicePathChoice::automatic;
+  /// TUTTI_TUNING, or TUTTI_PROFILE: the file of `tutti tune` with the sizes up to which the direct
+  /// path is faster than NCCL on this machine (device/tuning.hpp); by default in the user's cache
+  /// folder. Empty: none, because it is "off" or there is no such folder.
+  std::string tuning_file;
   /// TUTTI_HOST_ID: replaces this host's identity and name, for tests and unusual containers;
   /// empty: detected.
   std::string host_id;

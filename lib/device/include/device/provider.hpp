@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/environment.hpp"
 #include "base/log.hpp"
@@ -16,7 +17,8 @@
 
 namespace tutti::device::direct {
 class ClosingStaging;
-}
+struct TuningSource;
+}  // namespace tutti::device::direct
 
 namespace tutti::device {
 
@@ -29,6 +31,7 @@ class Provider final : public DeviceProvider {
     std::function<void(const Error&)> on_stuck;
     DevicePathChoice path = DevicePathChoice::automatic;
     std::optional<int> device;  ///< index of the one to use; none: by the local rank
+    std::string tuning_file;    ///< of `tutti tune`; empty: none
   };
 
   /// With this host's libraries, or those of a test.
@@ -64,6 +67,8 @@ class Provider final : public DeviceProvider {
                                  control::StatusExchange& statuses,
                                  const std::shared_ptr<control::CallHistory>& history,
                                  Backend& host, SetupExchange& setup, const Broadcast& broadcast);
+  [[nodiscard]] direct::TuningSource tuning_source(const rendezvous::Peers& peers,
+                                                   const control::Group& group);
   void warn(const control::Group& group, const std::string& text) const;
 
   std::shared_ptr<const Library<CudaCalls>> cuda_;
@@ -72,7 +77,9 @@ class Provider final : public DeviceProvider {
   DeviceMode mode_ = DeviceMode::host;
   bool required_ = false;
   std::string reason_;
-  bool warned_ = false;  ///< has warned that buffers are staged
+  bool warned_ = false;                    ///< has warned that buffers are staged
+  bool tuning_warned_ = false;             ///< has warned that the tuning file is unusable
+  std::vector<std::string> card_of_rank_;  ///< of the job
   std::shared_ptr<const Context> context_;
   std::shared_ptr<direct::ClosingStaging> closing_;
 };
