@@ -48,8 +48,10 @@ std::string NcclWindows::allocate(Window& window, std::size_t bytes) const {
 }
 
 std::string NcclWindows::add() {
+  // Both in any case, since the others register both.
   auto wrong = add(send_);
-  return wrong.empty() ? add(recv_) : wrong;
+  auto other = add(recv_);
+  return wrong.empty() ? other : wrong;
 }
 
 std::string NcclWindows::add(Window& window) const {

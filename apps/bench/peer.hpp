@@ -17,8 +17,8 @@ struct Task {
   std::optional<Stream> stream = std::nullopt;  ///< set if the buffers are in device memory
 };
 
-/// A library in the comparison; tutti is one too. One object per rank. All calls are collective, in
-/// the same order on all ranks.
+/// A library in the comparison: tutti, or a baseline of it. One object per rank. All calls are
+/// collective, in the same order on all ranks.
 class Peer {
  public:
   Peer(std::string name, std::string version)

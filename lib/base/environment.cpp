@@ -53,7 +53,7 @@ EnvironmentMap current_environment() {
 
 std::optional<BackendChoice> parse_backend(std::string_view text) {
   if (text == "auto") return BackendChoice::automatic;
-  // As in other libraries, and in earlier versions.
+  // cpu, and what other libraries and earlier versions call it.
   constexpr std::array names{"cpu", "host", "gloo", "tcp"};
   if (std::find(names.begin(), names.end(), text) != names.end()) return BackendChoice::host;
   if (text == "nccl") return BackendChoice::nccl;

@@ -31,18 +31,18 @@ bool is_16_bit_float(Type type) {
 }  // namespace
 
 ScheduleArguments HostBackend::schedule_arguments(const CheckedCollective& call) const {
-  return {
-      .rank = group().rank,
-      .size = group().size(),
-      .root = std::max(call.root, 0),
-      .count = signed_count(call.count),
-      .in_place = call.in_place || shape_of(call.operation).send == Extent::none,
-      .counts = signed_counts(call.counts),
-      .recv_counts = signed_counts(call.recv_counts),
-      .host = host_of_rank_,
-      .max_published = std::max<std::int64_t>(
-          1, signed_count(transport::chunk_bytes_of(group().id == 0 ? 0 : 1) / size_of(call.type))),
-      .shares_memory = channel_ != nullptr};
+  return {.rank = group().rank,
+          .size = group().size(),
+          .root = std::max(call.root, 0),
+          .count = signed_count(call.count),
+          .in_place = call.in_place || shape_of(call.operation).send == Extent::none,
+          .counts = signed_counts(call.counts),
+          .recv_counts = signed_counts(call.recv_counts),
+          .host = host_of_rank_,
+          .max_published = std::max<std::int64_t>(
+              1, signed_count(transport::published_bytes_of(group().id == 0 ? 0 : 1) /
+                              size_of(call.type))),
+          .shares_memory = channel_ != nullptr};
 }
 
 bool HostBackend::in_rank_order(const CheckedCollective& call) const {

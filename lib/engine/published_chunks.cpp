@@ -31,7 +31,7 @@ std::byte* PublishedChunks::try_open(std::uint64_t chunk, std::size_t begin, std
   Published content{.begin = begin, .bytes = bytes, .ring_offset = 0};
   std::byte* to = own.content + sizeof content;
   if (bytes > max_inline_bytes) {
-    if (bytes > channel_->chunk_bytes()) {
+    if (bytes > channel_->published_bytes()) {
       throw system_error("a schedule publishes more than a chunk holds", EMSGSIZE);
     }
     channel_->grow();

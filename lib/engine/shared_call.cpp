@@ -65,7 +65,7 @@ SharedCall::Plan SharedCall::plan(const transport::CollectiveChannel& channel,
   const auto size = static_cast<std::size_t>(channel.size());
   plan.unit_bytes = arguments.call.count * arguments.element_bytes;
   plan.input_bytes = plan.unit_bytes;
-  plan.width = channel.chunk_bytes();
+  plan.width = channel.published_bytes();
   std::size_t contributions = 1;
   switch (arguments.call.operation) {
     case Operation::broadcast:

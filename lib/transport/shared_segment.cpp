@@ -32,13 +32,14 @@ constexpr std::size_t front_bytes =
 
 /// At first a rank allocates one chunk with its results: each MiB adds 0.4 ms to set-up.
 constexpr std::size_t initial_ring_bytes(std::size_t channel) {
-  return chunk_bytes_of(channel) + chunk_bytes_of(channel) / 2 + page_bytes;
+  return published_bytes_of(channel) + published_bytes_of(channel) / 2 + page_bytes;
 }
 
 /// The rings of all ranks of a host share all_rings_bytes; each has at least the bytes of a chunk.
 constexpr std::size_t whole_ring_bytes(std::size_t channel, int ranks) {
   const auto share = all_rings_bytes / static_cast<std::size_t>(ranks) / page_bytes * page_bytes;
-  return std::clamp(share, initial_ring_bytes(channel), max_long_chunks * chunk_bytes_of(channel));
+  return std::clamp(share, initial_ring_bytes(channel),
+                    max_long_chunks * published_bytes_of(channel));
 }
 
 constexpr std::size_t region_bytes(std::size_t channel, int ranks) {
@@ -278,7 +279,7 @@ CollectiveChannel::CollectiveChannel(std::shared_ptr<SharedSegment> segment, std
       number_(number),
       communicator_(communicator),
       rank_(rank),
-      chunk_bytes_(chunk_bytes_of(number)),
+      published_bytes_(published_bytes_of(number)),
       ring_bytes_(initial_ring_bytes(number)),
       whole_ring_bytes_(whole_ring_bytes(number, segment_->ranks_)),
       scratch_(new std::byte[local_ranks.size() * scratch_bytes]) {

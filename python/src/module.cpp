@@ -136,8 +136,7 @@ NB_MODULE(_c, module) {
            "communicator. Raises Error.")
       .def("Free", &Handle::free,
            "Ends this communicator without a check: the other ranks are told that this one leaves. "
-           "No call "
-           "may follow.")
+           "No call may follow.")
       .def(
           "Abort",
           [](Handle& self, const std::string& reason) {

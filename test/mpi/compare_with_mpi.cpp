@@ -3,6 +3,9 @@
 //     mpirun -np N compare_with_mpi all             each operation, type, operator, root and form
 //     mpirun -np N compare_with_mpi random SEED S   a random program for S seconds
 //
+// Between hosts set TUTTI_COMPARE_SETTLES=1: Open MPI sends nothing while a rank is in a call of
+// tutti, so that others might wait for ever in MPI's call.
+//
 // Rank 0 prints the number of compared calls. The rank with a difference prints the call with its
 // parameters and the program's seed. Exit status 1 then.
 #include <fmt/format.h>

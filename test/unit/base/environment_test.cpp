@@ -155,7 +155,7 @@ TEST_CASE("every log level is read") {
   CHECK(Environment::from({{"TUTTI_LOG", "info"}}).log_level == LogLevel::info);
 }
 
-TEST_CASE("a backend is named as in C++, and has the names that it had before") {
+TEST_CASE("the backend cpu has the names that other libraries and earlier versions gave it") {
   CHECK(parse_backend("auto") == BackendChoice::automatic);
   CHECK(parse_backend("nccl") == BackendChoice::nccl);
   for (const auto* name : {"cpu", "host", "gloo", "tcp"}) {

@@ -30,7 +30,7 @@ TEST_CASE("a chunk never overwrites one that may still be read") {
   std::mt19937 random(seed);
   const auto segment = make_segment();
   CollectiveChannel channel(segment, 0, 0, local_ranks, 0);
-  const auto limit = channel.chunk_bytes() + channel.chunk_bytes() / 2;
+  const auto limit = channel.published_bytes() + channel.published_bytes() / 2;
   std::vector<Lying> unread;
   std::uint64_t read = 0;
   for (std::uint64_t number = 0; number < 4000; ++number) {
@@ -57,7 +57,7 @@ TEST_CASE("a chunk never overwrites one that may still be read") {
 TEST_CASE("a span is asked for again until it is free, and stays the same") {
   const auto segment = make_segment();
   CollectiveChannel channel(segment, 0, 0, local_ranks, 0);
-  const auto bytes = channel.chunk_bytes();
+  const auto bytes = channel.published_bytes();
   channel.reserve(0, channel.next_span(0, bytes));
   const auto first = channel.next_span(1, bytes);
   const auto again = channel.next_span(1, bytes);
@@ -71,7 +71,7 @@ TEST_CASE("a span is asked for again until it is free, and stays the same") {
 TEST_CASE("a published offset outside the member's ring is refused") {
   const auto segment = make_segment();
   CollectiveChannel channel(segment, 0, 0, local_ranks, 0);
-  std::uint64_t end = channel.chunk_bytes();
+  std::uint64_t end = channel.published_bytes();
   const auto fits = [&](std::uint64_t offset) {
     try {
       return channel.in_ring(1, offset, 1) == channel.member(1).ring + offset;
@@ -80,7 +80,7 @@ TEST_CASE("a published offset outside the member's ring is refused") {
     }
   };
   while (fits(end)) end += page_bytes;
-  CHECK(end >= 2 * channel.chunk_bytes());
+  CHECK(end >= 2 * channel.published_bytes());
   CHECK(channel.in_ring(1, end - page_bytes, page_bytes) != nullptr);
   CHECK_THROWS_AS(channel.in_ring(1, end - page_bytes, page_bytes + 1), Error);
   CHECK_THROWS_AS(channel.in_ring(1, UINT64_MAX, 1), Error);
@@ -91,16 +91,16 @@ TEST_CASE("a published offset outside the member's ring is refused") {
 TEST_CASE("a grown ring holds several of the longest chunks") {
   const auto segment = make_segment();
   CollectiveChannel channel(segment, 0, 0, local_ranks, 0);
-  channel.reserve(0, channel.next_span(0, channel.chunk_bytes()));
+  channel.reserve(0, channel.next_span(0, channel.published_bytes()));
   channel.grow();
   std::uint64_t number = 1;
-  auto span = channel.next_span(number, channel.chunk_bytes());
+  auto span = channel.next_span(number, channel.published_bytes());
   while (span.reads_before == 0) {
     // All of it is allocated.
     channel.self().ring[span.offset] = std::byte{1};
     channel.self().ring[span.end - 1] = std::byte{1};
     channel.reserve(number++, span);
-    span = channel.next_span(number, channel.chunk_bytes());
+    span = channel.next_span(number, channel.published_bytes());
   }
   CHECK(number >= 6);
 }

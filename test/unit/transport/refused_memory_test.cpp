@@ -75,7 +75,7 @@ TEST_CASE("a channel whose ring can't grow continues with what it has") {
   Inspected inspected(*host.first);
   const std::vector<int> ranks{0, 1};
   CollectiveChannel channel(host.first, 0, 0, ranks, 0);
-  const auto before = channel.next_span(0, channel.chunk_bytes());
+  const auto before = channel.next_span(0, channel.published_bytes());
   if (!without_memory([&] {
         channel.grow();
         channel.grow();
@@ -86,7 +86,7 @@ TEST_CASE("a channel whose ring can't grow continues with what it has") {
   CHECK(inspected.texts[0].find("long collective calls are slower") != std::string::npos);
   channel.reserve(0, before);
   // The second chunk needs the first one's memory.
-  CHECK(channel.next_span(1, channel.chunk_bytes()).reads_before == 1);
+  CHECK(channel.next_span(1, channel.published_bytes()).reads_before == 1);
 }
 
 TEST_CASE("a link whose ring can't grow wraps around in what it has, with correct data") {

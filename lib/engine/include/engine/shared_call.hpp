@@ -52,7 +52,7 @@ struct CopyChoices {
 /// neither are others: the slot holds their address, and the other ranks read them there.
 ///
 /// Up to 104 bytes are inlined in the slot, less than a page uses one of the region's pages, more
-/// goes through the ring. A chunk moves up to CollectiveChannel::chunk_bytes() a rank. As many
+/// goes through the ring. A chunk moves up to CollectiveChannel::published_bytes() a rank. As many
 /// chunks as fit into the ring are in flight, so ranks need not advance in lockstep.
 ///
 /// Calls of one channel run one after the other: a call runs once `may_run()`.

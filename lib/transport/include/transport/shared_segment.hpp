@@ -37,7 +37,7 @@ inline constexpr std::size_t slots_in_flight = 32;
 inline constexpr std::size_t pages_in_flight = 8;
 inline constexpr std::size_t channel_count = 8;
 /// Maximum bytes that a rank contributes to one chunk. The first channel belongs to the whole job.
-constexpr std::size_t chunk_bytes_of(std::size_t channel) {
+constexpr std::size_t published_bytes_of(std::size_t channel) {
   return channel == 0 ? max_published_bytes : max_published_bytes_of_others;
 }
 /// Two cache lines: processors prefetch lines in pairs, and a writer must not disturb readers of
@@ -107,7 +107,7 @@ class CollectiveChannel {
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return static_cast<int>(members_.size()); }
   /// Maximum bytes that a rank contributes to one chunk; its results are at most half of that.
-  [[nodiscard]] std::size_t chunk_bytes() const { return chunk_bytes_; }
+  [[nodiscard]] std::size_t published_bytes() const { return published_bytes_; }
   [[nodiscard]] Member& member(int rank) { return members_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] Member& self() { return member(rank_); }
   [[nodiscard]] std::size_t number() const { return number_; }
@@ -167,7 +167,7 @@ class CollectiveChannel {
   std::size_t number_;
   std::uint32_t communicator_;
   int rank_;
-  std::size_t chunk_bytes_;
+  std::size_t published_bytes_;
   std::size_t ring_bytes_;  ///< allocated
   bool has_grown_ = false;
   std::size_t ring_offset_ = 0;  ///< where the next span begins, if it fits

@@ -59,6 +59,13 @@ class DeviceCall {
     end_->record(place_.stream);
   }
 
+  /// Of a call that is not started any more.
+  void fail(std::exception_ptr error) {
+    const std::scoped_lock lock(mutex_);
+    error_ = std::move(error);
+    is_done_ = true;
+  }
+
   /// True when the work on the device is over, successful or not.
   bool poll() {
     std::vector<at::Tensor> dropped;  // after the mutex is released: their end may need the GIL

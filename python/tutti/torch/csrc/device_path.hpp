@@ -61,8 +61,8 @@ class DevicePath {
   void abandon() { watcher_.abandon(); }
 
  private:
-  /// What one communicator's first call makes, or its failure, which all ranks have met: the store
-  /// has the keys of that attempt.
+  /// What one communicator's first call makes, or its failure. It can't be tried again, since the
+  /// store has the keys of that attempt.
   struct Attempt {
     std::shared_ptr<DeviceChannel> channel;
     std::exception_ptr failure;

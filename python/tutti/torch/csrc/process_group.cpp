@@ -267,12 +267,21 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::recvAnysource(Tensors& tensors
 }
 
 void ProcessGroupTutti::drop_batch() {
-  batch_.clear();
+  const bool has_unsent = !std::exchange(batch_, {}).empty();
   if (const auto call = std::exchange(coalesced_, nullptr)) {
     call->is_open = false;
     completer_->add(call);
   }
   if (const auto call = std::exchange(coalesced_on_device_, nullptr)) {
+    if (has_unsent) {
+      try {
+        C10_THROW_ERROR(DistBackendError,
+                        "this call is part of a batch that an exception has ended before its "
+                        "messages were sent: begin the batch again");
+      } catch (...) {
+        call->fail(std::current_exception());
+      }
+    }
     call->is_open = false;
     if (!call->place().is_captured) device_path_->watcher().add(call);
   }

@@ -155,7 +155,7 @@ class ProcessGroupTutti final : public BackendInterface {
   WorkPointer message(Operation operation, const char* call, const Tensors& tensors, int peer,
                       int tag);
   void close();
-  /// Forgets a batch that has not ended. Its calls that have started go on.
+  /// Forgets a batch that has not ended. Its calls that have started go on, others fail.
   void drop_batch();
 
   c10::intrusive_ptr<c10d::Store> store_;

@@ -15,7 +15,10 @@ namespace tutti::torch_backend {
 /// For the work of one call in a batch.
 template <class AnyCall>
 void require_ended_batch(const AnyCall& call) {
-  TORCH_CHECK(!call.is_open, "this call is part of a batch that has not ended: wait for the batch");
+  TORCH_CHECK(
+      !call.is_open,
+      "this call is part of a batch that has not ended: wait for the batch, or begin another "
+      "if an exception has ended it");
 }
 
 /// What torch's calls return.
