@@ -63,7 +63,7 @@ class NcclPeer final : public Peer {
     block_bytes_ = spec.count * size_of(spec.type);
     stream_ = task.stream->handle;
     if (windows_) {
-      const auto missing = use_windows();
+      auto missing = use_windows();
       if (!missing.empty()) return missing;
     }
     input_ = task.layout.shared ? at(task_.recv, task.layout.input_at) : at(task_.send, 0);
