@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <span>
@@ -237,21 +236,10 @@ bool comparable(Operation operation, Type type, Operator op) {
   return supported(Path::host, operation, type, op);
 }
 
-void settle_mpi(Communicator& ours) {
-  static const bool is_wanted = std::getenv("TUTTI_COMPARE_SETTLES") != nullptr;
-  if (!is_wanted) return;
-  auto barrier = ours.start_barrier();
-  int ignored = 0;
-  while (!barrier.test()) {
-    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &ignored, MPI_STATUS_IGNORE);
-  }
-}
-
 Comparison::Comparison(const Pair& pair, const Case& one)
     : pair_(pair), case_(one), rank_(pair.ours->rank()), size_(pair.ours->size()) {
   fill_input();
   run_theirs();
-  settle_mpi(*pair.ours);
   run_ours();
 }
 

@@ -35,11 +35,6 @@ struct Case {
 
 [[nodiscard]] std::string describe(const Case& one, int size);
 
-/// With TUTTI_COMPARE_SETTLES: waits until all members have left MPI's calls, and lets MPI send
-/// meanwhile. Between hosts Open MPI may still have something to send when a call returns, and
-/// sends nothing while the rank is in a call of tutti: others would wait for it in MPI.
-void settle_mpi(Communicator& ours);
-
 /// A call that MPI has completed and tutti has started.
 class Comparison {
  public:

@@ -3,9 +3,6 @@
 //     mpirun -np N compare_with_mpi all             each operation, type, operator, root and form
 //     mpirun -np N compare_with_mpi random SEED S   a random program for S seconds
 //
-// Between hosts set TUTTI_COMPARE_SETTLES=1: Open MPI sends nothing while a rank is in a call of
-// tutti, so that others might wait for ever in MPI's call.
-//
 // Rank 0 prints the number of compared calls. The rank with a difference prints the call with its
 // parameters and the program's seed. Exit status 1 then.
 #include <fmt/format.h>
@@ -156,7 +153,6 @@ class Program {
     Part part;
     auto made = world.ours->split(in_it ? std::optional<int>(color) : std::nullopt, key);
     MPI_Comm_split(world.theirs, in_it ? color : MPI_UNDEFINED, key, &part.theirs);
-    settle_mpi(*world.ours);
     if (made) {
       part.owned = std::make_unique<Communicator>(std::move(*made));
       part.ours = part.owned.get();
