@@ -7,11 +7,12 @@
 namespace tutti {
 namespace {
 
-// Each choice is tried twice in a row, since the first call moves the data to its new place: often
-// at first, later so seldom that the 99th percentile of a call does not contain it.
-constexpr std::size_t tries = 2;
-constexpr std::size_t first_rounds = 2;
-constexpr std::size_t try_each = 1000;
+// In a trial each choice gets two calls in a row, since the first one moves the data to its new
+// place. Trials are frequent at first, when the shared memory is new and outside of the caches, so
+// that what they show does not last; later so rare that the 99th percentile of a call does not
+// contain them.
+constexpr std::uint32_t tries = 2;
+constexpr std::uint32_t max_calls_between_trials = 1000;
 
 }  // namespace
 
@@ -34,12 +35,14 @@ CopyChoice::Case& CopyChoice::of(const Kind& kind) {
 }
 
 Streaming CopyChoice::next(const Kind& kind) {
+  constexpr auto trial_calls = std::uint32_t{tries * kinds};
   auto& now = of(kind);
   const auto call = now.calls++;
-  const auto turn = call / tries % kinds;
-  if (call < first_rounds * tries * kinds || call % try_each < tries * kinds) {
-    return static_cast<Streaming>(turn);
+  // At calls 0, 6, 12, 24, 48 and so on.
+  if (call - now.trial >= std::clamp(now.trial, trial_calls, max_calls_between_trials)) {
+    now.trial = call;
   }
+  if (call - now.trial < trial_calls) return static_cast<Streaming>((call - now.trial) / tries);
   const auto shorter = [](const Times& a, const Times& b) { return a.shortest() < b.shortest(); };
   const auto best = std::min_element(now.times.begin(), now.times.end(), shorter);
   return static_cast<Streaming>(best - now.times.begin());

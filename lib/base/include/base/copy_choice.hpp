@@ -42,7 +42,7 @@ class CopyChoice {
   void took(const Kind& kind, Streaming streaming, Duration time);
 
  private:
-  static constexpr std::size_t kinds = 3;
+  static constexpr std::uint32_t kinds = 3;
   static constexpr std::size_t kept = 4;
   static constexpr std::size_t operations = operation_count;
   static constexpr std::size_t roles = 2;
@@ -58,6 +58,7 @@ class CopyChoice {
   };
   struct Case {
     std::uint32_t calls = 0;
+    std::uint32_t trial = 0;  ///< number of the latest trial's first call
     std::array<Times, kinds> times;
   };
 
