@@ -162,19 +162,23 @@ const CheckedCollective& HostBackend::multiplied(const CheckedCollective& call,
   return rest.emplace(premultiplied(call, group().size(), task.premultiplied));
 }
 
-void HostBackend::run(const CheckedCollective& given, const CallSettings& settings) {
-  std::optional<CheckedCollective> rest;
-  const auto& call = multiplied(given, settings, blocking_, rest);
-  if (goes_shared(call, settings)) {
-    run_shared(call, settings);
-  } else {
-    run_scheduled(call, settings);
+void HostBackend::run(const CheckedCollective& call, const CallSettings& settings) {
+  if (call.op == Operator::premultiplied_sum) {
+    std::optional<CheckedCollective> rest;
+    run_once(multiplied(call, settings, blocking_, rest), settings);
+    drop_if_large(blocking_.premultiplied);
+    return;
   }
-  drop_if_large(blocking_.premultiplied);
+  run_once(call, settings);
   if (call.operation != Operation::finalize) return;
   // A rank that finds different calls in the first round of the end never comes to the second, so
   // nobody ends without the error.
   require_all_received(settings);
+  run_scheduled(call, settings);
+}
+
+void HostBackend::run_once(const CheckedCollective& call, const CallSettings& settings) {
+  if (goes_shared(call, settings)) return run_shared(call, settings);
   run_scheduled(call, settings);
 }
 

@@ -25,26 +25,6 @@ bool is_single_copied(const SharedCall::Plan& plan, Operation operation) {
 
 }  // namespace
 
-bool shareable(Operation operation) noexcept {
-  switch (operation) {
-    case Operation::barrier:
-    case Operation::broadcast:
-    case Operation::fan_out:
-    case Operation::all_reduce:
-    case Operation::scan:
-    case Operation::exclusive_scan:
-    case Operation::reduce:
-    case Operation::all_gather:
-    case Operation::gather:
-    case Operation::scatter:
-    case Operation::reduce_scatter:
-    case Operation::all_to_all:
-      return true;
-    default:
-      return false;
-  }
-}
-
 SharedCall::SharedCall(transport::CollectiveChannel& channel, const SharedArguments& arguments,
                        const Plan& plan, CopyChoices& copies)
     : channel_(&channel),

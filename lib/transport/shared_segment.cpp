@@ -388,19 +388,6 @@ bool CollectiveChannel::is_read_by_all() const {
   });
 }
 
-bool CollectiveChannel::has_read(int rank, std::uint64_t number) {
-  auto& other = member(rank);
-  if (other.read >= number) return true;
-  other.read = std::max(other.read, other.region->read.value.load(std::memory_order_acquire));
-  return other.read >= number;
-}
-
-bool CollectiveChannel::all_have_read(std::uint64_t number) {
-  for (int m = 0; m < size(); ++m)
-    if (m != rank_ && !has_read(m, number)) return false;
-  return true;
-}
-
 void CollectiveChannel::notify() {
   // No fence: it would take longer than everything else in a small call, so a sleeper checks again
   // after max_store_delay. (membarrier in the sleeper would do, too, but its registration adds 25

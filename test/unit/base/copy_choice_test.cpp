@@ -30,9 +30,9 @@ std::vector<int> taken(CopyChoice& choice, Streaming best, int calls) {
 TEST_CASE("after each choice was tried, the fastest is used") {
   for (const auto best : {Streaming::none, Streaming::out, Streaming::both}) {
     CopyChoice choice;
-    const auto first = taken(choice, best, 18);
-    CHECK(first == std::vector{6, 6, 6});
-    const auto later = taken(choice, best, 9982);
+    const auto first = taken(choice, best, 12);
+    CHECK(first == std::vector{4, 4, 4});
+    const auto later = taken(choice, best, 9988);
     CHECK(later[static_cast<std::size_t>(best)] > 9900);
   }
 }
@@ -46,13 +46,13 @@ TEST_CASE("another choice that becomes the fastest is found") {
 
 TEST_CASE("what the first calls show does not last") {
   CopyChoice choice;
-  for (int i = 0; i < 18; ++i) {
+  for (int i = 0; i < 12; ++i) {
     const auto kind = choice.next(at_leaf);
     choice.took(at_leaf, kind, kind == Streaming::out ? 2ms : 3ms);
   }
-  CHECK(taken(choice, Streaming::none, 6)[1] == 6);
-  taken(choice, Streaming::none, 12);
-  CHECK(taken(choice, Streaming::none, 12)[0] == 12);
+  CHECK(taken(choice, Streaming::none, 84)[1] == 84);
+  taken(choice, Streaming::none, 6);
+  CHECK(taken(choice, Streaming::none, 90)[0] == 90);
 }
 
 TEST_CASE("one slow call does not change the choice") {

@@ -66,6 +66,7 @@ class HostBackend final : public Backend {
                                                     const CallSettings& settings,
                                                     engine::Task& task,
                                                     std::optional<CheckedCollective>& rest) const;
+  void run_once(const CheckedCollective& call, const CallSettings& settings);
   void run_scheduled(const CheckedCollective& call, const CallSettings& settings);
   void begin(engine::Task& task, const control::PastCall& call, const CallSettings& settings) const;
   void prepare(engine::Task& task, const CheckedCollective& call, const CallSettings& settings);

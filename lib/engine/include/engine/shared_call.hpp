@@ -39,7 +39,25 @@ struct CopyChoices {
 };
 
 /// True if the operation has a shared-memory implementation.
-[[nodiscard]] bool shareable(Operation operation) noexcept;
+[[nodiscard]] constexpr bool shareable(Operation operation) noexcept {
+  switch (operation) {
+    case Operation::barrier:
+    case Operation::broadcast:
+    case Operation::fan_out:
+    case Operation::all_reduce:
+    case Operation::scan:
+    case Operation::exclusive_scan:
+    case Operation::reduce:
+    case Operation::all_gather:
+    case Operation::gather:
+    case Operation::scatter:
+    case Operation::reduce_scatter:
+    case Operation::all_to_all:
+      return true;
+    default:
+      return false;
+  }
+}
 
 /// A collective call among the ranks of one host, through a collective channel of their shared
 /// segment. It has up to three stages, which work chunk by chunk:

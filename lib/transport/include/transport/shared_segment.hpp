@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -120,9 +121,18 @@ class CollectiveChannel {
   /// The times of trials that each member has posted.
   [[nodiscard]] std::span<SingleCopyChoice::Board* const> boards() const { return boards_; }
   /// True once the member has read all chunks below `number`.
-  [[nodiscard]] bool has_read(int rank, std::uint64_t number);
+  [[nodiscard]] bool has_read(int rank, std::uint64_t number) {
+    auto& other = member(rank);
+    if (other.read >= number) return true;
+    other.read = std::max(other.read, other.region->read.value.load(std::memory_order_acquire));
+    return other.read >= number;
+  }
   /// True once all other members have.
-  [[nodiscard]] bool all_have_read(std::uint64_t number);
+  [[nodiscard]] bool all_have_read(std::uint64_t number) {
+    for (int m = 0; m < size(); ++m)
+      if (m != rank_ && !has_read(m, number)) return false;
+    return true;
+  }
   /// Publishes what this rank has written: wakes the sleeping members.
   void notify();
 
