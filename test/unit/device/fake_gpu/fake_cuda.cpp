@@ -332,7 +332,7 @@ int cuMemAlloc_v2(unsigned long long* address, std::size_t bytes) {
 int cuMemFree_v2(unsigned long long address) {
   if (machine().capturing != 0) return capture_unsupported;
   // Like a driver's, which waits for the device.
-  while (machine().kernels != 0) std::this_thread::yield();
+  for (std::uint32_t turn = 0; machine().kernels != 0;) pause(++turn);
   return release(address);
 }
 int cuMemAllocAsync(unsigned long long* address, std::size_t bytes, void*) {
@@ -517,7 +517,7 @@ int cuStreamWaitValue64_v2(void* stream, unsigned long long address, unsigned lo
                            unsigned) {
   const auto* const word = static_cast<std::uint64_t*>(fake_gpu_alias(pointer(address)));
   stream_of(stream).enqueue([word, value] {
-    while (__atomic_load_n(word, __ATOMIC_ACQUIRE) < value) std::this_thread::yield();
+    for (std::uint32_t turn = 0; __atomic_load_n(word, __ATOMIC_ACQUIRE) < value;) pause(++turn);
   });
   return success;
 }

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <barrier>
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -16,6 +17,14 @@
 namespace fake_gpu {
 
 namespace direct = tutti::device::direct;
+
+/// After the `turn`th look without success. The awaited thread may need this core, and many that
+/// yield all the time would leave it little.
+inline void pause(std::uint32_t turn) {
+  constexpr std::uint32_t yields = 200;
+  if (turn < yields) return std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::microseconds(50));
+}
 
 /// What the threads of one channel share.
 class Block {
@@ -56,10 +65,18 @@ struct Processor {
 
   // Stores are releases here.
   void fence() const {}
-  /// The sequence number guards the data, as one access of 16 bytes does on a GPU.
+  /// In one access of 16 bytes, as on a GPU: most readers wait for the sequence number, but a
+  /// stream waits for the data of a progress packet.
   void store(direct::Packet* to, const direct::Packet& packet) const {
-    __atomic_store_n(&to->data, packet.data, __ATOMIC_RELAXED);
-    __atomic_store_n(&to->sequence, packet.sequence, __ATOMIC_RELEASE);
+    __extension__ using Whole = unsigned __int128;
+    auto* const whole = reinterpret_cast<Whole*>(to);
+    Whole value = 0;
+    std::memcpy(&value, &packet, sizeof value);
+    for (Whole before = 0;;) {
+      const auto seen = __sync_val_compare_and_swap(whole, before, value);
+      if (seen == before) return;
+      before = seen;
+    }
   }
   [[nodiscard]] direct::Packet load(const direct::Packet* from) const {
     const auto sequence = __atomic_load_n(&from->sequence, __ATOMIC_ACQUIRE);
@@ -74,8 +91,8 @@ struct Processor {
   }
   void store_release(std::uint64_t* to, std::uint64_t value) const { store(to, value); }
   [[nodiscard]] std::uint64_t load_acquire(const std::uint64_t* from) const { return load(from); }
-  [[nodiscard]] bool is_time_to_look_up(std::uint32_t) const {
-    std::this_thread::yield();
+  [[nodiscard]] bool is_time_to_look_up(std::uint32_t turn) const {
+    pause(turn);
     return true;
   }
   [[nodiscard]] std::uint32_t load(const std::uint32_t* from) const {
