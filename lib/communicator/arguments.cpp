@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
+#include <iterator>
 #include <numeric>
+#include <vector>
 
 #include "control/group.hpp"
 #include "tutti/error.hpp"
@@ -44,9 +47,10 @@ void require_no_overlap(const void* send, std::size_t send_bytes, const void* re
   }
 }
 
-/// Elements of the blocks before `rank`'s, in an array of all ranks' blocks.
+/// First element of `rank`'s block in the buffer of all ranks' blocks.
 std::size_t offset_of(const CheckedCollective& call, int rank) {
   const auto blocks = static_cast<std::size_t>(rank);
+  if (!call.displacements.empty()) return call.displacements[blocks];
   if (call.counts.empty()) return call.count * blocks;
   return std::accumulate(call.counts.begin(), call.counts.begin() + rank, std::size_t{0});
 }
@@ -93,10 +97,21 @@ class Check {
  private:
   [[nodiscard]] std::string_view operation() const { return name(call_.operation); }
 
+  [[nodiscard]] bool has_displacements() const {
+    return !call_.displacements.empty() || !call_.recv_displacements.empty();
+  }
+
   void take_counts() {
     if (!shape_.counts_differ) {
       if (!call_.counts.empty()) refuse("{} takes no counts: {}_v does", operation(), operation());
+      if (has_displacements()) refuse("{} takes no displacements: v-forms do", operation());
       return;
+    }
+    if (shape_.reduces && has_displacements()) {
+      refuse("{} takes no displacements: its blocks have no gaps", operation());
+    }
+    if (call_.operation != Operation::all_to_all_v && !call_.recv_displacements.empty()) {
+      refuse("{} takes no recv_displacements: pass displacements", operation());
     }
     const bool needed = !shape_.rooted || is_root_;
     if (!needed) return;
@@ -105,7 +120,51 @@ class Check {
     if (call_.operation == Operation::all_to_all_v) {
       require_counts("recv_counts", call_.recv_counts);
       checked_.recv_counts = call_.recv_counts;
+      take_displacements("recv_displacements", call_.recv_displacements, call_.recv_counts, true);
     }
+    take_displacements("displacements", call_.displacements, call_.counts,
+                       shape_.recv == Extent::all && call_.operation != Operation::all_to_all_v);
+  }
+
+  /// `received`: the blocks are in the receive buffer.
+  void take_displacements(const char* what, std::span<const std::size_t> begins,
+                          std::span<const std::size_t> counts, bool received) {
+    if (begins.empty()) return;
+    if (begins.size() != counts.size()) {
+      refuse("{} of {} has {} entries: it takes one for each of the {} ranks", what, operation(),
+             begins.size(), size_);
+    }
+    const bool in_recv = received || call_.in_place;
+    const auto elements = in_recv ? call_.recv_count : call_.send_count;
+    for (std::size_t rank = 0; rank < begins.size(); ++rank) {
+      if (counts[rank] == 0) continue;
+      if (begins[rank] <= elements && counts[rank] <= elements - begins[rank]) continue;
+      refuse("{} of {}: block {} has {} elements from element {} on, but the {} buffer has {}",
+             what, operation(), rank, counts[rank], begins[rank], in_recv ? "receive" : "send",
+             elements);
+    }
+    if (received) require_apart(what, begins, counts);
+    if (received && call_.operation == Operation::all_to_all_v) {
+      checked_.recv_displacements = begins;
+    } else {
+      checked_.displacements = begins;
+    }
+  }
+
+  void require_apart(const char* what, std::span<const std::size_t> begins,
+                     std::span<const std::size_t> counts) const {
+    std::vector<std::size_t> order;
+    for (std::size_t rank = 0; rank < begins.size(); ++rank) {
+      if (counts[rank] > 0) order.push_back(rank);
+    }
+    std::sort(order.begin(), order.end(),
+              [&](std::size_t a, std::size_t b) { return begins[a] < begins[b]; });
+    const auto overlap = std::adjacent_find(
+        order.begin(), order.end(),
+        [&](std::size_t a, std::size_t b) { return begins[b] - begins[a] < counts[a]; });
+    if (overlap == order.end()) return;
+    refuse("{} of {}: blocks {} and {} overlap in the receive buffer", what, operation(), *overlap,
+           *std::next(overlap));
   }
 
   void require_counts(const char* what, std::span<const std::size_t> counts) const {
@@ -158,8 +217,10 @@ class Check {
     return checked_.count * blocks;
   }
 
-  void require_elements(const char* what, std::size_t given, std::size_t due) const {
-    if (given == due) return;
+  /// A buffer with displaced blocks may be longer than they are.
+  void require_elements(const char* what, std::size_t given, std::size_t due,
+                        bool displaced) const {
+    if (given == due || displaced) return;
     refuse("the {} buffer of {} has {} elements, expected {}", what, operation(), given, due);
   }
 
@@ -167,12 +228,17 @@ class Check {
     const auto recv_counts = checked_.recv_counts.empty() ? checked_.counts : checked_.recv_counts;
     const auto send_due = elements_of(shape_.send, checked_.counts);
     const auto recv_due = elements_of(shape_.recv, recv_counts);
+    const bool is_all_to_all = call_.operation == Operation::all_to_all_v;
+    const bool send_displaced = shape_.send == Extent::all && !checked_.displacements.empty();
+    const bool recv_displaced =
+        shape_.recv == Extent::all &&
+        !(is_all_to_all ? checked_.recv_displacements : checked_.displacements).empty();
     if (has_send_) {
-      require_elements("send", call_.send_count, send_due);
+      require_elements("send", call_.send_count, send_due, send_displaced);
       checked_.send = call_.send;
     }
     if (has_recv_) {
-      require_elements("receive", call_.recv_count, recv_due);
+      require_elements("receive", call_.recv_count, recv_due, recv_displaced);
       checked_.recv = call_.recv;
     }
     if (!has_send_ || !has_recv_) return;
@@ -180,8 +246,8 @@ class Check {
       checked_.in_place = true;
       return;
     }
-    require_no_overlap(call_.send, send_due * size_of(call_.type), call_.recv,
-                       recv_due * size_of(call_.type));
+    require_no_overlap(call_.send, call_.send_count * size_of(call_.type), call_.recv,
+                       call_.recv_count * size_of(call_.type));
   }
 
   /// As NCCL has it: the smaller buffer is the own block within the larger.
@@ -205,7 +271,8 @@ class Check {
     }
     const bool blocks = shape_.send == Extent::all || shape_.recv == Extent::all;
     const auto extent = blocks ? Extent::all : Extent::one;
-    require_elements("in-place", call_.recv_count, elements_of(extent, checked_.counts));
+    require_elements("in-place", call_.recv_count, elements_of(extent, checked_.counts),
+                     !checked_.displacements.empty());
     auto* const larger = static_cast<std::byte*>(call_.recv);
     auto* const own =
         larger == nullptr ? nullptr : larger + offset_of(checked_, rank_) * size_of(call_.type);

@@ -8,6 +8,7 @@
 #include "averages.hpp"
 #include "base/error_builder.hpp"
 #include "communicator/arguments.hpp"
+#include "displaced_blocks.hpp"
 #include "engine/reduce.hpp"
 #include "host_pending.hpp"
 
@@ -62,6 +63,7 @@ void HostBackend::begin(engine::Task& task, const control::PastCall& call,
 /// Takes all the memory that it needs before it counts the call as made.
 void HostBackend::prepare(engine::Task& task, const CheckedCollective& call,
                           const CallSettings& settings) {
+  if (is_displaced(call)) return prepare(task, packed(call, group().rank, task), settings);
   const auto& shape = shape_of(call.operation);
   require_reducible(call);
   const auto& schedule = task.work.schedule = schedule_of(call, settings);
@@ -149,6 +151,7 @@ void HostBackend::run_scheduled(const CheckedCollective& call, const CallSetting
   prepare(blocking_, call, settings);
   progress_.run(blocking_);
   drop_if_large(blocking_.scratch);
+  drop_if_large(blocking_.packed);
 }
 
 /// Returns `call`, or what remains to do of a premultiplied sum after the multiplication.

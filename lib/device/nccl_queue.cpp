@@ -9,15 +9,21 @@
 
 namespace tutti::device {
 
-/// A buffer of blocks in rank order, without gaps.
+/// A buffer of blocks, in rank order without gaps if there are no displacements.
 struct NcclQueue::Blocks {
   std::byte* memory = nullptr;
   std::size_t element_bytes = 1;
   std::size_t count = 0;  ///< elements of each block if `counts` is empty
   std::span<const std::size_t> counts = {};
+  std::span<const std::size_t> displacements = {};
 
   [[nodiscard]] std::size_t count_of(int rank) const {
     return counts.empty() ? count : counts[static_cast<std::size_t>(rank)];
+  }
+  /// Of a block that begins at `next` if there are no displacements.
+  [[nodiscard]] std::byte* address_of(int rank, std::byte* next) const {
+    if (displacements.empty()) return next;
+    return memory + displacements[static_cast<std::size_t>(rank)] * element_bytes;
   }
 };
 
@@ -82,11 +88,15 @@ NcclResult NcclQueue::collective(const CheckedCollective& call, CudaStream strea
   if (part_of(call.type) != call.type) {
     const auto counts = twice(call.counts);
     const auto recv_counts = twice(call.recv_counts);
+    const auto displacements = twice(call.displacements);
+    const auto recv_displacements = twice(call.recv_displacements);
     auto parts = call;
     parts.type = part_of(call.type);
     parts.count *= 2;
     parts.counts = counts;
     parts.recv_counts = recv_counts;
+    parts.displacements = displacements;
+    parts.recv_displacements = recv_displacements;
     return collective(parts, stream);
   }
   if (call.op == Operator::premultiplied_sum) return premultiplied(call, stream);
@@ -167,12 +177,14 @@ NcclResult NcclQueue::exchange(const CheckedCollective& call, CudaStream stream)
       parts.to_self = false;
       break;
     case Operation::all_gather_v:
+      parts.recv.displacements = call.displacements;
       parts.one_to_all = true;
       parts.sends = parts.receives = true;
       break;
     case Operation::gather:
     case Operation::gather_v:
       // Only the root knows all counts; other ranks send their own block.
+      parts.recv.displacements = call.displacements;
       parts.one_to_all = true;
       parts.only_to = call.root;
       parts.sends = true;
@@ -180,12 +192,15 @@ NcclResult NcclQueue::exchange(const CheckedCollective& call, CudaStream stream)
       break;
     case Operation::scatter:
     case Operation::scatter_v:
+      parts.send.displacements = call.displacements;
       parts.only_from = call.root;
       parts.sends = is_root;
       parts.receives = true;
       break;
     case Operation::all_to_all_v:
       parts.recv.counts = call.recv_counts;
+      parts.send.displacements = call.displacements;
+      parts.recv.displacements = call.recv_displacements;
       parts.sends = parts.receives = true;
       break;
     default:  // all_to_all
@@ -211,9 +226,13 @@ NcclResult NcclQueue::exchange(const Parts& parts) const {
       const bool receives =
           parts.receives && allowed && received > 0 && (!one_from_one || parts.only_from == peer);
       NcclResult result = nccl_success;
-      if (sends) result = nccl_.send(from, sent, parts.type, peer, target_.comm, parts.stream);
+      if (sends) {
+        result = nccl_.send(parts.send.address_of(peer, from), sent, parts.type, peer, target_.comm,
+                            parts.stream);
+      }
       if (receives && result == nccl_success) {
-        result = nccl_.recv(to, received, parts.type, peer, target_.comm, parts.stream);
+        result = nccl_.recv(parts.recv.address_of(peer, to), received, parts.type, peer,
+                            target_.comm, parts.stream);
       }
       if (result != nccl_success) return result;
       if (parts.sends && !parts.one_to_all) from += sent * parts.send.element_bytes;

@@ -33,6 +33,11 @@ StagingPlan::StagingPlan(const CheckedCollective& call, int rank, int size, std:
     const auto& recv_counts = call.recv_counts.empty() ? call.counts : call.recv_counts;
     whole_send_ = (send_extent_ == Extent::one ? call.count : total(call.counts)) * element_bytes;
     whole_recv_ = (recv_extent_ == Extent::one ? call.count : total(recv_counts)) * element_bytes;
+    const bool is_all_to_all = call.operation == Operation::all_to_all_v;
+    if (send_extent_ == Extent::all) displaced_send_ = {call.counts, call.displacements};
+    if (recv_extent_ == Extent::all) {
+      displaced_recv_ = {recv_counts, is_all_to_all ? call.recv_displacements : call.displacements};
+    }
     return;
   }
   const bool has_blocks = send_extent_ == Extent::all || recv_extent_ == Extent::all;
@@ -45,29 +50,35 @@ std::size_t StagingPlan::elements(std::size_t chunk) const {
   return std::min(chunk_elements_, call_.count - chunk * chunk_elements_);
 }
 
-std::size_t StagingPlan::pieces(Extent extent) const {
+std::size_t StagingPlan::pieces(Extent extent, const Displaced& displaced) const {
   if (extent == Extent::none) return 0;
+  if (!displaced.begins.empty()) return displaced.begins.size();
   return extent == Extent::one || whole_ ? 1 : blocks_;
 }
 
 std::size_t StagingPlan::send_area_bytes() const {
   if (!has_input_) return 0;
-  return whole_
-             ? whole_send_
-             : pieces(send_extent_) * std::min(chunk_elements_, call_.count) * size_of(call_.type);
+  return whole_ ? whole_send_
+                : pieces(send_extent_, {}) * std::min(chunk_elements_, call_.count) *
+                      size_of(call_.type);
 }
 
 std::size_t StagingPlan::recv_area_bytes() const {
   if (!has_output_) return 0;
-  return whole_
-             ? whole_recv_
-             : pieces(recv_extent_) * std::min(chunk_elements_, call_.count) * size_of(call_.type);
+  return whole_ ? whole_recv_
+                : pieces(recv_extent_, {}) * std::min(chunk_elements_, call_.count) *
+                      size_of(call_.type);
 }
 
-StagedPiece StagingPlan::piece(Extent extent, std::size_t whole_bytes, std::size_t chunk,
-                               std::size_t index) const {
-  if (whole_) return {.bytes = whole_bytes};
+StagedPiece StagingPlan::piece(Extent extent, const Displaced& displaced, std::size_t whole_bytes,
+                               std::size_t chunk, std::size_t index) const {
   const auto element_bytes = size_of(call_.type);
+  if (!displaced.begins.empty()) {
+    return {.in_buffer = displaced.begins[index] * element_bytes,
+            .in_area = total(displaced.counts.first(index)) * element_bytes,
+            .bytes = displaced.counts[index] * element_bytes};
+  }
+  if (whole_) return {.bytes = whole_bytes};
   const auto part = elements(chunk);
   const auto block = extent == Extent::all ? index * call_.count : 0;
   return {.in_buffer = (block + chunk * chunk_elements_) * element_bytes,
@@ -76,11 +87,11 @@ StagedPiece StagingPlan::piece(Extent extent, std::size_t whole_bytes, std::size
 }
 
 StagedPiece StagingPlan::send_piece(std::size_t chunk, std::size_t index) const {
-  return piece(send_extent_, whole_send_, chunk, index);
+  return piece(send_extent_, displaced_send_, whole_send_, chunk, index);
 }
 
 StagedPiece StagingPlan::recv_piece(std::size_t chunk, std::size_t index) const {
-  return piece(recv_extent_, whole_recv_, chunk, index);
+  return piece(recv_extent_, displaced_recv_, whole_recv_, chunk, index);
 }
 
 const void* StagingPlan::input() const {
@@ -91,6 +102,8 @@ CheckedCollective StagingPlan::call(std::size_t chunk, std::byte* send_area,
                                     std::byte* recv_area) const {
   auto part = call_;
   part.in_place = false;
+  part.displacements = {};
+  part.recv_displacements = {};
   if (!whole_) part.count = elements(chunk);
   if (one_buffer_) {
     part.recv = has_input_ ? send_area : recv_area;

@@ -149,6 +149,11 @@ void ProgressEngine::complete(Task& task) {
   if (const auto& division = task.work.division) {
     divide(division->buffer, division->count, division->type, division->ranks);
   }
+  if (const auto& unpacking = task.work.unpacking) {
+    for (const auto& block : unpacking->blocks) {
+      copy_bytes(unpacking->to + block.to, unpacking->from + block.from, block.bytes);
+    }
+  }
   retire(task);
 }
 

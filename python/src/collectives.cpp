@@ -1,7 +1,10 @@
 // Collectives, blocking and not.
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/vector.h>
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "handle.hpp"
 
@@ -45,6 +48,76 @@ Prepared two_buffers(Operation operation, nb::handle send, nb::handle recv, Oper
   prepared.call.root = root;
   if (!send.is_none()) set_send(prepared, send);
   set_recv(prepared, recv);
+  return prepared;
+}
+
+std::vector<std::size_t> numbers(nb::handle list, const char* what) {
+  std::vector<std::size_t> result;
+  if (!nb::try_cast(list, result)) {
+    throw nb::type_error(
+        (std::string(what) + " must be a sequence of integers, one for each rank").c_str());
+  }
+  return result;
+}
+
+/// Takes [buffer, counts], [buffer, counts, displacements] or [buffer, (counts, displacements)]
+/// apart, and returns the buffer.
+nb::object take_blocks(nb::handle given, BlockLists& blocks) {
+  const bool is_list = nb::isinstance<nb::list>(given) || nb::isinstance<nb::tuple>(given);
+  const auto parts = is_list ? nb::list(nb::borrow(given)) : nb::list();
+  if (parts.size() < 2 || parts.size() > 3) {
+    throw nb::type_error(
+        "the buffer of all blocks is [buffer, counts] or [buffer, counts, displacements], with an "
+        "integer for each rank in both");
+  }
+  nb::object counts = parts[1];
+  nb::object displacements = parts.size() == 3 ? nb::object(parts[2]) : nb::none();
+  const bool is_pair = parts.size() == 2 && nb::isinstance<nb::tuple>(counts) &&
+                       nb::len(counts) == 2 && nb::hasattr(nb::object(counts[0]), "__len__");
+  if (is_pair) {
+    displacements = counts[1];
+    counts = nb::object(counts[0]);
+  }
+  blocks.counts = numbers(counts, "counts");
+  if (!displacements.is_none()) blocks.displacements = numbers(displacements, "displacements");
+  return parts[0];
+}
+
+/// A v-form with one buffer of blocks, which is None on ranks that need none.
+Prepared v_form(Operation operation, nb::handle send, nb::handle recv, bool blocks_in_send,
+                int root = -1) {
+  BlockLists blocks;
+  const auto given = blocks_in_send ? send : recv;
+  const auto whole = given.is_none() || nb::isinstance<InPlaceObject>(given)
+                         ? nb::object(nb::borrow(given))
+                         : take_blocks(given, blocks);
+  auto prepared = blocks_in_send ? two_buffers(operation, whole, recv, sum, root)
+                                 : two_buffers(operation, send, whole, sum, root);
+  prepared.blocks = std::move(blocks);
+  prepared.call.counts = prepared.blocks.counts;
+  prepared.call.displacements = prepared.blocks.displacements;
+  return prepared;
+}
+
+Prepared all_to_all_v(nb::handle send, nb::handle recv) {
+  BlockLists sent;
+  BlockLists received;
+  const auto from = take_blocks(send, sent);
+  const auto to = take_blocks(recv, received);
+  auto prepared = two_buffers(Operation::all_to_all_v, from, to);
+  prepared.blocks = std::move(sent);
+  prepared.recv_blocks = std::move(received);
+  prepared.call.counts = prepared.blocks.counts;
+  prepared.call.displacements = prepared.blocks.displacements;
+  prepared.call.recv_counts = prepared.recv_blocks.counts;
+  prepared.call.recv_displacements = prepared.recv_blocks.displacements;
+  return prepared;
+}
+
+Prepared reduce_scatter_v(nb::handle send, nb::handle recv, nb::handle counts, Operator op) {
+  auto prepared = two_buffers(Operation::reduce_scatter_v, send, recv, op);
+  prepared.blocks.counts = numbers(counts, "recvcounts");
+  prepared.call.counts = prepared.blocks.counts;
   return prepared;
 }
 
@@ -148,6 +221,39 @@ void add_collectives(nb::class_<Handle>& type) {
       "Rank r gets block r of rank root's sendbuf (size x count elements; elsewhere None) in "
       "recvbuf (count). Raises Error.",
       rooted(Operation::scatter), nb::arg("sendbuf").none(), recv, root, timeout);
+  add_collective<handle, handle>(
+      type, "Allgatherv", "Iallgatherv",
+      "Gathers sendbuf (counts[rank] elements) of all ranks into recvbuf, [buffer, counts] or "
+      "[buffer, counts, displacements], on all ranks. Raises Error.",
+      [](handle sent, handle received) {
+        return v_form(Operation::all_gather_v, sent, received, false);
+      },
+      send, recv, timeout);
+  add_collective<handle, handle, int>(
+      type, "Gatherv", "Igatherv",
+      "As Allgatherv(), on rank `root` only; elsewhere recvbuf is None. Raises Error.",
+      [](handle sent, handle received, int to) {
+        return v_form(Operation::gather_v, sent, received, false, to);
+      },
+      send, nb::arg("recvbuf").none(), root, timeout);
+  add_collective<handle, handle, int>(
+      type, "Scatterv", "Iscatterv",
+      "Rank r gets block r of rank root's sendbuf, [buffer, counts] or [buffer, counts, "
+      "displacements] (elsewhere None), in recvbuf (counts[r] elements). Raises Error.",
+      [](handle sent, handle received, int from) {
+        return v_form(Operation::scatter_v, sent, received, true, from);
+      },
+      nb::arg("sendbuf").none(), recv, root, timeout);
+  add_collective<handle, handle>(
+      type, "Alltoallv", "Ialltoallv",
+      "Block r of sendbuf goes to rank r, block r of recvbuf comes from it. Both are [buffer, "
+      "counts] or [buffer, counts, displacements]. Raises Error.",
+      all_to_all_v, send, recv, timeout);
+  add_collective<handle, handle, handle, Operator>(
+      type, "Reduce_scatter", "Ireduce_scatter",
+      "Combines sendbuf (sum of recvcounts elements) of all ranks by `op`; rank r gets block r in "
+      "recvbuf (recvcounts[r]). Raises Error.",
+      reduce_scatter_v, send, recv, "recvcounts"_a, op, timeout);
 }
 
 }  // namespace tutti::python

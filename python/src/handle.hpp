@@ -5,6 +5,7 @@
 #include <chrono>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "buffer.hpp"
 #include "tutti/tutti.hpp"
@@ -28,11 +29,20 @@ inline std::optional<std::chrono::nanoseconds> duration(const Seconds& seconds) 
 /// What Python passes instead of a send buffer.
 struct InPlaceObject {};
 
+/// The blocks of a buffer in a v-form.
+struct BlockLists {
+  std::vector<std::size_t> counts;
+  std::vector<std::size_t> displacements;
+};
+
 /// A call whose buffers Python lends.
 struct Prepared {
   Collective call;
   Buffer send;
   Buffer recv;
+  // What the call's spans point to; moving a vector leaves its elements in place.
+  BlockLists blocks;
+  BlockLists recv_blocks;
 };
 
 /// A call that was started. Keeps its buffers.

@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
+#include <random>
 #include <span>
 
 #include "base/shape.hpp"
@@ -226,10 +229,11 @@ int checked_int(std::size_t value) {
 }  // namespace
 
 std::string describe(const Case& one, int size) {
-  return fmt::format("{} of {} {}, {}, root {}, {}{}at +{}, counts [{}], {} ranks, data seed {}",
+  return fmt::format("{} of {} {}, {}, root {}, {}{}{}at +{}, counts [{}], {} ranks, data seed {}",
                      name(one.operation), one.count, name(one.type), name(one.op), one.root,
-                     one.in_place ? "in place, " : "", one.async ? "async, " : "", one.offset,
-                     fmt::join(one.counts, " "), size, one.seed);
+                     one.in_place ? "in place, " : "", one.async ? "async, " : "",
+                     one.displaced ? "displaced, " : "", one.offset, fmt::join(one.counts, " "),
+                     size, one.seed);
 }
 
 bool comparable(Operation operation, Type type, Operator op) {
@@ -238,6 +242,7 @@ bool comparable(Operation operation, Type type, Operator op) {
 
 Comparison::Comparison(const Pair& pair, const Case& one)
     : pair_(pair), case_(one), rank_(pair.ours->rank()), size_(pair.ours->size()) {
+  place_blocks();
   fill_input();
   run_theirs();
   run_ours();
@@ -247,17 +252,28 @@ std::size_t Comparison::block(int rank) const {
   return case_.counts.empty() ? case_.count : case_.counts[static_cast<std::size_t>(rank)];
 }
 
-std::size_t Comparison::before(int rank) const {
-  std::size_t sum = 0;
-  for (int r = 0; r < rank; ++r) sum += block(r);
-  return sum;
+void Comparison::place_blocks() {
+  std::vector<std::size_t> order(static_cast<std::size_t>(size_));
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::mt19937_64 random(case_.seed + static_cast<std::uint64_t>(rank_));
+  if (case_.displaced) std::shuffle(order.begin(), order.end(), random);
+  for (const bool received : {false, true}) {
+    auto& places = received ? recv_places_ : places_;
+    places.begins.resize(order.size());
+    for (const auto rank : order) {
+      if (case_.displaced) places.end += random() % 4;
+      places.begins[rank] = places.end;
+      places.end += block(received ? rank_ : static_cast<int>(rank));
+    }
+    if (case_.displaced) places.end += random() % 4;
+  }
 }
 
 Comparison::Sides Comparison::sides() const {
   const auto& shape = shape_of(case_.operation);
   const auto elements = [&](Extent extent) -> std::size_t {
     if (extent == Extent::none) return 0;
-    return extent == Extent::one ? block(rank_) : before(size_);
+    return extent == Extent::one ? block(rank_) : places_.end;
   };
   Sides result{elements(shape.send), elements(shape.recv)};
   if (shape.send == Extent::none) result.send = result.recv;  // the root's buffer
@@ -267,7 +283,7 @@ Comparison::Sides Comparison::sides() const {
   // Rank r receives counts[r] elements from each rank, so each of them sends this rank its own
   // count.
   if (case_.operation == Operation::all_to_all_v) {
-    result.recv = block(rank_) * static_cast<std::size_t>(size_);
+    result.recv = recv_places_.end;
   }
   return result;
 }
@@ -323,9 +339,9 @@ void Comparison::run_their_collective(const void* send, void* recv) {
   std::vector<int> alike_places;
   for (int rank = 0; rank < size_; ++rank) {
     counts.push_back(checked_int(block(rank)));
-    places.push_back(checked_int(before(rank)));
+    places.push_back(checked_int(begin_of(rank)));
     alike.push_back(count);
-    alike_places.push_back(rank * count);
+    alike_places.push_back(checked_int(recv_places_.begins[static_cast<std::size_t>(rank)]));
   }
   switch (case_.operation) {
     case Operation::broadcast:
@@ -436,7 +452,7 @@ void Comparison::run_ours() {
     const bool can = shape.send == shape.recv || !shape.rooted || rank_ == case_.root;
     if (can) {
       const bool inner = shape.send == Extent::one && shape.recv == Extent::all;
-      std::memcpy(recv_at_ + (inner ? before(rank_) * bytes : 0), input_.data(), input_.size());
+      std::memcpy(recv_at_ + (inner ? begin_of(rank_) * bytes : 0), input_.data(), input_.size());
       call.in_place = true;
       call.send = nullptr;
       call.send_count = 0;
@@ -447,6 +463,10 @@ void Comparison::run_ours() {
     call.counts = case_.counts;
     recv_counts_.assign(static_cast<std::size_t>(size_), block(rank_));
     if (case_.operation == Operation::all_to_all_v) call.recv_counts = recv_counts_;
+    if (case_.displaced) call.displacements = places_.begins;
+    if (case_.displaced && case_.operation == Operation::all_to_all_v) {
+      call.recv_displacements = recv_places_.begins;
+    }
   }
   if (case_.async) {
     work_ = pair_.ours->start(call);
@@ -495,14 +515,14 @@ std::string Comparison::finish() {
   const bool scattered_in_place =
       case_.in_place && shape.send == Extent::all && shape.recv == Extent::one;
   const bool in_larger = scattered_in_place && (!shape.rooted || rank_ == case_.root);
-  const auto* const ours = recv_at_ + (in_larger ? before(rank_) * bytes : 0);
+  const auto* const ours = recv_at_ + (in_larger ? begin_of(rank_) * bytes : 0);
   const bool in_f64 = is_16_bit(case_.type) && shape.reduces;
   auto fault = in_f64 ? compare_16_bit(ours, room.recv)
                       : compare_bytes(ours, expected_.data(), room.recv, "the result");
   if (fault.empty() && in_larger) {
     // The other blocks must be unchanged.
-    const auto behind = before(rank_) + block(rank_);
-    fault = compare_bytes(recv_at_, input_.data(), before(rank_), "a block before the result");
+    const auto behind = begin_of(rank_) + block(rank_);
+    fault = compare_bytes(recv_at_, input_.data(), begin_of(rank_), "a block before the result");
     if (fault.empty()) {
       fault = compare_bytes(recv_at_ + behind * bytes, input_.data() + behind * bytes,
                             room.send - behind, "a block after the result");

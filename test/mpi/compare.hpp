@@ -30,6 +30,7 @@ struct Case {
   /// Elements of the whole buffer or of a block; v-forms: of each rank's block.
   std::size_t count = 0;
   std::vector<std::size_t> counts;
+  bool displaced = false;  ///< v-forms: each rank has displacements of its own
   std::uint64_t seed = 0;  ///< of the test data
 };
 
@@ -50,7 +51,11 @@ class Comparison {
   };
   [[nodiscard]] Sides sides() const;
   [[nodiscard]] std::size_t block(int rank) const;
-  [[nodiscard]] std::size_t before(int rank) const;
+  void place_blocks();
+  /// First element of a rank's block in the buffer of all blocks.
+  [[nodiscard]] std::size_t begin_of(int rank) const {
+    return places_.begins[static_cast<std::size_t>(rank)];
+  }
   void fill_input();
   [[nodiscard]] bool multiplies() const;
   void run_theirs();
@@ -64,6 +69,12 @@ class Comparison {
   Case case_;
   int rank_ = 0;
   int size_ = 1;
+  struct Places {
+    std::vector<std::size_t> begins;
+    std::size_t end = 0;  ///< length of the buffer
+  };
+  Places places_;
+  Places recv_places_;               ///< all_to_all_v
   std::vector<std::byte> input_;     ///< this rank's input
   std::vector<std::byte> expected_;  ///< MPI's result; f64 values for 16-bit reductions
   /// A buffer of tutti's, with guard bytes before and behind.

@@ -83,6 +83,7 @@ long compare_all(const Pair& world) {
                    .seed = random()};
           if (shape_of(operation).counts_differ) {
             for (int rank = 0; rank < size; ++rank) one.counts.push_back(random() % most);
+            one.displaced = !shape_of(operation).reduces && random() % 2 == 0;
           }
           Comparison comparison(world, one);
           require_same(comparison, "");
@@ -185,6 +186,7 @@ class Program {
     one.async = draw(3) == 0;
     one.offset = draw(16);
     one.seed = draw(UINT64_MAX);
+    const bool is_displaced = draw(2) == 0;
     const auto root = draw(1U << 20);
     std::vector<std::size_t> counts;
     for (int rank = 0; rank < parts_.front().ours->size(); ++rank) {
@@ -197,6 +199,7 @@ class Program {
       one.root = static_cast<int>(root % size);
       if (shape_of(one.operation).counts_differ) {
         one.counts.assign(counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(size));
+        one.displaced = is_displaced && !shape_of(one.operation).reduces;
       }
       flight_.push_back(std::make_unique<Comparison>(Pair{part.ours, part.theirs}, one));
     }

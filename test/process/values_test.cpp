@@ -119,6 +119,23 @@ TEST_CASE("structs in blocks of different lengths: counts are structs") {
     communicator.scatter_v(due, own, counts, 0);
     expect(own == mine, "scatter_v is wrong");
 
+    // Each rank has displacements of its own; what lies between the blocks stays.
+    const auto gap = static_cast<std::size_t>(me);
+    const std::vector<std::size_t> begins{3 + 2 * gap, 0, gap};
+    std::vector<Particle> displaced(5 + 2 * gap);
+    auto expected_displaced = displaced;
+    for (int other = 0; other < 3; ++other) {
+      const auto block = static_cast<std::size_t>(other);
+      const auto theirs = particles(other, counts[block]);
+      std::copy(theirs.begin(), theirs.end(),
+                expected_displaced.begin() + static_cast<std::ptrdiff_t>(begins[block]));
+    }
+    communicator.start_all_gather_v(mine, displaced, {counts, begins}).wait();
+    expect(displaced == expected_displaced, "all_gather_v of displaced blocks is wrong");
+    std::fill(own.begin(), own.end(), Particle{});
+    communicator.scatter_v(displaced, own, {counts, begins}, 2);
+    expect(own == mine, "scatter_v of displaced blocks is wrong");
+
     // Rank r sends r structs to each rank.
     const std::vector<std::size_t> sent(3, static_cast<std::size_t>(me));
     const std::vector<std::size_t> received{0, 1, 2};

@@ -88,12 +88,48 @@ def calls() -> None:
     comm.Iexscan(numpy.array([RANK + 1]), part, op=tutti.MAX).Wait()
     assert part[0] == (RANK if RANK > 0 else -1)
 
+    blocks_of_different_lengths(comm)
+
     half = comm.Split(RANK % 2, key=-RANK)
     assert half.size == (SIZE + 1 - RANK % 2) // 2
     half.Barrier()
     assert comm.Split(None if RANK == 0 else 1) is None or RANK != 0
     comm.Dup().Barrier()
     comm.Finalize()
+
+
+def blocks_of_different_lengths(comm) -> None:
+    counts = [2 * rank for rank in range(SIZE)]
+    mine = numpy.full(counts[RANK], RANK, dtype=numpy.int32)
+    everyone = numpy.repeat(numpy.arange(SIZE, dtype=numpy.int32), counts)
+    gathered = numpy.zeros(sum(counts), dtype=numpy.int32)
+    comm.Allgatherv(mine, [gathered, counts])
+    assert numpy.array_equal(gathered, everyone)
+    # From the end of the buffer to its begin, each block with one element before it.
+    begins = [sum(counts[rank + 1 :]) + SIZE - rank for rank in range(SIZE)]
+    displaced = numpy.full(sum(counts) + SIZE + 1, -1, dtype=numpy.int32)
+    for rank in range(SIZE):
+        displaced[begins[rank] : begins[rank] + counts[rank]] = rank
+    received = numpy.full_like(displaced, -1)
+    comm.Iallgatherv(mine, [received, numpy.array(counts), numpy.array(begins)]).Wait()
+    assert numpy.array_equal(received, displaced), received
+    received[:] = -1
+    received[begins[RANK] : begins[RANK] + counts[RANK]] = RANK
+    comm.Allgatherv(tutti.IN_PLACE, [received, (counts, begins)])
+    assert numpy.array_equal(received, displaced), received
+    received[:] = -1
+    comm.Gatherv(mine, [received, counts, begins] if RANK == 1 else None, root=1)
+    assert RANK != 1 or numpy.array_equal(received, displaced)
+    part = numpy.zeros_like(mine)
+    comm.Scatterv([displaced, counts, begins] if RANK == 0 else None, part)
+    assert numpy.array_equal(part, mine)
+    # Rank r sends r elements to each rank, backwards.
+    sent = numpy.repeat(numpy.arange(SIZE, dtype=numpy.int32)[::-1] + 10 * RANK, RANK)
+    taken = numpy.zeros(sum(range(SIZE)), dtype=numpy.int32)
+    comm.Alltoallv([sent, [RANK] * SIZE, [RANK * (SIZE - 1 - rank) for rank in range(SIZE)]], [taken, list(range(SIZE))])
+    assert taken.tolist() == [10 * rank + RANK for rank in range(SIZE) for _ in range(rank)]
+    comm.Reduce_scatter(everyone, part, counts)
+    assert (part == SIZE * RANK).all()
 
 
 def refused() -> None:
@@ -107,6 +143,10 @@ def refused() -> None:
         ("pass one type", lambda: comm.Allreduce(numpy.zeros(2), numpy.zeros(2, dtype=numpy.int32))),
         ("more than the buffer has", lambda: comm.Bcast([numpy.zeros(2), 3])),
         ("timeout", lambda: comm.Barrier(timeout=-1)),
+        ("[buffer, counts]", lambda: comm.Allgatherv(numpy.zeros(1), numpy.zeros(SIZE))),
+        ("sequence of integers", lambda: comm.Allgatherv(numpy.zeros(1), [numpy.zeros(SIZE), "ones"])),
+        ("overlap", lambda: comm.Allgatherv(numpy.zeros(1), [numpy.zeros(SIZE), [1] * SIZE, [0] * SIZE])),
+        ("block 1 has 1 elements from element 9 on", lambda: comm.Allgatherv(numpy.zeros(1), [numpy.zeros(SIZE), [1] * SIZE, [0, 9, 2]])),
     ):
         try:
             call()

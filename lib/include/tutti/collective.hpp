@@ -77,6 +77,22 @@ template <class T>
 concept Value = Transferable<T> && !std::is_const_v<T> && !std::ranges::range<T&> &&
                 !DeviceBuffer<T> && !std::same_as<T, InPlace>;
 
+/// The blocks of a v-form's buffer, one for each rank, in rank order. What it points to must stay
+/// until the operation has returned; of a non-blocking one until its start has.
+struct Blocks {
+  /// Block r has `lengths`[r] elements. The blocks lie without gaps.
+  template <class Lengths>
+  requires std::convertible_to<Lengths&&, std::span<const std::size_t>> Blocks(Lengths&& lengths)
+      : counts(std::forward<Lengths>(lengths)) {}
+  /// Block r begins at element `begins`[r], as with MPI's displacements. In any order, with or
+  /// without gaps; blocks that are received must not overlap. The buffer may be longer.
+  Blocks(std::span<const std::size_t> lengths, std::span<const std::size_t> begins)
+      : counts(lengths), displacements(begins) {}
+
+  std::span<const std::size_t> counts;         ///< elements of each block
+  std::span<const std::size_t> displacements;  ///< first element of each block; empty: no gaps
+};
+
 /// A collective call as a value, for callers that know operation and type at run time only.
 /// docs/semantics.md defines the buffers of each operation. Counts are in elements of `type`. Leave
 /// members that an operation does not use at their defaults.
@@ -95,7 +111,12 @@ struct Collective {
   /// and scatter_v: on the root only. Need not outlive the call to run() or start().
   std::span<const std::size_t> counts = {};
   std::span<const std::size_t> recv_counts = {};  ///< all_to_all_v: elements from each rank
-  Memory memory = Memory::host;                   ///< where the buffers are
+  /// v-forms but reduce_scatter_v: the first element of each rank's block in the buffer of all
+  /// blocks (all_to_all_v: in `send`), which may be longer than the blocks. Empty: the blocks are
+  /// in rank order, without gaps. Each rank has its own.
+  std::span<const std::size_t> displacements = {};
+  std::span<const std::size_t> recv_displacements = {};  ///< all_to_all_v: the same in `recv`
+  Memory memory = Memory::host;                          ///< where the buffers are
 };
 
 /// Message::from of a recv: the rank whose message arrives first.

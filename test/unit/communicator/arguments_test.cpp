@@ -123,6 +123,25 @@ TEST_CASE("in place, the own block lies at the rank's place in the larger buffer
     CHECK(uneven.send == buffer.data() + 6);
     CHECK(uneven.count == 6);
   }
+  SECTION("of displaced blocks, at its displacement") {
+    const std::vector<std::size_t> counts{5, 1, 3};
+    const std::vector<std::size_t> begins{7, 0, 2};
+    Collective call{.operation = Operation::all_gather_v,
+                    .type = Type::i64,
+                    .recv = buffer.data(),
+                    .recv_count = 12,
+                    .in_place = true,
+                    .counts = counts,
+                    .displacements = begins};
+    const auto whole = control::Group::whole_job(2, ranks);
+    CHECK(check_arguments(call, whole).send == buffer.data() + 2);
+    call.in_place = false;
+    call.send = buffer.data() + 2;
+    call.send_count = 3;
+    CHECK(check_arguments(call, whole).in_place);
+    call.send = buffer.data() + 6;
+    CHECK(has(refusal(call, whole), "overlap"));
+  }
 }
 
 TEST_CASE("a refused call names the argument, its value and what would fit") {
@@ -182,6 +201,54 @@ TEST_CASE("a refused call names the argument, its value and what would fit") {
             .recv_count = 30,
             .counts = counts};
     CHECK(has(refusal(call, group), "2 entries"));
+  }
+  SECTION("displacements") {
+    const std::vector<std::size_t> counts{10, 0, 10};
+    std::vector<std::size_t> begins{20, 99, 0};
+    call = {.operation = Operation::all_gather_v,
+            .type = Type::f32,
+            .send = send.data(),
+            .send_count = 10,
+            .recv = recv.data(),
+            .recv_count = 30,
+            .counts = counts,
+            .displacements = begins};
+    CHECK(refusal(call, group).empty());
+    begins[0] = 21;
+    CHECK(has(refusal(call, group), "block 0 has 10 elements from element 21 on"));
+    CHECK(has(refusal(call, group), "receive buffer has 30"));
+    begins[0] = SIZE_MAX;
+    CHECK(has(refusal(call, group), "block 0"));
+    begins[0] = 9;
+    CHECK(has(refusal(call, group), "blocks 2 and 0 overlap"));
+    begins = {20, 0};
+    call.displacements = begins;
+    CHECK(has(refusal(call, group), "2 entries"));
+    call.displacements = {};
+    CHECK(has(refusal(call, group), "30 elements, expected 20"));
+    call.recv_displacements = begins;
+    CHECK(has(refusal(call, group), "recv_displacements"));
+    call.operation = Operation::reduce_scatter_v;
+    CHECK(has(refusal(call, group), "reduce_scatter_v takes no displacements"));
+    call.operation = Operation::all_gather;
+    call.counts = {};
+    CHECK(has(refusal(call, group), "all_gather takes no displacements"));
+  }
+  SECTION("blocks that are sent may overlap") {
+    const std::vector<std::size_t> counts{10, 10, 10};
+    const std::vector<std::size_t> begins{0, 5, 0};
+    call = {.operation = Operation::scatter_v,
+            .type = Type::f32,
+            .root = 0,
+            .send = send.data(),
+            .send_count = 15,
+            .recv = recv.data(),
+            .recv_count = 10,
+            .counts = counts,
+            .displacements = begins};
+    CHECK(refusal(call, group).empty());
+    call.send_count = 14;
+    CHECK(has(refusal(call, group), "send buffer has 14"));
   }
   SECTION("a message as a collective call") {
     call.operation = Operation::send;

@@ -26,6 +26,7 @@ class Caller : public Operations<Caller>, public OperationsV<Caller> {
   void run(const Collective& call, const CallOptions& options = {}) {
     collective = call;
     counts.assign(call.counts.begin(), call.counts.end());
+    displacements.assign(call.displacements.begin(), call.displacements.end());
     tag = options.tag;
   }
   int run(const Message& call, const CallOptions& options = {}) {
@@ -45,6 +46,7 @@ class Caller : public Operations<Caller>, public OperationsV<Caller> {
   Collective collective;
   Message message;
   std::vector<std::size_t> counts;
+  std::vector<std::size_t> displacements;
   std::uint32_t tag = 0;
 };
 
@@ -186,6 +188,16 @@ TEST_CASE("structs are counted in bytes, the counts of v-forms too") {
   std::vector<float> numbers(3);
   caller.gather_v(std::span<const float>(numbers).first(1), numbers, counts, 0);
   CHECK(caller.counts == counts);
+  CHECK(caller.displacements.empty());
+
+  const std::array<std::size_t, 3> begins{2, 0, 0};
+  caller.scatter_v(particles, std::span(particles).first(1), {counts, begins}, 0);
+  CHECK(caller.counts == std::vector<std::size_t>{sizeof(Particle), 0, 2 * sizeof(Particle)});
+  CHECK(caller.displacements == std::vector<std::size_t>{2 * sizeof(Particle), 0, 0});
+  caller.all_to_all_v(numbers, begins, numbers, {counts, begins});
+  CHECK(caller.counts == std::vector<std::size_t>{2, 0, 0});
+  CHECK(caller.displacements.empty());
+  CHECK(caller.collective.recv_displacements.data() == begins.data());
 }
 
 TEST_CASE("a value is a buffer of one") {

@@ -123,6 +123,18 @@ TEST_CASE("v-forms and structs on device memory by the typed calls") {
     for (std::size_t i = 0; i < 24; ++i) {
       expect(bytes[32 + i] == static_cast<std::byte>(i < 8 ? 1 : 2), "WRONG DATA");
     }
+
+    // Rank 1's two, a gap that stays, rank 0's one.
+    buffer.upload(std::vector<std::byte>(32, std::byte{9}), 32);
+    const std::array<std::size_t, 2> begins{3, 0};
+    communicator.all_gather_v(own, device_span<Pair>(data + 4, 4), {counts, begins},
+                              {.stream = memory.stream()});
+    communicator.synchronize(memory.stream());
+    const auto displaced = buffer.download();
+    for (std::size_t i = 0; i < 32; ++i) {
+      const auto due = i < 16 ? 2 : i < 24 ? 9 : 1;
+      expect(displaced[32 + i] == static_cast<std::byte>(due), "WRONG DATA of displaced blocks");
+    }
     return "done";
   });
   CHECK(errors_of(reports) == "");

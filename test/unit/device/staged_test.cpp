@@ -218,4 +218,30 @@ TEST_CASE("a chunk reads and writes the same elements of every block") {
   CHECK(plan.call(2, nullptr, nullptr).count == 5);
 }
 
+TEST_CASE("displaced blocks are staged each by itself, without gaps") {
+  std::vector<std::byte> memory(1000);
+  const std::vector<std::size_t> counts{2, 0, 3};
+  const std::vector<std::size_t> begins{7, 0, 1};
+  const CheckedCollective call{.operation = Operation::gather_v,
+                               .type = Type::f64,
+                               .root = 1,
+                               .count = 0,
+                               .send = memory.data(),
+                               .recv = memory.data(),
+                               .counts = counts,
+                               .displacements = begins};
+  const StagingPlan plan(call, 1, 3, 240);
+  REQUIRE(plan.chunks() == 1);
+  CHECK(plan.send_pieces() == 1);
+  REQUIRE(plan.recv_pieces() == 3);
+  CHECK(plan.recv_area_bytes() == 40);
+  CHECK(plan.recv_piece(0, 0).in_buffer == 56);
+  CHECK(plan.recv_piece(0, 0).bytes == 16);
+  CHECK(plan.recv_piece(0, 1).bytes == 0);
+  CHECK(plan.recv_piece(0, 2).in_buffer == 8);
+  CHECK(plan.recv_piece(0, 2).in_area == 16);
+  CHECK(plan.recv_piece(0, 2).bytes == 24);
+  CHECK(plan.call(0, nullptr, nullptr).displacements.empty());
+}
+
 }  // namespace tutti::device::test

@@ -28,6 +28,9 @@ struct CheckedCollective {
   bool in_place = false;
   std::span<const std::size_t> counts = {};
   std::span<const std::size_t> recv_counts = {};
+  /// Empty: the blocks are in rank order, without gaps.
+  std::span<const std::size_t> displacements = {};
+  std::span<const std::size_t> recv_displacements = {};
 };
 
 /// Adds the counts of a v-form that all ranks must agree on, if all ranks know all counts; else

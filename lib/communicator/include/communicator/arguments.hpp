@@ -51,7 +51,8 @@ class CheckedArguments {
            a.op == b.op && a.factor == b.factor && a.root == b.root && a.send == b.send &&
            a.send_count == b.send_count && a.recv == b.recv && a.recv_count == b.recv_count &&
            a.in_place == b.in_place && a.counts.empty() && b.counts.empty() &&
-           a.recv_counts.empty() && b.recv_counts.empty();
+           a.recv_counts.empty() && b.recv_counts.empty() && a.displacements.empty() &&
+           a.recv_displacements.empty();
   }
 
   std::array<Latest, operation_count> latest_{};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
 
 #include "communicator/backend.hpp"
 
@@ -17,7 +18,8 @@ struct StagedPiece {
 /// Splits a collective on device memory into chunks that fit into staging areas. Each chunk is the
 /// same collective on a part of every block; it reads and writes the same elements, so in-place
 /// calls need no special case. The chunks are the same on all ranks. v-forms are one chunk, since
-/// not all ranks know all counts.
+/// not all ranks know all counts; their
+/// displaced blocks are copied each by itself.
 class StagingPlan {
  public:
   StagingPlan(const CheckedCollective& call, int rank, int size, std::size_t area_bytes);
@@ -27,11 +29,14 @@ class StagingPlan {
   [[nodiscard]] std::size_t send_area_bytes() const;
   [[nodiscard]] std::size_t recv_area_bytes() const;
 
-  [[nodiscard]] std::size_t pieces(Extent extent) const;
   [[nodiscard]] StagedPiece send_piece(std::size_t chunk, std::size_t index) const;
   [[nodiscard]] StagedPiece recv_piece(std::size_t chunk, std::size_t index) const;
-  [[nodiscard]] std::size_t send_pieces() const { return has_input_ ? pieces(send_extent_) : 0; }
-  [[nodiscard]] std::size_t recv_pieces() const { return has_output_ ? pieces(recv_extent_) : 0; }
+  [[nodiscard]] std::size_t send_pieces() const {
+    return has_input_ ? pieces(send_extent_, displaced_send_) : 0;
+  }
+  [[nodiscard]] std::size_t recv_pieces() const {
+    return has_output_ ? pieces(recv_extent_, displaced_recv_) : 0;
+  }
   /// The input; for broadcast and fan_out their only buffer.
   [[nodiscard]] const void* input() const;
   /// The chunk's call, on the staging areas.
@@ -42,7 +47,14 @@ class StagingPlan {
 
  private:
   [[nodiscard]] std::size_t elements(std::size_t chunk) const;
-  [[nodiscard]] StagedPiece piece(Extent extent, std::size_t whole_bytes, std::size_t chunk,
+  /// Blocks that are displaced in the user's buffer.
+  struct Displaced {
+    std::span<const std::size_t> counts;
+    std::span<const std::size_t> begins;  ///< empty: they are not
+  };
+  [[nodiscard]] std::size_t pieces(Extent extent, const Displaced& displaced) const;
+  [[nodiscard]] StagedPiece piece(Extent extent, const Displaced& displaced,
+                                  std::size_t whole_bytes, std::size_t chunk,
                                   std::size_t index) const;
 
   CheckedCollective call_;
@@ -55,6 +67,8 @@ class StagingPlan {
   bool whole_ = false;          ///< a v-form
   std::size_t whole_send_ = 0;  ///< bytes of a v-form's buffers
   std::size_t whole_recv_ = 0;
+  Displaced displaced_send_;
+  Displaced displaced_recv_;
   std::size_t chunk_elements_ = 0;  ///< elements of each block in a chunk
   std::size_t chunks_ = 1;
 };

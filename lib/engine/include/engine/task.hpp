@@ -46,11 +46,24 @@ struct Task {
     bool weighs = false;
   };
 
+  /// Copies of blocks to their places, after the call.
+  struct Unpacking {
+    struct Block {
+      std::size_t from;
+      std::size_t to;
+      std::size_t bytes;
+    };
+    const std::byte* from = nullptr;
+    std::byte* to = nullptr;
+    std::vector<Block> blocks;
+  };
+
   /// What the call does: a schedule, messages, or a shared-memory call.
   struct Work {
     std::shared_ptr<const algorithm::Schedule> schedule;
     Memory memory;  ///< of the schedule
     std::optional<Division> division;
+    std::optional<Unpacking> unpacking;
     std::optional<Messages> messages;
     std::optional<SharedCall> shared;
     std::optional<PublishedChunks> chunks;  ///< of a schedule that exchanges data in shared memory
@@ -91,6 +104,7 @@ struct Task {
   // Memory that is kept for the next call.
   std::vector<std::byte> scratch;
   std::vector<std::byte> premultiplied;  ///< contribution to a premultiplied sum
+  std::vector<std::byte> packed;         ///< displaced blocks of a v-form, without gaps
   std::unique_ptr<Execution> execution;
 };
 

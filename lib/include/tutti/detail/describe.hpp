@@ -40,6 +40,16 @@ auto units(std::span<const std::size_t> counts) {
   }
 }
 
+/// The same for blocks.
+template <Transferable T>
+struct UnitBlocks {
+  explicit UnitBlocks(const Blocks& blocks)
+      : counts(units<T>(blocks.counts)), displacements(units<T>(blocks.displacements)) {}
+
+  decltype(units<T>(std::span<const std::size_t>())) counts;
+  decltype(units<T>(std::span<const std::size_t>())) displacements;
+};
+
 template <class B>
 std::size_t count_of(B& buffer) {
   return units<ElementOf<B&>>(std::ranges::size(buffer));
@@ -72,18 +82,27 @@ Collective two_buffers(Operation operation, S& send, R& recv, int root = -1,
   return call;
 }
 
-template <class S, class R>
-Collective v_form(Operation operation, S& send, R& recv, std::span<const std::size_t> counts,
-                  int root = -1, const Reduction& op = Operator::sum) {
-  auto call = two_buffers(operation, send, recv, root, op);
-  call.counts = counts;
+template <class S, class R, class T>
+Collective v_form(Operation operation, S& send, R& recv, const UnitBlocks<T>& blocks,
+                  int root = -1) {
+  auto call = two_buffers(operation, send, recv, root);
+  call.counts = blocks.counts;
+  call.displacements = blocks.displacements;
   return call;
 }
 template <class S, class R>
-Collective all_to_all_v(S& send, std::span<const std::size_t> send_counts, R& recv,
-                        std::span<const std::size_t> recv_counts) {
-  auto call = v_form(Operation::all_to_all_v, send, recv, send_counts);
-  call.recv_counts = recv_counts;
+Collective reduce_scatter_v(S& send, R& recv, std::span<const std::size_t> counts,
+                            const Reduction& op) {
+  auto call = two_buffers(Operation::reduce_scatter_v, send, recv, -1, op);
+  call.counts = counts;
+  return call;
+}
+template <class S, class R, class T>
+Collective all_to_all_v(S& send, const UnitBlocks<T>& sent, R& recv,
+                        const UnitBlocks<T>& received) {
+  auto call = v_form(Operation::all_to_all_v, send, recv, sent);
+  call.recv_counts = received.counts;
+  call.recv_displacements = received.displacements;
   return call;
 }
 
