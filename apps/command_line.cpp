@@ -8,7 +8,7 @@
 
 #include "base/environment.hpp"
 #include "base/shape.hpp"
-#include "bench/peers.hpp"
+#include "bench/implementations.hpp"
 
 namespace tutti::app {
 namespace {
@@ -95,8 +95,8 @@ void add_root(CLI::App& command, DataOptions& options, const std::string& help) 
       ->type_name("RANK");
 }
 
-std::optional<std::string> peer_named(const std::string& text) {
-  const auto known = bench::peer_names();
+std::optional<std::string> baseline_named(const std::string& text) {
+  const auto known = bench::baseline_names();
   if (std::find(known.begin(), known.end(), text) == known.end()) return std::nullopt;
   return text;
 }
@@ -121,17 +121,17 @@ void add_bench_contents(CLI::App& command, BenchOptions& options) {
           "operations: " + any_of(names))
       ->required()
       ->type_name("");
-  const auto peers = any_of(bench::peer_names());
+  const auto baselines = any_of(bench::baseline_names());
   add(
       command, "--vs", "BASELINES",
-      [&options, peers](const std::string& text) {
-        options.peers.clear();
+      [&options, baselines](const std::string& text) {
+        options.baselines.clear();
         for (const auto& part : split_list(text)) {
-          options.peers.push_back(
-              usable(peer_named(part), "--vs", text, "a comma-separated list of " + peers));
+          options.baselines.push_back(
+              usable(baseline_named(part), "--vs", text, "a comma-separated list of " + baselines));
         }
       },
-      "baselines to compare with, comma-separated: " + peers);
+      "baselines to compare with, comma-separated: " + baselines);
   add(
       command, "--sizes", "SIZES",
       [&options](const std::string& text) {

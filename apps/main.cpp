@@ -8,7 +8,7 @@
 #include <sstream>
 #include <thread>
 
-#include "bench/peers.hpp"
+#include "bench/implementations.hpp"
 #include "bootstrap/shared_secret.hpp"
 #include "command_line.hpp"
 #include "device/library.hpp"

@@ -48,7 +48,7 @@ enum class BenchFormat : std::uint8_t { table, nccl_tests, osu };
 
 struct BenchOptions : DataOptions {
   std::vector<Operation> operations;
-  std::vector<std::string> peers;
+  std::vector<std::string> baselines;
   std::vector<std::size_t> sizes{4, std::size_t{1} << 10, std::size_t{64} << 10,
                                  std::size_t{1} << 20, std::size_t{16} << 20};
   bool out_of_place = false;

@@ -53,7 +53,8 @@ std::map<std::string, std::string> timing_environment() {
   return relevant;
 }
 
-BenchSetup setup_of(JobSession& job, const BenchOptions& options, const Measurement::Peers& peers) {
+BenchSetup setup_of(JobSession& job, const BenchOptions& options,
+                    const Measurement::Implementations& implementations) {
   const auto& communicator = job.communicator();
   const auto& own = communicator.info(communicator.rank());
   BenchSetup setup{.ranks = communicator.size(),
@@ -67,25 +68,27 @@ BenchSetup setup_of(JobSession& job, const BenchOptions& options, const Measurem
                    .processor = processor_name(),
                    .device = own.device,
                    .graph = options.graph,
-                   .peers = {},
+                   .implementations = {},
                    .environment = timing_environment()};
-  for (const auto& peer : peers) {
-    if (peer != peers.front()) setup.peers[peer->name()] = peer->version();
+  for (const auto& implementation : implementations) {
+    if (implementation != implementations.front())
+      setup.implementations[implementation->name()] = implementation->version();
   }
   return setup;
 }
 
-Measurement::Peers make_peers(JobSession& job, const BenchOptions& options) {
+Measurement::Implementations make_implementations(JobSession& job, const BenchOptions& options) {
   Options settings;
   if (options.timeout.count() > 0) settings.timeout = options.timeout;
   const auto timeout = setup_timeout(settings);
-  Measurement::Peers peers;
-  peers.push_back(bench::make_tutti_peer(job));
+  Measurement::Implementations implementations;
+  implementations.push_back(bench::make_tutti_implementation(job));
   std::set<std::string> made;
-  for (const auto& name : options.peers) {
-    if (made.insert(name).second) peers.push_back(bench::make_peer(name, job, timeout));
+  for (const auto& name : options.baselines) {
+    if (made.insert(name).second)
+      implementations.push_back(bench::make_baseline(name, job, timeout));
   }
-  return peers;
+  return implementations;
 }
 
 /// True unless the operation is usually called out-of-place.
@@ -175,7 +178,7 @@ bool is_verified(const Report& report, bool is_reporter) {
       print_error_text(fmt::format(
           "tutti bench: wrong result of {} of {} elements of {} by {}: {} elements differ\n",
           name(comparison.spec.operation), comparison.spec.count, name(comparison.spec.type),
-          row.peer, *row.wrong));
+          row.implementation, *row.wrong));
     }
   }
   return verified;
@@ -203,14 +206,14 @@ int benchmark(JobSession& job, const BenchOptions& options) {
 
   std::optional<DeviceCalls> device;
   if (job.stream()) device.emplace();
-  const auto peers = make_peers(job, options);
+  const auto implementations = make_implementations(job, options);
   std::vector<std::string> names;
-  for (const auto& peer : peers) names.push_back(peer->name());
-  Measurement measurement(job, options, peers, device ? &*device : nullptr);
+  for (const auto& implementation : implementations) names.push_back(implementation->name());
+  Measurement measurement(job, options, implementations, device ? &*device : nullptr);
   const auto specs = specs_of(job, options);
   Progress progress(is_reporter, specs.size());
   Table table(prints_table && options.format == BenchFormat::table);
-  Report report{.setup = setup_of(job, options, peers), .comparisons = {}};
+  Report report{.setup = setup_of(job, options, implementations), .comparisons = {}};
   if (prints_table && options.format == BenchFormat::table) print(environment_note(report.setup));
   for (const auto& spec : specs) {
     progress.at(spec);

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "peers.hpp"
+#include "implementations.hpp"
 
 namespace tutti::app::bench {
 namespace {

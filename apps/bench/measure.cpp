@@ -24,23 +24,23 @@ double seconds_since(Clock::time_point start) {
 
 }  // namespace
 
-struct Measurement::PeerRun {
-  Peer* peer = nullptr;
+struct Measurement::Run {
+  Implementation* implementation = nullptr;
   std::unique_ptr<DeviceCalls::Graph> graph = nullptr;
-  PeerResult result = {};
+  ImplementationResult result = {};
 
   [[nodiscard]] bool is_supported() const { return result.missing.empty(); }
 };
 
-Measurement::Measurement(JobSession& job, const BenchOptions& options, const Peers& peers,
-                         const DeviceCalls* device)
+Measurement::Measurement(JobSession& job, const BenchOptions& options,
+                         const Implementations& implementations, const DeviceCalls* device)
     : job_(job), options_(options), device_(device) {
-  for (const auto& run : peers) runs_.push_back(PeerRun{.peer = run.get()});
+  for (const auto& run : implementations) runs_.push_back(Run{.implementation = run.get()});
 }
 
 Measurement::~Measurement() = default;
 
-std::vector<PeerResult> Measurement::run(Workload& workload) {
+std::vector<ImplementationResult> Measurement::run(Workload& workload) {
   prepare(workload);
   for (auto& run : runs_) check(run, workload);
   if (options_.graph) {
@@ -55,7 +55,7 @@ std::vector<PeerResult> Measurement::run(Workload& workload) {
     check(run, workload);
   }
   reduce_over_ranks();
-  std::vector<PeerResult> results;
+  std::vector<ImplementationResult> results;
   for (auto& run : runs_) results.push_back(std::move(run.result));
   return results;
 }
@@ -68,44 +68,44 @@ void Measurement::prepare(Workload& workload) {
                   .stream = job_.stream()};
   for (auto& run : runs_) {
     run.result = {};
-    run.result.missing = run.peer->prepare(task);
+    run.result.missing = run.implementation->prepare(task);
   }
 }
 
-void Measurement::check(PeerRun& run, Workload& workload) {
-  run.result.computes = run.peer->computes();
+void Measurement::check(Run& run, Workload& workload) {
+  run.result.computes = run.implementation->computes();
   if (!run.is_supported() || !run.result.computes) return;
   workload.prepare();
-  run.peer->take_input();
+  run.implementation->take_input();
   job_.communicator().barrier();
-  run.peer->run();
-  run.result.algorithm = run.peer->algorithm();
+  run.implementation->run();
+  run.result.algorithm = run.implementation->algorithm();
   wait();
-  run.peer->drain();
-  run.peer->place_result();
-  run.result.wrong_elements += workload.check(run.peer->keeps_input()).elements;
+  run.implementation->drain();
+  run.implementation->place_result();
+  run.result.wrong_elements += workload.check(run.implementation->keeps_input()).elements;
 }
 
-void Measurement::record_graph(PeerRun& run) {
+void Measurement::record_graph(Run& run) {
   if (!run.is_supported()) return;
   job_.communicator().barrier();
   run.graph = device_->record(job_.stream()->handle, [&] {
-    for (std::size_t i = 0; i < calls_in_graph; ++i) run.peer->run();
+    for (std::size_t i = 0; i < calls_in_graph; ++i) run.implementation->run();
   });
 }
 
-double Measurement::timed(const PeerRun& run, std::size_t calls) {
+double Measurement::timed(const Run& run, std::size_t calls) {
   job_.communicator().barrier();
   const auto start = Clock::now();
   if (run.graph) {
     run.graph->launch(job_.stream()->handle);
     calls = calls_in_graph;
   } else {
-    for (std::size_t i = 0; i < calls; ++i) run.peer->run();
+    for (std::size_t i = 0; i < calls; ++i) run.implementation->run();
   }
   wait();
   const double seconds = seconds_since(start);
-  run.peer->drain();
+  run.implementation->drain();
   return seconds / static_cast<double>(calls);
 }
 

@@ -5,9 +5,10 @@ namespace {
 
 constexpr double to_us = 1e6;
 
-Row make_row(const CallSpec& spec, const std::string& peer, const PeerResult& result) {
+Row make_row(const CallSpec& spec, const std::string& implementation,
+             const ImplementationResult& result) {
   const double median = quantile(result.seconds, 0.5);
-  Row row{.peer = peer,
+  Row row{.implementation = implementation,
           .median_us = median * to_us,
           .p10_us = quantile(result.seconds, 0.1) * to_us,
           .p90_us = quantile(result.seconds, 0.9) * to_us,
@@ -24,9 +25,11 @@ Row make_row(const CallSpec& spec, const std::string& peer, const PeerResult& re
   return row;
 }
 
-Ratio make_ratio(const std::string& peer, const PeerResult& theirs, const PeerResult& ours) {
-  Ratio ratio{
-      .vs = peer, .ratio = paired_ratio(theirs.seconds, ours.seconds), .throughput = std::nullopt};
+Ratio make_ratio(const std::string& implementation, const ImplementationResult& theirs,
+                 const ImplementationResult& ours) {
+  Ratio ratio{.vs = implementation,
+              .ratio = paired_ratio(theirs.seconds, ours.seconds),
+              .throughput = std::nullopt};
   if (!theirs.throughput.empty() && !ours.throughput.empty()) {
     ratio.throughput = paired_ratio(theirs.throughput, ours.throughput).median;
   }
@@ -36,7 +39,7 @@ Ratio make_ratio(const std::string& peer, const PeerResult& theirs, const PeerRe
 }  // namespace
 
 Comparison make_comparison(const CallSpec& spec, const std::vector<std::string>& names,
-                           const std::vector<PeerResult>& results) {
+                           const std::vector<ImplementationResult>& results) {
   Comparison comparison{.spec = spec, .rows = {}, .ratios = {}, .missing = {}};
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (!results[i].missing.empty()) {

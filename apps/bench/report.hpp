@@ -7,15 +7,15 @@
 #include <vector>
 
 #include "bandwidth.hpp"
-#include "peer_result.hpp"
+#include "implementation_result.hpp"
 #include "statistics.hpp"
 
 /// The results of a benchmark and their output formats. Pure functions.
 namespace tutti::app::bench {
 
-/// Results of one peer for one call. Times are the slowest rank's, in µs.
+/// Results of one implementation for one call. Times are the slowest rank's, in µs.
 struct Row {
-  std::string peer;
+  std::string implementation;
   double median_us = 0;
   double p10_us = 0;
   double p90_us = 0;
@@ -28,7 +28,7 @@ struct Row {
   std::string algorithm;
 };
 
-/// Speed-up against a peer: the peer's time divided by tutti's.
+/// Speed-up against an implementation: the implementation's time divided by tutti's.
 struct Ratio {
   std::string vs;
   PairedRatio ratio;
@@ -36,11 +36,11 @@ struct Ratio {
 };
 
 struct Missing {
-  std::string peer;
+  std::string implementation;
   std::string reason;
 };
 
-/// Results of all peers for one call.
+/// Results of all implementations for one call.
 struct Comparison {
   CallSpec spec;
   std::vector<Row> rows;
@@ -61,7 +61,7 @@ struct BenchSetup {
   std::string processor;
   std::string device;  ///< empty on the host path
   bool graph = false;
-  std::map<std::string, std::string> peers;        ///< versions by name
+  std::map<std::string, std::string> implementations;  ///< versions by name
   std::map<std::string, std::string> environment;  ///< variables that can change the measured times
 };
 
@@ -70,10 +70,10 @@ struct Report {
   std::vector<Comparison> comparisons;
 };
 
-/// `names` and `results` have one entry per peer. The first is tutti.
+/// `names` and `results` have one entry per implementation. The first is tutti.
 [[nodiscard]] Comparison make_comparison(const CallSpec& spec,
                                          const std::vector<std::string>& names,
-                                         const std::vector<PeerResult>& results);
+                                         const std::vector<ImplementationResult>& results);
 
 /// Lists the variables that are set and can change the times, one per line. Empty if there are
 /// none.
@@ -84,7 +84,7 @@ struct Report {
 
 [[nodiscard]] std::string csv_text(const Report& report);
 [[nodiscard]] std::string json_text(const Report& report);
-/// Tables in the formats of nccl-tests and OSU's benchmarks, one per operation and peer.
+/// Tables in the formats of nccl-tests and OSU's benchmarks, one per operation and implementation.
 [[nodiscard]] std::string nccl_tests_text(const Report& report);
 [[nodiscard]] std::string osu_text(const Report& report);
 

@@ -28,7 +28,7 @@ Json or_null(const std::optional<T>& value) {
 
 Json row_json(const CallSpec& spec, const Row& row) {
   auto json = comparison_key(spec);
-  json.update(Json{{"peer", row.peer},
+  json.update(Json{{"peer", row.implementation},
                    {"in_place", is_in_place(spec)},
                    {"allocated", spec.allocated},
                    {"median_us", row.median_us},
@@ -66,21 +66,22 @@ Json setup_json(const BenchSetup& setup) {
           {"processor", setup.processor},
           {"device", setup.device.empty() ? Json(nullptr) : Json(setup.device)},
           {"graph", setup.graph},
-          {"peers", setup.peers},
+          {"peers", setup.implementations},
           {"environment", setup.environment}};
 }
 
 std::string csv_line(const Comparison& comparison, const Row& row) {
   const auto& spec = comparison.spec;
-  const auto ratio = std::find_if(comparison.ratios.begin(), comparison.ratios.end(),
-                                  [&](const Ratio& entry) { return entry.vs == row.peer; });
+  const auto ratio =
+      std::find_if(comparison.ratios.begin(), comparison.ratios.end(),
+                   [&](const Ratio& entry) { return entry.vs == row.implementation; });
   const auto ratios =
       ratio == comparison.ratios.end()
           ? std::string(",,")
           : fmt::format("{},{},{}", ratio->ratio.median, ratio->ratio.low, ratio->ratio.high);
   return fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", name(spec.operation),
-                     row.peer, name(spec.type), operator_text(spec), bytes_of(spec), row.median_us,
-                     row.p10_us, row.p90_us, row.mean_us,
+                     row.implementation, name(spec.type), operator_text(spec), bytes_of(spec),
+                     row.median_us, row.p10_us, row.p90_us, row.mean_us,
                      row.throughput_us ? fmt::to_string(*row.throughput_us) : "",
                      row.bandwidth.algorithm_gbs, row.bandwidth.bus_gbs, row.iterations,
                      row.wrong ? fmt::to_string(*row.wrong) : "", row.algorithm, ratios);
@@ -108,7 +109,7 @@ std::string json_text(const Report& report) {
       ratios.push_back(ratio_json(comparison.spec, ratio));
     for (const auto& entry : comparison.missing) {
       auto json = comparison_key(comparison.spec);
-      json.update(Json{{"peer", entry.peer}, {"reason", entry.reason}});
+      json.update(Json{{"peer", entry.implementation}, {"reason", entry.reason}});
       missing.push_back(std::move(json));
     }
   }

@@ -15,7 +15,8 @@ struct Entry {
   const Row& row;
 };
 
-/// Calls `table` with the rows of each peer for each operation, in the order of measurement.
+/// Calls `table` with the rows of each implementation for each operation, in the order of
+/// measurement.
 void for_each_table(const Report& report,
                     const std::function<void(const std::vector<Entry>&)>& table) {
   std::vector<std::vector<Entry>> tables;
@@ -23,7 +24,7 @@ void for_each_table(const Report& report,
     for (const auto& row : comparison.rows) {
       const auto same = [&](const std::vector<Entry>& entries) {
         return entries.front().spec.operation == comparison.spec.operation &&
-               entries.front().row.peer == row.peer;
+               entries.front().row.implementation == row.implementation;
       };
       auto found = tables.begin();
       while (found != tables.end() && !same(*found)) ++found;
@@ -121,8 +122,8 @@ std::string nccl_tests_text(const Report& report) {
   std::string text;
   for_each_table(report, [&](const std::vector<Entry>& entries) {
     const auto& first = entries.front();
-    text += fmt::format("# {} by {}, tutti {}\n", shown_name(first.spec.operation), first.row.peer,
-                        report.setup.version);
+    text += fmt::format("# {} by {}, tutti {}\n", shown_name(first.spec.operation),
+                        first.row.implementation, report.setup.version);
     text += fmt::format("#{:>60} {:>28}\n", "out-of-place", "in-place");
     text +=
         "#       size         count      type   redop    root     time   algbw   busbw #wrong     "
@@ -147,7 +148,7 @@ std::string osu_text(const Report& report) {
   for_each_table(report, [&](const std::vector<Entry>& entries) {
     const auto& first = entries.front();
     text += fmt::format("\n# {} Latency Test, {}, tutti {}\n", osu_name(first.spec.operation),
-                        first.row.peer, report.setup.version);
+                        first.row.implementation, report.setup.version);
     const bool has_size = first.spec.operation != Operation::barrier;
     text += has_size ? fmt::format("{:<10}{:>20}\n", "# Size", "Avg Latency(us)")
                      : "# Avg Latency(us)\n";

@@ -18,9 +18,9 @@ std::string number_text(double value) {
   return fmt::format("{:.0f}", value);
 }
 
-std::string ratio_text(const Comparison& comparison, const std::string& peer) {
+std::string ratio_text(const Comparison& comparison, const std::string& implementation) {
   const auto found = std::find_if(comparison.ratios.begin(), comparison.ratios.end(),
-                                  [&](const Ratio& ratio) { return ratio.vs == peer; });
+                                  [&](const Ratio& ratio) { return ratio.vs == implementation; });
   if (found == comparison.ratios.end()) return "";
   auto text = fmt::format("{} ({} to {})", number_text(found->ratio.median),
                           number_text(found->ratio.low), number_text(found->ratio.high));
@@ -63,14 +63,14 @@ std::string table_rows(const Comparison& comparison) {
                   : size_text(bytes_of(comparison.spec));
   for (const auto& row : comparison.rows) {
     text += fmt::format(
-        columns, size, row.peer, number_text(row.median_us), number_text(row.p10_us),
+        columns, size, row.implementation, number_text(row.median_us), number_text(row.p10_us),
         number_text(row.p90_us), row.throughput_us ? number_text(*row.throughput_us) : "-",
         number_text(row.bandwidth.algorithm_gbs), number_text(row.bandwidth.bus_gbs),
-        row.wrong ? fmt::to_string(*row.wrong) : "-", ratio_text(comparison, row.peer));
+        row.wrong ? fmt::to_string(*row.wrong) : "-", ratio_text(comparison, row.implementation));
     size.clear();
   }
   for (const auto& missing : comparison.missing) {
-    text += fmt::format("{:>11}  {:<11} {}\n", "", missing.peer, missing.reason);
+    text += fmt::format("{:>11}  {:<11} {}\n", "", missing.implementation, missing.reason);
   }
   return text;
 }

@@ -27,10 +27,11 @@ PairedRatio paired_ratio(std::span<const double> theirs, std::span<const double>
   return {quantile(ratios, 0.5), quantile(ratios, 0.25), quantile(ratios, 0.75)};
 }
 
-std::vector<std::size_t> order_of_round(std::size_t round, std::size_t peers) {
-  std::vector<std::size_t> order(peers);
+std::vector<std::size_t> order_of_round(std::size_t round, std::size_t implementations) {
+  std::vector<std::size_t> order(implementations);
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::rotate(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(round / 2 % peers),
+  std::rotate(order.begin(),
+              order.begin() + static_cast<std::ptrdiff_t>(round / 2 % implementations),
               order.end());
   if (round % 2 != 0) std::reverse(order.begin(), order.end());
   return order;

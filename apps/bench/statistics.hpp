@@ -20,8 +20,9 @@ struct PairedRatio {
 [[nodiscard]] PairedRatio paired_ratio(std::span<const double> theirs,
                                        std::span<const double> ours);
 
-/// Order of `peers` peers in round `round`. Over all rounds, each peer is equally often before and
-/// after each other one.
-[[nodiscard]] std::vector<std::size_t> order_of_round(std::size_t round, std::size_t peers);
+/// Order of `implementations` implementations in round `round`. Over all rounds, each
+/// implementation is equally often before and after each other one.
+[[nodiscard]] std::vector<std::size_t> order_of_round(std::size_t round,
+                                                      std::size_t implementations);
 
 }  // namespace tutti::app::bench

@@ -32,7 +32,8 @@ std::size_t times(double wanted, std::size_t min, std::size_t max) {
 Paths::Paths(JobSession& job, std::chrono::nanoseconds min_time)
     : job_(job),
       min_time_(min_time),
-      paths_{bench::make_tutti_peer(job), bench::make_nccl_peer(job, bench::NcclForm::grouped)} {}
+      paths_{bench::make_tutti_implementation(job),
+             bench::make_nccl_implementation(job, bench::NcclForm::grouped)} {}
 
 CallSpec Paths::spec_of(Operation operation, std::size_t bytes) const {
   const auto& communicator = job_.communicator();
@@ -67,7 +68,7 @@ bool Paths::has_direct() {
   return is_direct;
 }
 
-double Paths::seconds_of_call(bench::Peer& path, std::size_t calls) {
+double Paths::seconds_of_call(bench::Implementation& path, std::size_t calls) {
   auto& communicator = job_.communicator();
   communicator.barrier();
   const auto start = Clock::now();

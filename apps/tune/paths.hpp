@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "../bench/device_calls.hpp"
-#include "../bench/peers.hpp"
+#include "../bench/implementations.hpp"
 #include "../workload.hpp"
 #include "choice.hpp"
 
@@ -29,7 +29,7 @@ class Paths {
   static constexpr std::size_t paths = 2;
 
   /// The slowest rank's time of one of `calls` calls that are queued together.
-  [[nodiscard]] double seconds_of_call(bench::Peer& path, std::size_t calls);
+  [[nodiscard]] double seconds_of_call(bench::Implementation& path, std::size_t calls);
   void require_right(Workload& workload);
   [[nodiscard]] CallSpec spec_of(Operation operation, std::size_t bytes) const;
   void prepare(Workload& workload);
@@ -37,7 +37,7 @@ class Paths {
   JobSession& job_;
   std::chrono::nanoseconds min_time_;
   bench::DeviceCalls device_;
-  std::array<std::unique_ptr<bench::Peer>, paths> paths_;  ///< the direct path, NCCL
+  std::array<std::unique_ptr<bench::Implementation>, paths> paths_;  ///< the direct path, NCCL
 };
 
 }  // namespace tutti::app::tune

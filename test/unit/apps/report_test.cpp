@@ -27,11 +27,14 @@ class Near {
   double value_;
 };
 
-/// tutti takes 10 and 20 µs, one peer 30 and 20 µs, and another does not support the call.
+/// tutti takes 10 and 20 µs, one implementation 30 and 20 µs, and another does not support the
+/// call.
 Report small_report() {
-  const PeerResult ours{.seconds = {10e-6, 20e-6}, .throughput = {5e-6}, .algorithm = "ring"};
-  const PeerResult theirs{.seconds = {30e-6, 20e-6}, .throughput = {10e-6}, .wrong_elements = 7};
-  const PeerResult absent{.missing = "it has no such call"};
+  const ImplementationResult ours{
+      .seconds = {10e-6, 20e-6}, .throughput = {5e-6}, .algorithm = "ring"};
+  const ImplementationResult theirs{
+      .seconds = {30e-6, 20e-6}, .throughput = {10e-6}, .wrong_elements = 7};
+  const ImplementationResult absent{.missing = "it has no such call"};
   const auto spec = spec_of(Operation::all_reduce, 4);
   return {.setup = {.ranks = 4, .backend = "cpu", .version = "1.2.3", .mpi = "Some MPI 1"},
           .comparisons = {make_comparison(spec, {"tutti", "mpi", "gloo"}, {ours, theirs, absent})}};
@@ -57,18 +60,18 @@ TEST_CASE("ratios are taken pair by pair") {
   CHECK(ratio.high == 2.5);
 }
 
-TEST_CASE("each peer is as often before as after each other") {
-  for (const std::size_t peers : {1U, 2U, 3U, 5U}) {
-    std::vector<std::vector<int>> before(peers, std::vector<int>(peers));
-    for (std::size_t round = 0; round < 2 * peers; ++round) {
-      const auto order = order_of_round(round, peers);
-      REQUIRE(order.size() == peers);
-      for (std::size_t i = 0; i < peers; ++i) {
-        for (std::size_t j = i + 1; j < peers; ++j) ++before[order[i]][order[j]];
+TEST_CASE("each implementation is as often before as after each other") {
+  for (const std::size_t implementations : {1U, 2U, 3U, 5U}) {
+    std::vector<std::vector<int>> before(implementations, std::vector<int>(implementations));
+    for (std::size_t round = 0; round < 2 * implementations; ++round) {
+      const auto order = order_of_round(round, implementations);
+      REQUIRE(order.size() == implementations);
+      for (std::size_t i = 0; i < implementations; ++i) {
+        for (std::size_t j = i + 1; j < implementations; ++j) ++before[order[i]][order[j]];
       }
     }
-    for (std::size_t i = 0; i < peers; ++i) {
-      for (std::size_t j = 0; j < peers; ++j) CHECK(before[i][j] == before[j][i]);
+    for (std::size_t i = 0; i < implementations; ++i) {
+      for (std::size_t j = 0; j < implementations; ++j) CHECK(before[i][j] == before[j][i]);
     }
   }
 }
@@ -106,12 +109,12 @@ TEST_CASE("a comparison has rows, ratios and what is missing") {
   CHECK(comparison.ratios[0].ratio.median == Near(2));  // median of 3 and 1
   CHECK(comparison.ratios[0].throughput.value() == Near(2));
   REQUIRE(comparison.missing.size() == 1);
-  CHECK(comparison.missing[0].peer == "gloo");
+  CHECK(comparison.missing[0].implementation == "gloo");
 }
 
-TEST_CASE("a peer without a result has no count of wrong elements") {
-  const PeerResult ours{.seconds = {10e-6}};
-  const PeerResult bound{.seconds = {5e-6}, .computes = false};
+TEST_CASE("an implementation without a result has no count of wrong elements") {
+  const ImplementationResult ours{.seconds = {10e-6}};
+  const ImplementationResult bound{.seconds = {5e-6}, .computes = false};
   const auto comparison =
       make_comparison(spec_of(Operation::all_reduce, 4), {"tutti", "copies"}, {ours, bound});
   CHECK(comparison.rows[0].wrong == 0);
@@ -158,7 +161,7 @@ TEST_CASE("each line of the CSV has every column") {
   CHECK(count == 3);
 }
 
-TEST_CASE("the table shows all peers") {
+TEST_CASE("the table shows all implementations") {
   const auto report = small_report();
   const auto heading = table_heading(report.setup, report.comparisons[0].spec);
   CHECK(heading.starts_with(

@@ -6,9 +6,9 @@
 
 namespace tutti::app::bench {
 
-/// Times and errors of one peer for one call. The same on all ranks.
-struct PeerResult {
-  /// Why the peer does not support the call. The other fields are then empty.
+/// Times and errors of one implementation for one call. The same on all ranks.
+struct ImplementationResult {
+  /// Why the implementation does not support the call. The other fields are then empty.
   std::string missing = {};
   std::vector<double> seconds = {};     ///< the slowest rank's time of one call, per round
   std::vector<double> throughput = {};  ///< the same in throughput mode

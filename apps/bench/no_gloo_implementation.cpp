@@ -1,5 +1,5 @@
-// Replaces gloo_peer.cpp if Gloo was not found at build time.
-#include "peers.hpp"
+// Replaces gloo_implementation.cpp if Gloo was not found at build time.
+#include "implementations.hpp"
 
 namespace tutti::app::bench {
 
@@ -7,7 +7,8 @@ std::string gloo_version() {
   return "not built in";
 }
 
-std::unique_ptr<Peer> make_gloo_peer(JobSession& /*job*/, std::chrono::nanoseconds /*timeout*/) {
+std::unique_ptr<Implementation> make_gloo_implementation(JobSession& /*job*/,
+                                                         std::chrono::nanoseconds /*timeout*/) {
   throw Error(ErrorCode::usage,
               "--vs gloo is not available: tutti was built without Gloo; install libgloo-dev and "
               "build it with -Dgloo=enabled");

@@ -17,15 +17,15 @@
 #include "../catalogue.hpp"
 #include "gloo_context.hpp"
 #include "gloo_reductions.hpp"
-#include "peers.hpp"
+#include "implementations.hpp"
 
 namespace tutti::app::bench {
 namespace {
 
-class GlooPeer final : public Peer {
+class GlooImplementation final : public Implementation {
  public:
-  explicit GlooPeer(std::shared_ptr<gloo::Context> context)
-      : Peer("gloo", gloo_version()), context_(std::move(context)) {}
+  explicit GlooImplementation(std::shared_ptr<gloo::Context> context)
+      : Implementation("gloo", gloo_version()), context_(std::move(context)) {}
 
   std::string prepare(const Task& task) override {
     call_ = nullptr;
@@ -258,13 +258,14 @@ class GlooPeer final : public Peer {
 
 }  // namespace
 
-std::unique_ptr<Peer> make_gloo_peer(JobSession& job, std::chrono::nanoseconds timeout) {
+std::unique_ptr<Implementation> make_gloo_implementation(JobSession& job,
+                                                         std::chrono::nanoseconds timeout) {
   auto& communicator = job.communicator();
   if (communicator.size() < 2) {
     throw Error(ErrorCode::usage,
                 "--vs gloo needs two ranks or more: start it by mpirun -np N tutti bench …");
   }
-  return std::make_unique<GlooPeer>(connect_gloo(communicator, timeout));
+  return std::make_unique<GlooImplementation>(connect_gloo(communicator, timeout));
 }
 
 }  // namespace tutti::app::bench

@@ -1,14 +1,14 @@
 #include "../workload.hpp"
-#include "peers.hpp"
+#include "implementations.hpp"
 #include "tutti/version.hpp"
 
 namespace tutti::app::bench {
 namespace {
 
-class TuttiPeer final : public Peer {
+class TuttiImplementation final : public Implementation {
  public:
-  explicit TuttiPeer(JobSession& job)
-      : Peer("tutti", version_string), communicator_(job.communicator()) {}
+  explicit TuttiImplementation(JobSession& job)
+      : Implementation("tutti", version_string), communicator_(job.communicator()) {}
 
   std::string prepare(const Task& task) override {
     task_ = task;
@@ -32,8 +32,8 @@ class TuttiPeer final : public Peer {
 
 }  // namespace
 
-std::unique_ptr<Peer> make_tutti_peer(JobSession& job) {
-  return std::make_unique<TuttiPeer>(job);
+std::unique_ptr<Implementation> make_tutti_implementation(JobSession& job) {
+  return std::make_unique<TuttiImplementation>(job);
 }
 
 }  // namespace tutti::app::bench

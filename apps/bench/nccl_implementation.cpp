@@ -9,18 +9,19 @@
 #include "../catalogue.hpp"
 #include "device/library.hpp"
 #include "device/nccl_numbers.hpp"
+#include "implementations.hpp"
 #include "nccl_windows.hpp"
-#include "peers.hpp"
 
 namespace tutti::app::bench {
 namespace {
 
 using device::NcclResult;
 
-class NcclPeer final : public Peer {
+class NcclImplementation final : public Implementation {
  public:
-  NcclPeer(JobSession& job, device::Library<device::NcclCalls> library, int version, NcclForm form)
-      : Peer(name_of(form), device::nccl_version_text(version)),
+  NcclImplementation(JobSession& job, device::Library<device::NcclCalls> library, int version,
+                     NcclForm form)
+      : Implementation(name_of(form), device::nccl_version_text(version)),
         library_(std::move(library)),
         version_(version),
         form_(form),
@@ -37,7 +38,7 @@ class NcclPeer final : public Peer {
     check(calls().init_rank(&comm_, communicator.size(), id, communicator.rank()));
     if (form_ == NcclForm::windows) windows_.emplace(library_, comm_);
   }
-  ~NcclPeer() override {
+  ~NcclImplementation() override {
     windows_.reset();
     if (comm_ != nullptr) calls().destroy(comm_);
     memory_->free(token_);
@@ -234,7 +235,7 @@ class NcclPeer final : public Peer {
 
 }  // namespace
 
-std::unique_ptr<Peer> make_nccl_peer(JobSession& job, NcclForm form) {
+std::unique_ptr<Implementation> make_nccl_implementation(JobSession& job, NcclForm form) {
   auto library = device::load_nccl();
   if (!library.usable()) {
     // Only if NCCL was removed since the device path loaded it.
@@ -242,7 +243,7 @@ std::unique_ptr<Peer> make_nccl_peer(JobSession& job, NcclForm form) {
   }
   int version = 0;
   library.calls.get_version(&version);
-  return std::make_unique<NcclPeer>(job, std::move(library), version, form);
+  return std::make_unique<NcclImplementation>(job, std::move(library), version, form);
 }
 
 }  // namespace tutti::app::bench

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "../text.hpp"
-#include "peers.hpp"
+#include "implementations.hpp"
 
 namespace tutti::app::bench {
 namespace {
@@ -100,13 +100,13 @@ MPI_Op mpi_operator(Type type, Operator op) {
   }
 }
 
-class MpiPeer final : public Peer {
+class MpiImplementation final : public Implementation {
  public:
-  MpiPeer() : Peer("mpi", library_version()) {
+  MpiImplementation() : Implementation("mpi", library_version()) {
     check(MPI_Comm_dup(MPI_COMM_WORLD, &comm_));
     check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN));
   }
-  ~MpiPeer() override {
+  ~MpiImplementation() override {
     int finalized = 0;
     MPI_Finalized(&finalized);
     if (finalized == 0) MPI_Comm_free(&comm_);
@@ -157,7 +157,7 @@ class MpiPeer final : public Peer {
     }
   }
 
-  /// The other peers do not progress MPI, so MPI must complete its messages here.
+  /// The other implementations do not progress MPI, so MPI must complete its messages here.
   void drain() override { check(MPI_Barrier(comm_)); }
 
   void place_result() override {
@@ -230,14 +230,14 @@ class MpiPeer final : public Peer {
 
 }  // namespace
 
-std::unique_ptr<Peer> make_mpi_peer(JobSession& /*job*/) {
+std::unique_ptr<Implementation> make_mpi_implementation(JobSession& /*job*/) {
   int initialized = 0;
   MPI_Initialized(&initialized);
   if (initialized == 0) {
     throw Error(ErrorCode::usage,
                 "--vs mpi needs an MPI launcher: start it by mpirun -np N tutti bench …");
   }
-  return std::make_unique<MpiPeer>();
+  return std::make_unique<MpiImplementation>();
 }
 
 }  // namespace tutti::app::bench

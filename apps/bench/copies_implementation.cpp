@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "base/copy.hpp"
-#include "peers.hpp"
+#include "implementations.hpp"
 
 namespace tutti::app::bench {
 namespace {
@@ -44,10 +44,10 @@ std::optional<double> units_copied(const CallSpec& spec) {
   }
 }
 
-class CopiesPeer final : public Peer {
+class CopiesImplementation final : public Implementation {
  public:
-  explicit CopiesPeer(JobSession& job)
-      : Peer("copies", "lower bound: the bytes that must be copied"), job_(job) {}
+  explicit CopiesImplementation(JobSession& job)
+      : Implementation("copies", "lower bound: the bytes that must be copied"), job_(job) {}
 
   std::string prepare(const Task& task) override {
     if (job_.communicator().host_count() > 1) return "copies is a bound for the ranks of one host";
@@ -90,8 +90,8 @@ class CopiesPeer final : public Peer {
 
 }  // namespace
 
-std::unique_ptr<Peer> make_copies_peer(JobSession& job) {
-  return std::make_unique<CopiesPeer>(job);
+std::unique_ptr<Implementation> make_copies_implementation(JobSession& job) {
+  return std::make_unique<CopiesImplementation>(job);
 }
 
 }  // namespace tutti::app::bench
