@@ -27,7 +27,6 @@ engine::SharedCall SharedPath::begin(Prepared& prepared, std::uint64_t fingerpri
 }
 
 bool SharedPath::Prepared::fits(const CheckedCollective& other) const {
-  const auto& call = arguments.call;
   return call.operation == other.operation && call.type == other.type && call.op == other.op &&
          call.root == other.root && call.count == other.count && call.send == other.send &&
          call.recv == other.recv && call.factor == other.factor;
@@ -36,7 +35,10 @@ bool SharedPath::Prepared::fits(const CheckedCollective& other) const {
 SharedPath::Prepared SharedPath::prepare_anew(const CheckedCollective& call) const {
   require_reducible(call);
   const auto signature = signature_of(call, algorithm_id(name));
-  engine::SharedArguments arguments{.call = call,
+  engine::SharedArguments arguments{.operation = call.operation,
+                                    .type = call.type,
+                                    .root = call.root,
+                                    .count = call.count,
                                     .input = static_cast<const std::byte*>(call.send),
                                     .output = static_cast<std::byte*>(call.recv),
                                     .element_bytes = size_of(call.type)};
@@ -49,7 +51,7 @@ SharedPath::Prepared SharedPath::prepare_anew(const CheckedCollective& call) con
     }
     arguments.divides = call.op == Operator::average && !engine::divides_itself(call.type);
   }
-  return {signature, arguments, engine::SharedCall::plan(channel_, arguments)};
+  return {call, signature, arguments, engine::SharedCall::plan(channel_, arguments)};
 }
 
 bool SharedPath::run(engine::SharedCall& call) const {

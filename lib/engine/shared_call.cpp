@@ -41,13 +41,13 @@ SharedCall::SharedCall(transport::CollectiveChannel& channel, const SharedArgume
 SharedCall::Plan SharedCall::plan(const transport::CollectiveChannel& channel,
                                   const SharedArguments& arguments) {
   Plan plan;
-  const bool is_root = arguments.call.root == channel.rank();
+  const bool is_root = arguments.root == channel.rank();
   const auto size = static_cast<std::size_t>(channel.size());
-  plan.unit_bytes = arguments.call.count * arguments.element_bytes;
+  plan.unit_bytes = arguments.count * arguments.element_bytes;
   plan.input_bytes = plan.unit_bytes;
   plan.width = channel.published_bytes();
   std::size_t contributions = 1;
-  switch (arguments.call.operation) {
+  switch (arguments.operation) {
     case Operation::broadcast:
     case Operation::fan_out:
       plan.put = is_root ? Put::whole : Put::nothing;
@@ -100,11 +100,11 @@ SharedCall::Plan SharedCall::plan(const transport::CollectiveChannel& channel,
       plan.where = Where::slot;
       return plan;
   }
-  const bool has_blocks = arguments.call.operation == Operation::scatter ||
-                          arguments.call.operation == Operation::all_to_all ||
-                          arguments.call.operation == Operation::reduce_scatter;
+  const bool has_blocks = arguments.operation == Operation::scatter ||
+                          arguments.operation == Operation::all_to_all ||
+                          arguments.operation == Operation::reduce_scatter;
   if (has_blocks) plan.input_bytes = plan.unit_bytes * size;
-  if (arguments.call.root >= 0) {
+  if (arguments.root >= 0) {
     plan.width = std::clamp(plan.input_bytes / chunks_one_way / line * line, min_one_way_bytes,
                             plan.width / 2);
   }
@@ -139,18 +139,18 @@ void SharedCall::choose_export() {
 
 /// In all other operations the readers are done before a rank overwrites its input.
 bool SharedCall::overwrites_input() const {
-  return (arguments_.call.operation == Operation::all_to_all || plan_.combine == Combine::prefix) &&
+  return (arguments_.operation == Operation::all_to_all || plan_.combine == Combine::prefix) &&
          arguments_.input < arguments_.output + plan_.input_bytes &&
          arguments_.output < arguments_.input + plan_.input_bytes;
 }
 
 /// Publishes the address of this rank's buffer instead of copying it.
 void SharedCall::choose_single_copy() {
-  if (!is_single_copied(plan_, arguments_.call.operation)) return;
+  if (!is_single_copied(plan_, arguments_.operation)) return;
   const auto& kernel = channel_->segment().single_copy();
   // All ranks count all calls, whether they publish or not.
   const bool single =
-      (copies_->single.next({arguments_.call.operation, plan_.unit_bytes}, channel_->boards()) ||
+      (copies_->single.next({arguments_.operation, plan_.unit_bytes}, channel_->boards()) ||
        kernel.is_forced()) &&
       channel_->is_read_by_all();
   publishes_address_ = single && plan_.put != Put::nothing && !exported_input_ &&
@@ -185,7 +185,7 @@ void SharedCall::begin() {
   // Only now, when all earlier calls of the channel are over: measurements must not overlap.
   if (chooses_copies()) {
     if (!publishes_address_ && !expects_addresses_)
-      streaming_ = copies_->stores.next({arguments_.call.operation, is_root(), plan_.unit_bytes});
+      streaming_ = copies_->stores.next({arguments_.operation, is_root(), plan_.unit_bytes});
     begun_at_ = std::chrono::steady_clock::now();
   }
   // A rank that reads nothing publishes so now: the others wait for it before they reuse a buffer.
@@ -200,11 +200,11 @@ void SharedCall::finish() {
   if (chooses_copies()) {
     const auto now = std::chrono::steady_clock::now();
     if (!publishes_address_ && !expects_addresses_ && !has_read_addresses_) {
-      copies_->stores.took({arguments_.call.operation, is_root(), plan_.unit_bytes}, streaming_,
+      copies_->stores.took({arguments_.operation, is_root(), plan_.unit_bytes}, streaming_,
                            now - begun_at_);
     }
-    if (is_single_copied(plan_, arguments_.call.operation)) {
-      copies_->single.took({arguments_.call.operation, plan_.unit_bytes}, begun_at_, now,
+    if (is_single_copied(plan_, arguments_.operation)) {
+      copies_->single.took({arguments_.operation, plan_.unit_bytes}, begun_at_, now,
                            channel_->self().region->times);
     }
   }
@@ -224,9 +224,9 @@ bool SharedCall::is_over() {
 }
 
 bool SharedCall::reads_exported(int member) const {
-  const bool by_root_only = arguments_.call.operation == Operation::reduce ||
-                            arguments_.call.operation == Operation::gather;
-  return member != channel_->rank() && (!by_root_only || member == arguments_.call.root);
+  const bool by_root_only =
+      arguments_.operation == Operation::reduce || arguments_.operation == Operation::gather;
+  return member != channel_->rank() && (!by_root_only || member == arguments_.root);
 }
 
 SharedCall::Progress SharedCall::advance() {
@@ -275,7 +275,7 @@ bool SharedCall::awaits(int member) {
     const bool from_root = plan_.get == Get::root_whole || plan_.get == Get::root_block;
     if (plan_.get == Get::slices) {
       waits |= part.reduced.value.load(std::memory_order_acquire) < chunks_.number(got_chunks_ + 1);
-    } else if (!from_root || member == arguments_.call.root) {
+    } else if (!from_root || member == arguments_.root) {
       waits |= !chunks_.has_published(member, got_chunks_);
     }
   } else if (combined_chunks_ == plan_.chunks && got_chunks_ == plan_.chunks && exports()) {

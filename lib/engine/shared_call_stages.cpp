@@ -182,7 +182,7 @@ bool SharedCall::try_put() {
 /// The number of contributions that this rank combines: those of the lowest ranks.
 int SharedCall::combined_parts() const {
   if (plan_.combine != Combine::prefix) return channel_->size();
-  return channel_->rank() + (arguments_.call.operation == Operation::scan ? 1 : 0);
+  return channel_->rank() + (arguments_.operation == Operation::scan ? 1 : 0);
 }
 
 /// Combines one piece, at max scratch_bytes, of all contributions.
@@ -206,19 +206,19 @@ void SharedCall::combine_piece(std::byte* to, const std::byte* own, const Piece&
     }
     arguments_.combine(to, scratch, transport::CollectiveChannel::scratch_bytes,
                        static_cast<std::size_t>(size), elements);
-  } else if (arguments_.divides && is_weighed(arguments_.call.type)) {
+  } else if (arguments_.divides && is_weighed(arguments_.type)) {
     auto* const weighed = channel_->scratch() + transport::CollectiveChannel::scratch_bytes;
     const auto weight = average_weight(static_cast<std::size_t>(size));
-    weigh(to, part(0), elements, arguments_.call.type, weight);
+    weigh(to, part(0), elements, arguments_.type, weight);
     for (int m = 1; m < size; ++m) {
-      weigh(weighed, part(m), elements, arguments_.call.type, weight);
+      weigh(weighed, part(m), elements, arguments_.type, weight);
       arguments_.reduce(to, to, weighed, elements);
     }
   } else {
     arguments_.reduce(to, part(0), part(1), elements);
     for (int m = 2; m < size; ++m) arguments_.reduce(to, to, part(m), elements);
   }
-  if (arguments_.divides) divide(to, elements, arguments_.call.type, size);
+  if (arguments_.divides) divide(to, elements, arguments_.type, size);
 }
 
 /// `to` may be this rank's contribution. `second`, unless null, receives a copy.
@@ -334,7 +334,7 @@ bool SharedCall::get_by_single_copy(int member, std::byte* to, std::uint64_t fro
 
 bool SharedCall::try_get() {
   if (plan_.get == Get::root_whole || plan_.get == Get::root_block) {
-    if (!get_from(arguments_.call.root)) return false;
+    if (!get_from(arguments_.root)) return false;
   } else {
     for (; member_ != channel_->rank(); member_ = next(member_)) {
       if (!get_from(member_)) return false;
@@ -367,7 +367,7 @@ void SharedCall::copy_own_block() const {
     copy(arguments_.output + own, arguments_.input);
   } else if (plan_.get == Get::all_blocks) {
     copy(arguments_.output + own, arguments_.input + own);
-  } else if (arguments_.call.operation == Operation::scatter && is_root()) {
+  } else if (arguments_.operation == Operation::scatter && is_root()) {
     copy(arguments_.output, arguments_.input + own);
   }
 }

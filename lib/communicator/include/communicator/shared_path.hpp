@@ -27,6 +27,7 @@ class SharedPath {
 
   /// What calls with the same arguments have in common.
   struct Prepared {
+    CheckedCollective call;
     CallSignature signature;
     engine::SharedArguments arguments;
     engine::SharedCall::Plan plan;

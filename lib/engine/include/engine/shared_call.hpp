@@ -4,11 +4,12 @@
 #include <cstdint>
 #include <optional>
 
-#include "base/checked_collective.hpp"
 #include "base/copy_choice.hpp"
 #include "base/single_copy_choice.hpp"
 #include "engine/reduce.hpp"
 #include "transport/call_chunks.hpp"
+#include "tutti/operation.hpp"
+#include "tutti/types.hpp"
 
 namespace tutti::engine {
 
@@ -16,9 +17,13 @@ namespace tutti::engine {
 /// against false sharing.
 inline constexpr std::size_t line = 64;
 
-/// A collective call on one rank, with what its operator and its place in the history come to.
+/// A collective call on one rank, with what its operator and its place in the history come to. Each
+/// call copies it.
 struct SharedArguments {
-  CheckedCollective call;
+  Operation operation = Operation::none;
+  Type type = Type::u8;
+  int root = -1;                     ///< of rooted operations
+  std::size_t count = 0;             ///< as CheckedCollective::count
   const std::byte* input = nullptr;  ///< the same as `output` if the operation has one buffer
   std::byte* output = nullptr;
   std::size_t element_bytes = 1;
@@ -117,7 +122,7 @@ class SharedCall {
   [[nodiscard]] bool has_read_exported() const { return has_read_exported_; }
 
  private:
-  [[nodiscard]] bool is_root() const { return arguments_.call.root == channel_->rank(); }
+  [[nodiscard]] bool is_root() const { return arguments_.root == channel_->rank(); }
   [[nodiscard]] int next(int member) const {
     return member + 1 == channel_->size() ? 0 : member + 1;
   }
