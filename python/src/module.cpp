@@ -1,8 +1,12 @@
 #include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -21,6 +25,27 @@ void raise(const Error& error) {
   const auto value = type(error.sentence(), tutti::name(error.code()), error.failed_ranks(),
                           error.rank(), error.host(), error.operation());
   PyErr_SetObject(type.ptr(), value.ptr());
+}
+
+/// Memory of Communicator::allocate() as a numpy array, which keeps it.
+nb::object empty(Handle& self, const nb::object& shape, const nb::object& dtype) {
+  const auto numpy = nb::module_::import_("numpy");
+  const auto type = numpy.attr("dtype")(dtype);
+  if (nb::cast<bool>(type.attr("hasobject"))) {
+    throw nb::type_error("Python objects can't be in shared memory: pass a dtype of plain data");
+  }
+  const auto extents = nb::isinstance<nb::int_>(shape) ? nb::make_tuple(shape) : nb::tuple(shape);
+  const auto count = nb::module_::import_("math").attr("prod")(extents);
+  if (count < nb::int_(0)) throw nb::value_error("negative dimensions");
+  const auto bytes = nb::cast<std::size_t>(count * type.attr("itemsize"));
+  if (bytes == 0) return numpy.attr("empty")(extents, type);
+  auto memory = std::make_unique<Allocation<std::byte>>(self.get().allocate<std::byte>(bytes));
+  auto* const data = memory->data();
+  const nb::capsule owner(memory.release(), [](void* kept) noexcept {
+    delete static_cast<Allocation<std::byte>*>(kept);
+  });
+  const nb::ndarray<nb::numpy, std::uint8_t> flat(data, {bytes}, owner);
+  return nb::cast(flat).attr("view")(type).attr("reshape")(extents);
 }
 
 }  // namespace
@@ -101,6 +126,11 @@ NB_MODULE(_c, module) {
       .def(
           "info", [](Handle& self, int rank) { return self.get().info(rank); }, "rank"_a,
           "About any rank. Raises Error for other numbers.")
+      .def("empty", &empty, "shape"_a, "dtype"_a = "float64",
+           "A numpy array of zeros in memory that the other ranks of the host read directly, so "
+           "that "
+           "large collectives need no copy. It may outlive the communicator. Each rank decides for "
+           "itself.")
       .def(
           "Split",
           [](Handle& self, std::optional<int> color, int key) -> std::optional<Handle> {

@@ -89,6 +89,7 @@ def calls() -> None:
     assert part[0] == (RANK if RANK > 0 else -1)
 
     blocks_of_different_lengths(comm)
+    shared = zero_copy(comm)
 
     half = comm.Split(RANK % 2, key=-RANK)
     assert half.size == (SIZE + 1 - RANK % 2) // 2
@@ -96,6 +97,18 @@ def calls() -> None:
     assert comm.Split(None if RANK == 0 else 1) is None or RANK != 0
     comm.Dup().Barrier()
     comm.Finalize()
+    assert shared.sum() == shared.size * SIZE
+
+
+def zero_copy(comm):
+    """Returns an array that outlives the communicator."""
+    shared = comm.empty((300, 1000), dtype=numpy.float32)
+    assert (shared.shape, shared.dtype, shared.flags.c_contiguous, shared.ctypes.data % 64) == ((300, 1000), numpy.float32, True, 0)
+    shared[:] = 1
+    comm.Allreduce(tutti.IN_PLACE, shared)
+    assert (shared == SIZE).all()
+    assert comm.empty(3).dtype == numpy.float64 and comm.empty(0, "i4").size == 0
+    return shared
 
 
 def blocks_of_different_lengths(comm) -> None:
@@ -145,6 +158,8 @@ def refused() -> None:
         ("timeout", lambda: comm.Barrier(timeout=-1)),
         ("[buffer, counts]", lambda: comm.Allgatherv(numpy.zeros(1), numpy.zeros(SIZE))),
         ("sequence of integers", lambda: comm.Allgatherv(numpy.zeros(1), [numpy.zeros(SIZE), "ones"])),
+        ("negative", lambda: comm.empty((2, -1))),
+        ("plain data", lambda: comm.empty(2, dtype=object)),
         ("overlap", lambda: comm.Allgatherv(numpy.zeros(1), [numpy.zeros(SIZE), [1] * SIZE, [0] * SIZE])),
         ("block 1 has 1 elements from element 9 on", lambda: comm.Allgatherv(numpy.zeros(1), [numpy.zeros(SIZE), [1] * SIZE, [0, 9, 2]])),
     ):
