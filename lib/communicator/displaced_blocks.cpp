@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 #include "base/shape.hpp"
 
@@ -68,12 +69,12 @@ CheckedCollective packed(const CheckedCollective& call, int rank, engine::Task& 
   }
   if (recv_begins.empty()) return result;
   auto* const memory = task.packed.data() + sent_bytes;
-  auto& unpacking = task.work.unpacking.emplace();
-  unpacking.from = memory;
-  unpacking.to = static_cast<std::byte*>(call.recv);
+  engine::Task::Unpacking unpacking{
+      .from = memory, .to = static_cast<std::byte*>(call.recv), .blocks = {}};
   received.for_each([&](std::size_t from, std::size_t to, std::size_t bytes) {
     unpacking.blocks.push_back({from, to, bytes});
   });
+  task.work.unpacking = std::move(unpacking);
   result.recv = memory;
   if (call.in_place) {
     const auto own = call.counts.begin() + rank;

@@ -80,10 +80,12 @@ concept Value = Transferable<T> && !std::is_const_v<T> && !std::ranges::range<T&
 /// The blocks of a v-form's buffer, one for each rank, in rank order. What it points to must stay
 /// until the operation has returned; of a non-blocking one until its start has.
 struct Blocks {
-  /// Block r has `lengths`[r] elements. The blocks lie without gaps.
+  /// Block r has `lengths`[r] elements. The blocks lie without gaps. Implicit, so that a call takes
+  /// the counts alone.
   template <class Lengths>
-  requires std::convertible_to<Lengths&&, std::span<const std::size_t>> Blocks(Lengths&& lengths)
-      : counts(std::forward<Lengths>(lengths)) {}
+  requires std::convertible_to<const Lengths&, std::span<const std::size_t>>
+  // NOLINTNEXTLINE(google-explicit-constructor,hicpp-explicit-conversions)
+  Blocks(const Lengths& lengths) : counts(lengths) {}
   /// Block r begins at element `begins`[r], as with MPI's displacements. In any order, with or
   /// without gaps; blocks that are received must not overlap. The buffer may be longer.
   Blocks(std::span<const std::size_t> lengths, std::span<const std::size_t> begins)
