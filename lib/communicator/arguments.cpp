@@ -50,7 +50,7 @@ void require_no_overlap(const void* send, std::size_t send_bytes, const void* re
 /// First element of `rank`'s block in the buffer of all ranks' blocks.
 std::size_t offset_of(const CheckedCollective& call, int rank) {
   const auto blocks = static_cast<std::size_t>(rank);
-  if (!call.displacements.empty()) return call.displacements[blocks];
+  if (!call.displacements.empty()) return call.counts[blocks] > 0 ? call.displacements[blocks] : 0;
   if (call.counts.empty()) return call.count * blocks;
   return std::accumulate(call.counts.begin(), call.counts.begin() + rank, std::size_t{0});
 }
@@ -120,6 +120,12 @@ class Check {
     if (call_.operation == Operation::all_to_all_v) {
       require_counts("recv_counts", call_.recv_counts);
       checked_.recv_counts = call_.recv_counts;
+      const auto own = static_cast<std::size_t>(rank_);
+      if (call_.counts[own] != call_.recv_counts[own]) {
+        refuse(
+            "{} sends {} {} to this rank itself, but receives {} from it: both counts must agree",
+            operation(), call_.counts[own], name(call_.type), call_.recv_counts[own]);
+      }
       take_displacements("recv_displacements", call_.recv_displacements, call_.recv_counts, true);
     }
     take_displacements("displacements", call_.displacements, call_.counts,
@@ -139,9 +145,9 @@ class Check {
     for (std::size_t rank = 0; rank < begins.size(); ++rank) {
       if (counts[rank] == 0) continue;
       if (begins[rank] <= elements && counts[rank] <= elements - begins[rank]) continue;
-      refuse("{} of {}: block {} has {} elements from element {} on, but the {} buffer has {}",
-             what, operation(), rank, counts[rank], begins[rank], in_recv ? "receive" : "send",
-             elements);
+      refuse("{} of {}: block {} has {} {} from element {} on, but the {} buffer has {}", what,
+             operation(), rank, counts[rank], name(call_.type), begins[rank],
+             in_recv ? "receive" : "send", elements);
     }
     if (received) require_apart(what, begins, counts);
     if (received && call_.operation == Operation::all_to_all_v) {

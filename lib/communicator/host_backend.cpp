@@ -21,7 +21,7 @@ constexpr std::size_t max_kept_scratch = std::size_t{4} << 20;
 
 /// What a large call has needed, such as scratch memory of size × chunk, is not kept for ever.
 void drop_if_large(std::vector<std::byte>& memory) {
-  if (memory.size() > max_kept_scratch) std::vector<std::byte>().swap(memory);
+  if (memory.capacity() > max_kept_scratch) std::vector<std::byte>().swap(memory);
 }
 
 }  // namespace
@@ -63,7 +63,10 @@ void HostBackend::begin(engine::Task& task, const control::PastCall& call,
 /// Takes all the memory that it needs before it counts the call as made.
 void HostBackend::prepare(engine::Task& task, const CheckedCollective& call,
                           const CallSettings& settings) {
-  if (is_displaced(call)) return prepare(task, packed(call, group().rank, task), settings);
+  if (is_displaced(call)) {
+    static_cast<void>(named_algorithm(call, settings));  // its errors come before the copies
+    return prepare(task, packed(call, group().rank, task), settings);
+  }
   const auto& shape = shape_of(call.operation);
   require_reducible(call);
   const auto& schedule = task.work.schedule = schedule_of(call, settings);

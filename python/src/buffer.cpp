@@ -102,7 +102,10 @@ Buffer::Buffer(nb::handle object, bool writable) {
   }
   take(parts[0], writable);
   if (parts.size() == 2) {
-    const auto count = nb::cast<std::size_t>(parts[1]);
+    std::size_t count = 0;
+    if (!nb::try_cast(nb::object(parts[1]), count)) {
+      refuse("the count of [buffer, count] must be a non-negative integer");
+    }
     if (count > count_) {
       throw nb::value_error(("count " + std::to_string(count) + " is more than the buffer has, " +
                              std::to_string(count_) + " elements")

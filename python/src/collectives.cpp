@@ -55,7 +55,7 @@ std::vector<std::size_t> numbers(nb::handle list, const char* what) {
   std::vector<std::size_t> result;
   if (!nb::try_cast(list, result)) {
     throw nb::type_error(
-        (std::string(what) + " must be a sequence of integers, one for each rank").c_str());
+        (std::string(what) + " must be non-negative integers, one for each rank").c_str());
   }
   return result;
 }
@@ -70,16 +70,19 @@ nb::object take_blocks(nb::handle given, BlockLists& blocks) {
         "the buffer of all blocks is [buffer, counts] or [buffer, counts, displacements], with an "
         "integer for each rank in both");
   }
-  nb::object counts = parts[1];
-  nb::object displacements = parts.size() == 3 ? nb::object(parts[2]) : nb::none();
-  const bool is_pair = parts.size() == 2 && nb::isinstance<nb::tuple>(counts) &&
-                       nb::len(counts) == 2 && nb::hasattr(nb::object(counts[0]), "__len__");
-  if (is_pair) {
-    displacements = counts[1];
-    counts = nb::object(counts[0]);
+  if (parts.size() == 3) {
+    blocks.counts = numbers(parts[1], "counts");
+    if (!parts[2].is_none()) blocks.displacements = numbers(parts[2], "displacements");
+    return parts[0];
   }
-  blocks.counts = numbers(counts, "counts");
-  if (!displacements.is_none()) blocks.displacements = numbers(displacements, "displacements");
+  const nb::object second = parts[1];
+  if (nb::try_cast(second, blocks.counts)) return parts[0];
+  if (!nb::isinstance<nb::tuple>(second) || nb::len(second) != 2) {
+    blocks.counts = numbers(second, "counts");
+    return parts[0];
+  }
+  blocks.counts = numbers(second[0], "counts");
+  blocks.displacements = numbers(second[1], "displacements");
   return parts[0];
 }
 
@@ -87,6 +90,8 @@ nb::object take_blocks(nb::handle given, BlockLists& blocks) {
 Prepared v_form(Operation operation, nb::handle send, nb::handle recv, bool blocks_in_send,
                 int root = -1) {
   BlockLists blocks;
+  // In place, the root's receive buffer is that of all blocks.
+  if (nb::isinstance<InPlaceObject>(send)) blocks_in_send = false;
   const auto given = blocks_in_send ? send : recv;
   const auto whole = given.is_none() || nb::isinstance<InPlaceObject>(given)
                          ? nb::object(nb::borrow(given))
@@ -100,6 +105,9 @@ Prepared v_form(Operation operation, nb::handle send, nb::handle recv, bool bloc
 }
 
 Prepared all_to_all_v(nb::handle send, nb::handle recv) {
+  if (nb::isinstance<InPlaceObject>(send)) {
+    throw nb::type_error("Alltoallv has no in-place form: pass a send buffer");
+  }
   BlockLists sent;
   BlockLists received;
   const auto from = take_blocks(send, sent);

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "handle.hpp"
 #include "tutti/environment.hpp"
@@ -34,10 +35,21 @@ nb::object empty(Handle& self, const nb::object& shape, const nb::object& dtype)
   if (nb::cast<bool>(type.attr("hasobject"))) {
     throw nb::type_error("Python objects can't be in shared memory: pass a dtype of plain data");
   }
-  const auto extents = nb::isinstance<nb::int_>(shape) ? nb::make_tuple(shape) : nb::tuple(shape);
-  const auto count = nb::module_::import_("math").attr("prod")(extents);
-  if (count < nb::int_(0)) throw nb::value_error("negative dimensions");
-  const auto bytes = nb::cast<std::size_t>(count * type.attr("itemsize"));
+  if (!type.attr("subdtype").is_none()) {
+    throw nb::type_error("a dtype with dimensions of its own: put them into the shape");
+  }
+  std::vector<std::int64_t> extents(1);
+  if (!nb::try_cast(shape, extents[0]) && !nb::try_cast(shape, extents)) {
+    throw nb::type_error("shape must be an integer or a sequence of integers");
+  }
+  auto bytes = nb::cast<std::size_t>(type.attr("itemsize"));
+  for (const auto extent : extents) {
+    if (extent < 0) throw nb::value_error("negative dimensions");
+    if (__builtin_mul_overflow(bytes, static_cast<std::size_t>(extent), &bytes) ||
+        bytes > static_cast<std::size_t>(INT64_MAX)) {
+      throw nb::value_error("the array is too big");
+    }
+  }
   if (bytes == 0) return numpy.attr("empty")(extents, type);
   auto memory = std::make_unique<Allocation<std::byte>>(self.get().allocate<std::byte>(bytes));
   auto* const data = memory->data();
@@ -129,8 +141,8 @@ NB_MODULE(_c, module) {
       .def("empty", &empty, "shape"_a, "dtype"_a = "float64",
            "A numpy array of zeros in memory that the other ranks of the host read directly, so "
            "that "
-           "large collectives need no copy. It may outlive the communicator. Each rank decides for "
-           "itself.")
+           "large collectives copy less; where ranks share no memory, or none is left, in ordinary "
+           "memory. It may outlive the communicator. Each rank decides for itself.")
       .def(
           "Split",
           [](Handle& self, std::optional<int> color, int key) -> std::optional<Handle> {

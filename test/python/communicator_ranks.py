@@ -107,7 +107,7 @@ def zero_copy(comm):
     shared[:] = 1
     comm.Allreduce(tutti.IN_PLACE, shared)
     assert (shared == SIZE).all()
-    assert comm.empty(3).dtype == numpy.float64 and comm.empty(0, "i4").size == 0
+    assert comm.empty(numpy.int64(3)).dtype == numpy.float64 and comm.empty(0, "i4").size == 0
     return shared
 
 
@@ -134,6 +134,14 @@ def blocks_of_different_lengths(comm) -> None:
     comm.Gatherv(mine, [received, counts, begins] if RANK == 1 else None, root=1)
     assert RANK != 1 or numpy.array_equal(received, displaced)
     part = numpy.zeros_like(mine)
+    if RANK == 0:
+        whole = everyone.copy()
+        comm.Scatterv(tutti.IN_PLACE, [whole, tuple(counts)])
+        assert numpy.array_equal(whole, everyone)
+    else:
+        comm.Scatterv(None, part)
+        assert numpy.array_equal(part, mine)
+    part = numpy.zeros_like(mine)
     comm.Scatterv([displaced, counts, begins] if RANK == 0 else None, part)
     assert numpy.array_equal(part, mine)
     # Rank r sends r elements to each rank, backwards.
@@ -157,11 +165,16 @@ def refused() -> None:
         ("more than the buffer has", lambda: comm.Bcast([numpy.zeros(2), 3])),
         ("timeout", lambda: comm.Barrier(timeout=-1)),
         ("[buffer, counts]", lambda: comm.Allgatherv(numpy.zeros(1), numpy.zeros(SIZE))),
-        ("sequence of integers", lambda: comm.Allgatherv(numpy.zeros(1), [numpy.zeros(SIZE), "ones"])),
+        ("non-negative integers", lambda: comm.Allgatherv(numpy.zeros(1), [numpy.zeros(SIZE), "ones"])),
         ("negative", lambda: comm.empty((2, -1))),
         ("plain data", lambda: comm.empty(2, dtype=object)),
+        ("too big", lambda: comm.empty(2**62)),
+        ("integers", lambda: comm.empty((2.5, 1))),
+        ("integer", lambda: comm.Bcast([numpy.zeros(2), "two"])),
+        ("in-place form", lambda: comm.Alltoallv(tutti.IN_PLACE, [numpy.zeros(SIZE), [1] * SIZE])),
+        ("both counts", lambda: comm.Alltoallv([numpy.zeros(2 * SIZE), [2] * SIZE], [numpy.zeros(SIZE), [1] * SIZE])),
         ("overlap", lambda: comm.Allgatherv(numpy.zeros(1), [numpy.zeros(SIZE), [1] * SIZE, [0] * SIZE])),
-        ("block 1 has 1 elements from element 9 on", lambda: comm.Allgatherv(numpy.zeros(1), [numpy.zeros(SIZE), [1] * SIZE, [0, 9, 2]])),
+        ("block 1 has 1 f64 from element 9 on", lambda: comm.Allgatherv(numpy.zeros(1), [numpy.zeros(SIZE), [1] * SIZE, [0, 9, 2]])),
     ):
         try:
             call()

@@ -91,6 +91,9 @@ struct Blocks {
   Blocks(std::span<const std::size_t> lengths, std::span<const std::size_t> begins)
       : counts(lengths), displacements(begins) {}
 
+  /// On ranks that need no counts.
+  Blocks() = default;
+
   std::span<const std::size_t> counts;         ///< elements of each block
   std::span<const std::size_t> displacements;  ///< first element of each block; empty: no gaps
 };

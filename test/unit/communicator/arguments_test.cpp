@@ -215,7 +215,7 @@ TEST_CASE("a refused call names the argument, its value and what would fit") {
             .displacements = begins};
     CHECK(refusal(call, group).empty());
     begins[0] = 21;
-    CHECK(has(refusal(call, group), "block 0 has 10 elements from element 21 on"));
+    CHECK(has(refusal(call, group), "block 0 has 10 f32 from element 21 on"));
     CHECK(has(refusal(call, group), "receive buffer has 30"));
     begins[0] = SIZE_MAX;
     CHECK(has(refusal(call, group), "block 0"));
@@ -233,6 +233,32 @@ TEST_CASE("a refused call names the argument, its value and what would fit") {
     call.operation = Operation::all_gather;
     call.counts = {};
     CHECK(has(refusal(call, group), "all_gather takes no displacements"));
+  }
+  SECTION("the displacement of an empty block") {
+    const std::vector<std::size_t> counts{0, 3, 3};
+    const std::vector<std::size_t> begins{SIZE_MAX, 0, 3};
+    call = {.operation = Operation::all_gather_v,
+            .type = Type::f32,
+            .recv = recv.data(),
+            .recv_count = 6,
+            .in_place = true,
+            .counts = counts,
+            .displacements = begins};
+    CHECK(check_arguments(call, group).send == recv.data());
+  }
+  SECTION("counts of all_to_all_v for the rank itself") {
+    const std::vector<std::size_t> counts{10, 0, 0};
+    const std::vector<std::size_t> recv_counts{1, 0, 0};
+    call = {.operation = Operation::all_to_all_v,
+            .type = Type::f32,
+            .send = send.data(),
+            .send_count = 10,
+            .recv = recv.data(),
+            .recv_count = 1,
+            .counts = counts,
+            .recv_counts = recv_counts};
+    CHECK(has(refusal(call, group), "10 f32"));
+    CHECK(has(refusal(call, group), "receives 1"));
   }
   SECTION("blocks that are sent may overlap") {
     const std::vector<std::size_t> counts{10, 10, 10};

@@ -194,6 +194,8 @@ TEST_CASE("structs are counted in bytes, the counts of v-forms too") {
   caller.scatter_v(particles, std::span(particles).first(1), {counts, begins}, 0);
   CHECK(caller.counts == std::vector<std::size_t>{sizeof(Particle), 0, 2 * sizeof(Particle)});
   CHECK(caller.displacements == std::vector<std::size_t>{2 * sizeof(Particle), 0, 0});
+  caller.gather_v(std::span<const float>(numbers).first(1), std::span<float>(), {}, 0);
+  CHECK(caller.counts.empty());
   caller.all_to_all_v(numbers, begins, numbers, {counts, begins});
   CHECK(caller.counts == std::vector<std::size_t>{2, 0, 0});
   CHECK(caller.displacements.empty());
