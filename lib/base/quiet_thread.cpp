@@ -6,22 +6,22 @@
 #include <chrono>
 #include <condition_variable>
 #include <filesystem>
-#include <fstream>
 #include <mutex>
 #include <string>
+#include <string_view>
 
 #include "base/control_groups.hpp"
 #include "base/system_error.hpp"
+#include "base/text_file.hpp"
 
 namespace tutti {
 namespace {
 
 /// Empty if the file is unreadable.
 std::string first_word(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  std::string word;
-  file >> word;
-  return word;
+  const auto text = read_text_file(path.c_str()).value_or("");
+  std::string_view rest = text;
+  return std::string(take_word(rest));
 }
 
 /// "pids.max of control group /a is 3, and 3 are in use"; empty if no limit is reached.
