@@ -40,8 +40,18 @@ void set_recv(Prepared& prepared, nb::handle buffer) {
   prepared.call.recv_count = prepared.recv.count();
 }
 
+/// mpi4py has IN_PLACE in the place of the receive buffer of a scatter.
+void move_in_place(Operation operation, nb::handle& send, nb::handle& recv) {
+  if (!nb::isinstance<InPlaceObject>(recv)) return;
+  if (operation != Operation::scatter && operation != Operation::scatter_v) {
+    throw nb::type_error("tutti.IN_PLACE takes the place of the send buffer");
+  }
+  std::swap(send, recv);
+}
+
 Prepared two_buffers(Operation operation, nb::handle send, nb::handle recv, Operator op = sum,
                      int root = -1) {
+  move_in_place(operation, send, recv);
   Prepared prepared;
   prepared.call.operation = operation;
   prepared.call.op = op;
@@ -90,6 +100,7 @@ nb::object take_blocks(nb::handle given, BlockLists& blocks) {
 Prepared v_form(Operation operation, nb::handle send, nb::handle recv, bool blocks_in_send,
                 int root = -1) {
   BlockLists blocks;
+  move_in_place(operation, send, recv);
   // In place, the root's receive buffer is that of all blocks.
   if (nb::isinstance<InPlaceObject>(send)) blocks_in_send = false;
   const auto given = blocks_in_send ? send : recv;

@@ -136,10 +136,16 @@ def blocks_of_different_lengths(comm) -> None:
     part = numpy.zeros_like(mine)
     if RANK == 0:
         whole = everyone.copy()
-        comm.Scatterv(tutti.IN_PLACE, [whole, tuple(counts)])
+        comm.Scatterv([whole, tuple(counts)], tutti.IN_PLACE)
+        comm.Scatterv(tutti.IN_PLACE, [whole, counts])
+        comm.Scatter(numpy.arange(SIZE), tutti.IN_PLACE)
         assert numpy.array_equal(whole, everyone)
     else:
+        one = numpy.zeros(1, dtype=int)
+        comm.Scatterv(None, numpy.zeros_like(mine))
         comm.Scatterv(None, part)
+        comm.Scatter(None, one)
+        assert one[0] == RANK
         assert numpy.array_equal(part, mine)
     part = numpy.zeros_like(mine)
     comm.Scatterv([displaced, counts, begins] if RANK == 0 else None, part)
@@ -171,6 +177,7 @@ def refused() -> None:
         ("too big", lambda: comm.empty(2**62)),
         ("integers", lambda: comm.empty((2.5, 1))),
         ("integer", lambda: comm.Bcast([numpy.zeros(2), "two"])),
+        ("send buffer", lambda: comm.Allgather(numpy.zeros(1), tutti.IN_PLACE)),
         ("in-place form", lambda: comm.Alltoallv(tutti.IN_PLACE, [numpy.zeros(SIZE), [1] * SIZE])),
         ("both counts", lambda: comm.Alltoallv([numpy.zeros(2 * SIZE), [2] * SIZE], [numpy.zeros(SIZE), [1] * SIZE])),
         ("overlap", lambda: comm.Allgatherv(numpy.zeros(1), [numpy.zeros(SIZE), [1] * SIZE, [0] * SIZE])),
