@@ -8,17 +8,8 @@ namespace tutti {
 namespace {
 
 // In a trial each choice gets two calls in a row, since the first one moves the data to its new
-// place. The first trials see shared memory that is new and outside of the caches, so they are
-// repeated soon; later ones are so rare that the 99th percentile of a call does not contain them.
+// place.
 constexpr std::uint32_t tries = 2;
-constexpr std::uint32_t third_trial = 96;
-constexpr std::uint32_t max_calls_between_trials = 1000;
-
-/// Trials begin at calls 0, 6, 96, 192, 384, 768, 1536, 2536 and so on.
-constexpr std::uint32_t next_trial(std::uint32_t trial, std::uint32_t trial_calls) {
-  if (trial == 0) return trial_calls;
-  return trial + std::clamp(trial, third_trial - trial_calls, max_calls_between_trials);
-}
 
 }  // namespace
 
@@ -43,9 +34,8 @@ CopyChoice::Case& CopyChoice::of(const Kind& kind) {
 Streaming CopyChoice::next(const Kind& kind) {
   constexpr auto trial_calls = std::uint32_t{tries * kinds};
   auto& now = of(kind);
-  const auto call = now.calls++;
-  if (call == next_trial(now.trial, trial_calls)) now.trial = call;
-  if (call - now.trial < trial_calls) return static_cast<Streaming>((call - now.trial) / tries);
+  const auto offset = now.trials.count(trial_calls);
+  if (offset < trial_calls) return static_cast<Streaming>(offset / tries);
   const auto shorter = [](const Times& a, const Times& b) { return a.shortest() < b.shortest(); };
   const auto best = std::min_element(now.times.begin(), now.times.end(), shorter);
   return static_cast<Streaming>(best - now.times.begin());

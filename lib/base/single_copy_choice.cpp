@@ -9,17 +9,10 @@ namespace {
 
 constexpr std::uint32_t no_time = std::numeric_limits<std::uint32_t>::max();
 
-// Trials begin at calls 0 and 16, and after each further period. Shared memory gets more calls than
-// single copy: CopyChoice tries its kinds, and the first calls find the ring buffer outside of the
-// caches. The slower way gets at most six calls of a period: the 99th percentile of a call does not
-// contain them.
+// Shared memory gets more calls than single copy: CopyChoice tries its kinds, and the first calls
+// find the ring buffer outside of the caches.
 constexpr std::uint32_t second_trial = 16;
-constexpr std::uint32_t period = 1000;
 constexpr std::uint32_t shared_trials = 6;
-
-constexpr std::uint32_t first_of_trial(std::uint32_t call) {
-  return call < second_trial ? 0 : call - (call - second_trial) % period;
-}
 
 std::uint32_t ticks_of(SingleCopyChoice::Time time) {
   constexpr int log2_ns = 5;
@@ -28,11 +21,11 @@ std::uint32_t ticks_of(SingleCopyChoice::Time time) {
   return static_cast<std::uint32_t>(static_cast<std::uint64_t>(ns) >> log2_ns);
 }
 
-// Offers: each way twice in turn.
+// Offers: each way twice in turn. While messages are read, the sender's copies get a turn in each
+// trial.
 constexpr std::uint32_t first_offers = 8;
 constexpr std::uint32_t trials_of_each = 2;
 constexpr std::uint32_t turn = 2 * trials_of_each;
-constexpr std::uint32_t offer_period = 500;
 
 }  // namespace
 
@@ -70,23 +63,26 @@ std::size_t SingleCopyChoice::case_of(const Kind& kind) {
   return *index_of(kind.operation) * single_copy_sizes + single_copy_size_class(kind.bytes);
 }
 
-bool SingleCopyChoice::next(const Kind& kind, std::span<Board* const> boards) {
+bool SingleCopyChoice::next(const Kind& kind, std::span<Board* const> boards,
+                            std::size_t untimed_calls) {
   const auto at = case_of(kind);
   auto& now = cases_[at];
-  const auto call = now.calls++;
-  const auto first = first_of_trial(call);
-  const auto offset = call - first;
+  if (now.untimed != trials_begun) {
+    if (now.untimed++ < untimed_calls) return false;
+    now.untimed = trials_begun;
+  }
+  const auto offset = now.trials.count(second_trial);
   if (offset < trial_calls) {
     now.bytes[offset] = kind.bytes;
     return offset >= shared_trials;
   }
-  if (now.judged != first) judge(now, first, at, boards);
+  if (now.judged != now.trials.first()) judge(now, at, boards);
   return now.single;
 }
 
 /// Changes nothing as long as a rank has not posted all calls of the trial.
-void SingleCopyChoice::judge(Case& one, std::uint32_t first, std::size_t at,
-                             std::span<Board* const> boards) {
+void SingleCopyChoice::judge(Case& one, std::size_t at, std::span<Board* const> boards) {
+  const auto first = one.trials.first();
   std::array<std::int64_t, 2> shortest{};  // per MiB
   shortest.fill(std::numeric_limits<std::int64_t>::max());
   for (std::uint32_t offset = 0; offset < trial_calls; ++offset) {
@@ -113,24 +109,24 @@ void SingleCopyChoice::judge(Case& one, std::uint32_t first, std::size_t at,
 
 void SingleCopyChoice::took(const Kind& kind, Time begun, Time ended, Board& own) const {
   const auto at = case_of(kind);
-  const auto call = cases_[at].calls - 1;
-  const auto offset = call - first_of_trial(call);
+  const auto& trials = cases_[at].trials;
+  const auto offset = trials.offset();
   if (offset >= trial_calls) return;
   auto& posted = own[at][offset];
   posted.begun.store(ticks_of(begun), std::memory_order_relaxed);
   posted.ended.store(ticks_of(ended), std::memory_order_relaxed);
-  posted.call.store(call + 1, std::memory_order_release);
+  posted.call.store(trials.first() + offset + 1, std::memory_order_release);
 }
 
 OfferChoice::Answer OfferChoice::next(std::size_t bytes) {
   auto& now = cases_[single_copy_size_class(bytes)];
-  const auto offer = now.offers++;
-  now.reads = offer >= first_offers && std::uint64_t{3} * now.single_times.shortest() <=
-                                           std::uint64_t{4} * now.shared_times.shortest();
-  if (now.reads) return {.reads = offer % offer_period >= turn};
+  const auto offset = now.trials.count(first_offers);
+  const bool knows_both = now.trials.first() != 0;
+  now.reads = knows_both && now.single_times.shortest() < now.shared_times.shortest();
+  if (now.reads) return {.reads = offset >= turn};
   // While the sender's own copies are faster, it offers `turn` messages between two pauses.
-  return {.reads = offer % turn < trials_of_each,
-          .pauses = offer >= first_offers && offer % turn == turn - 1};
+  return {.reads = offset % turn < trials_of_each,
+          .pauses = knows_both && offset % turn == turn - 1};
 }
 
 void OfferChoice::took(std::size_t bytes, bool single, std::chrono::nanoseconds time) {

@@ -149,10 +149,11 @@ void SharedCall::choose_single_copy() {
   if (!is_single_copied(plan_, arguments_.operation)) return;
   const auto& kernel = channel_->segment().single_copy();
   // All ranks count all calls, whether they publish or not.
-  const bool single =
-      (copies_->single.next({arguments_.operation, plan_.unit_bytes}, channel_->boards()) ||
-       kernel.is_forced()) &&
-      channel_->is_read_by_all();
+  const auto calls_through_ring = channel_->max_ring_bytes() / plan_.input_bytes;
+  const bool single = (copies_->single.next({arguments_.operation, plan_.unit_bytes},
+                                            channel_->boards(), calls_through_ring) ||
+                       kernel.is_forced()) &&
+                      channel_->is_read_by_all();
   publishes_address_ = single && plan_.put != Put::nothing && !exported_input_ &&
                        !overwrites_input() && is_input_readable();
   expects_addresses_ = single && plan_.put == Put::nothing;

@@ -38,8 +38,10 @@ std::size_t IncomingHalf::take_offered() {
 std::size_t IncomingHalf::take_offered(Stream& stream) {
   auto& offer = stream.offer;
   if (!offer.answer) {
-    offer.answer = endpoint_.memory().always_reads() ? OfferChoice::Answer{.reads = true}
-                                                     : offers_.next(offer.left);
+    offer.answer = OfferChoice::Answer{.reads = endpoint_.memory().always_reads()};
+    // The ring's first use takes page faults, which say nothing about later messages.
+    offer.is_timed = !offer.answer->reads && endpoint_.input().has_wrapped();
+    if (offer.is_timed) offer.answer = offers_.next(offer.left);
     offer.bytes = offer.left;
     offer.begun = std::chrono::steady_clock::now();
   }
@@ -55,13 +57,14 @@ std::size_t IncomingHalf::take_offered(Stream& stream) {
     offer.address += piece;
     offer.left -= piece;
     if (offer.left > 0) return piece;
-    offers_.took(offer.bytes, true, std::chrono::steady_clock::now() - offer.begun);
+    if (offer.is_timed)
+      offers_.took(offer.bytes, true, std::chrono::steady_clock::now() - offer.begun);
   }
   std::erase(offered_, stream.ours.key);
   if (result == SingleCopy::Result::gone) return piece;  // the control plane reports it
   // Memory of a device, for example, can't be read.
   const bool pauses = offer.answer->pauses || (offer.answer->reads && offer.left > 0);
-  if (!offer.answer->reads) offer.measured_to = stream.bytes.arrived() + offer.left;
+  if (!offer.answer->reads && offer.is_timed) offer.measured_to = stream.bytes.arrived() + offer.left;
   const auto reply = encode({.kind = FrameKind::taken,
                              .payload = pauses ? 1U : 0U,
                              .position = stream.bytes.arrived(),

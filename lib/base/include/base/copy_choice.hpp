@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/trials.hpp"
 #include "tutti/operation.hpp"
 
 namespace tutti {
@@ -57,8 +58,7 @@ class CopyChoice {
     [[nodiscard]] std::uint32_t shortest() const;
   };
   struct Case {
-    std::uint32_t calls = 0;
-    std::uint32_t trial = 0;  ///< number of the latest trial's first call
+    Trials trials;
     std::array<Times, kinds> times;
   };
 

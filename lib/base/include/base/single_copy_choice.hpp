@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 
+#include "base/trials.hpp"
 #include "tutti/operation.hpp"
 
 /// The choice between two copies through shared memory and the kernel's single copy. Which of them
@@ -57,28 +58,31 @@ class SingleCopyChoice {
   /// True if the operation moves data without reducing it.
   [[nodiscard]] static bool covers(Operation operation) { return index_of(operation).has_value(); }
   /// The choice for the next call. All ranks of the communicator ask, so that they try a way in the
-  /// same calls. `boards` are those of all ranks.
-  [[nodiscard]] bool next(const Kind& kind, std::span<Board* const> boards);
+  /// same calls. `boards` are those of all ranks. The first `untimed_calls`, the same on all ranks,
+  /// use shared memory: its first use takes page faults, which say nothing about later calls.
+  [[nodiscard]] bool next(const Kind& kind, std::span<Board* const> boards,
+                          std::size_t untimed_calls);
   /// Posts the times of this rank's latest call of the kind on its own board.
   void took(const Kind& kind, Time begun, Time ended, Board& own) const;
 
  private:
   static constexpr std::uint32_t never = UINT32_MAX;
+  static constexpr std::uint32_t trials_begun = UINT32_MAX;
   struct Case {
-    std::uint32_t calls = 0;
+    std::uint32_t untimed = 0;  ///< calls before the first trial, or trials_begun
+    Trials trials;
     std::uint32_t judged = never;  ///< first call of the trial that `single` follows from
     std::array<std::size_t, trial_calls> bytes{};  ///< of the calls of the latest trial
     bool single = false;
   };
   [[nodiscard]] static std::optional<std::size_t> index_of(Operation operation);
   [[nodiscard]] static std::size_t case_of(const Kind& kind);
-  static void judge(Case& one, std::uint32_t first, std::size_t at, std::span<Board* const> boards);
+  static void judge(Case& one, std::size_t at, std::span<Board* const> boards);
   std::array<Case, operations * single_copy_sizes> cases_{};
 };
 
 /// For messages from one rank to another: the sender offers its memory, and the receiver decides
-/// whether it reads it or lets the sender copy it into shared memory. Since a copy also takes the
-/// sender's time, it has to be faster by a quarter.
+/// whether it reads it or lets the sender copy it into shared memory.
 class OfferChoice {
  public:
   struct Answer {
@@ -97,7 +101,7 @@ class OfferChoice {
 
  private:
   struct Case {
-    std::uint32_t offers = 0;
+    Trials trials;
     bool reads = false;
     RecentTimes shared_times;
     RecentTimes single_times;

@@ -63,6 +63,7 @@ class IncomingHalf {
     /// Once there is a request.
     std::optional<OfferChoice::Answer> answer = std::nullopt;
     // Of the latest answer.
+    bool is_timed = false;
     std::size_t bytes = 0;
     std::chrono::steady_clock::time_point begun{};
     std::uint64_t measured_to = 0;  ///< position in the stream, if the sender copies; 0: none

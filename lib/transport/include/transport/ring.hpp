@@ -72,6 +72,8 @@ class RingReader {
   RingReader(RingState& state, std::span<const std::byte> bytes) : state_(&state), bytes_(bytes) {}
 
   [[nodiscard]] std::size_t available() const;
+  /// True once all memory of the ring has been used.
+  [[nodiscard]] bool has_wrapped() const { return read_ >= length(); }
   /// Continues where the writer's align() did.
   void align() { read_ = next_line(read_); }
   /// Prefetches the next line in parallel to the check of the writer's position.

@@ -109,6 +109,8 @@ class CollectiveChannel {
   [[nodiscard]] int size() const { return static_cast<int>(members_.size()); }
   /// Maximum bytes that a rank contributes to one chunk; its results are at most half of that.
   [[nodiscard]] std::size_t published_bytes() const { return published_bytes_; }
+  /// Bytes of each rank's ring once it has grown.
+  [[nodiscard]] std::size_t max_ring_bytes() const { return whole_ring_bytes_; }
   [[nodiscard]] Member& member(int rank) { return members_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] Member& self() { return member(rank_); }
   [[nodiscard]] std::size_t number() const { return number_; }
