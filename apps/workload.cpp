@@ -21,25 +21,39 @@ CheckResult Workload::check(bool input_too) {
   return data_.check(send_.host(), recv_.host(), input_too);
 }
 
+PreparedCall::PreparedCall(const CallSpec& spec, void* send, void* recv, Memory memory) {
+  if (spec.operation == Operation::barrier) return;
+  if (spec.operation == Operation::send_recv) {
+    call_ = Message{.operation = Operation::send_recv,
+                    .type = spec.type,
+                    .send = send,
+                    .send_count = spec.count,
+                    .to = next_of(spec),
+                    .recv = recv,
+                    .recv_count = spec.count,
+                    .from = previous_of(spec),
+                    .memory = memory};
+    return;
+  }
+  auto collective = collective_of(spec, send, recv);
+  collective.memory = memory;
+  call_ = collective;
+}
+
+void PreparedCall::run(Communicator& communicator, const CallOptions& options) const {
+  if (const auto* collective = std::get_if<Collective>(&call_)) {
+    communicator.run(*collective, options);
+  } else if (const auto* message = std::get_if<Message>(&call_)) {
+    communicator.run(*message, options);
+  } else {
+    communicator.barrier(options);
+  }
+}
+
 void call(Communicator& communicator, const CallSpec& spec, void* send, void* recv,
           const CallOptions& options) {
-  if (spec.operation == Operation::barrier) return communicator.barrier(options);
-  const auto memory = options.stream ? Memory::device : Memory::host;
-  if (spec.operation != Operation::send_recv) {
-    auto collective = collective_of(spec, send, recv);
-    collective.memory = memory;
-    return communicator.run(collective, options);
-  }
-  communicator.run(Message{.operation = Operation::send_recv,
-                           .type = spec.type,
-                           .send = send,
-                           .send_count = spec.count,
-                           .to = next_of(spec),
-                           .recv = recv,
-                           .recv_count = spec.count,
-                           .from = previous_of(spec),
-                           .memory = memory},
-                   options);
+  PreparedCall(spec, send, recv, options.stream ? Memory::device : Memory::host)
+      .run(communicator, options);
 }
 
 }  // namespace tutti::app

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <variant>
+
 #include "buffer.hpp"
 #include "job_session.hpp"
 #include "test_data.hpp"
@@ -30,6 +32,17 @@ class Workload {
   TestData data_;
   Buffer send_;
   Buffer recv_;
+};
+
+/// The call of tutti that `spec` describes, built once so that a measurement repeats only the call.
+class PreparedCall {
+ public:
+  PreparedCall() = default;
+  PreparedCall(const CallSpec& spec, void* send, void* recv, Memory memory);
+  void run(Communicator& communicator, const CallOptions& options) const;
+
+ private:
+  std::variant<std::monostate, Collective, Message> call_;  ///< std::monostate: a barrier
 };
 
 /// Runs `spec` with tutti. If the options have a stream, the buffers are on the device, and the

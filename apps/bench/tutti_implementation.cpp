@@ -12,11 +12,10 @@ class TuttiImplementation final : public Implementation {
 
   std::string prepare(const Task& task) override {
     task_ = task;
+    call_ = {task.spec, task.send, task.recv, task.stream ? Memory::device : Memory::host};
     return {};
   }
-  void run() override {
-    call(communicator_, task_.spec, task_.send, task_.recv, {.stream = task_.stream});
-  }
+  void run() override { call_.run(communicator_, {.stream = task_.stream}); }
   void drain() override {
     if (task_.stream) communicator_.synchronize(*task_.stream);
   }
@@ -28,6 +27,7 @@ class TuttiImplementation final : public Implementation {
  private:
   Communicator& communicator_;
   Task task_;
+  PreparedCall call_;
 };
 
 }  // namespace
