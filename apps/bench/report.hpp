@@ -19,6 +19,8 @@ struct Row {
   double median_us = 0;
   double p10_us = 0;
   double p90_us = 0;
+  double p99_us = 0;
+  double max_us = 0;
   double mean_us = 0;
   /// Median in throughput mode: without a barrier between the calls.
   std::optional<double> throughput_us;

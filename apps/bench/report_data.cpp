@@ -34,6 +34,8 @@ Json row_json(const CallSpec& spec, const Row& row) {
                    {"median_us", row.median_us},
                    {"p10_us", row.p10_us},
                    {"p90_us", row.p90_us},
+                   {"p99_us", row.p99_us},
+                   {"max_us", row.max_us},
                    {"mean_us", row.mean_us},
                    {"back_to_back_us", or_null(row.throughput_us)},
                    {"algbw_gbs", row.bandwidth.algorithm_gbs},
@@ -79,10 +81,10 @@ std::string csv_line(const Comparison& comparison, const Row& row) {
       ratio == comparison.ratios.end()
           ? std::string(",,")
           : fmt::format("{},{},{}", ratio->ratio.median, ratio->ratio.low, ratio->ratio.high);
-  return fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", name(spec.operation),
-                     row.implementation, name(spec.type), operator_text(spec), bytes_of(spec),
-                     row.median_us, row.p10_us, row.p90_us, row.mean_us,
-                     row.throughput_us ? fmt::to_string(*row.throughput_us) : "",
+  return fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
+                     name(spec.operation), row.implementation, name(spec.type), operator_text(spec),
+                     bytes_of(spec), row.median_us, row.p10_us, row.p90_us, row.p99_us, row.max_us,
+                     row.mean_us, row.throughput_us ? fmt::to_string(*row.throughput_us) : "",
                      row.bandwidth.algorithm_gbs, row.bandwidth.bus_gbs, row.iterations,
                      row.wrong ? fmt::to_string(*row.wrong) : "", row.algorithm, ratios);
 }
@@ -91,7 +93,8 @@ std::string csv_line(const Comparison& comparison, const Row& row) {
 
 std::string csv_text(const Report& report) {
   std::string text =
-      "op,peer,type,operator,bytes,median_us,p10_us,p90_us,mean_us,back_to_back_us,algbw_gbs,"
+      "op,peer,type,operator,bytes,median_us,p10_us,p90_us,p99_us,max_us,mean_us,back_to_back_us,"
+      "algbw_gbs,"
       "busbw_gbs,iterations,wrong,algorithm,ratio,ratio_low,ratio_high\n";
   for (const auto& comparison : report.comparisons) {
     for (const auto& row : comparison.rows) text += csv_line(comparison, row);

@@ -34,7 +34,7 @@ CopyChoice::Case& CopyChoice::of(const Kind& kind) {
 Streaming CopyChoice::next(const Kind& kind) {
   constexpr auto trial_calls = std::uint32_t{tries * kinds};
   auto& now = of(kind);
-  const auto offset = now.trials.count(trial_calls);
+  const auto offset = now.trials.count(trial_calls, kind.bytes);
   if (offset < trial_calls) return static_cast<Streaming>(offset / tries);
   const auto shorter = [](const Times& a, const Times& b) { return a.shortest() < b.shortest(); };
   const auto best = std::min_element(now.times.begin(), now.times.end(), shorter);

@@ -71,7 +71,7 @@ bool SingleCopyChoice::next(const Kind& kind, std::span<Board* const> boards,
     if (now.untimed++ < untimed_calls) return false;
     now.untimed = trials_begun;
   }
-  const auto offset = now.trials.count(second_trial);
+  const auto offset = now.trials.count(second_trial, kind.bytes);
   if (offset < trial_calls) {
     now.bytes[offset] = kind.bytes;
     return offset >= shared_trials;
@@ -120,8 +120,8 @@ void SingleCopyChoice::took(const Kind& kind, Time begun, Time ended, Board& own
 
 OfferChoice::Answer OfferChoice::next(std::size_t bytes) {
   auto& now = cases_[single_copy_size_class(bytes)];
-  const auto offset = now.trials.count(first_offers);
-  const bool knows_both = now.trials.first() != 0;
+  const auto offset = now.trials.count(first_offers, bytes);
+  const bool knows_both = now.trials.first() != 0 || offset >= first_offers;
   now.reads = knows_both && now.single_times.shortest() < now.shared_times.shortest();
   if (now.reads) return {.reads = offset >= turn};
   // While the sender's own copies are faster, it offers `turn` messages between two pauses.

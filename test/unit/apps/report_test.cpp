@@ -100,6 +100,8 @@ TEST_CASE("a comparison has rows, ratios and what is missing") {
   CHECK(comparison.rows[0].median_us == Near(15));
   CHECK(comparison.rows[0].p10_us == Near(11));
   CHECK(comparison.rows[0].p90_us == Near(19));
+  CHECK(comparison.rows[0].p99_us == Near(19.9));
+  CHECK(comparison.rows[0].max_us == Near(20));
   CHECK(comparison.rows[0].throughput_us.value() == Near(5));
   CHECK(comparison.rows[0].iterations == 2);
   CHECK(comparison.rows[0].algorithm == "ring");
@@ -139,7 +141,8 @@ TEST_CASE("the JSON has the schema that is documented") {
   CHECK(row["type"] == "f32");
   CHECK(row["bytes"] == 4'000'000);
   CHECK(row["wrong"] == 7);
-  for (const auto* key : {"median_us", "p10_us", "p90_us", "algbw_gbs", "busbw_gbs"}) {
+  for (const auto* key :
+       {"median_us", "p10_us", "p90_us", "p99_us", "max_us", "algbw_gbs", "busbw_gbs"}) {
     CHECK(row[key].get<double>() > 0);
   }
   const auto& ratio = json["ratios"][0];

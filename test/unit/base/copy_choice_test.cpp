@@ -37,6 +37,17 @@ TEST_CASE("after each choice was tried, the fastest is used") {
   }
 }
 
+TEST_CASE("of long calls fewer are trials") {
+  CopyChoice choice;
+  CopyChoice::Kind longer = at_leaf;
+  longer.bytes = 16 * mebibyte;
+  for (int i = 0; i < 96; ++i) {
+    const auto kind = choice.next(longer);
+    choice.took(longer, kind, kind == Streaming::out ? 1ms : 2ms);
+    CHECK((i < 6 || kind == Streaming::out));
+  }
+}
+
 TEST_CASE("another choice that becomes the fastest is found") {
   CopyChoice choice;
   taken(choice, Streaming::none, 200);

@@ -32,14 +32,14 @@ struct Ranks {
   int run(int calls, const std::vector<Times>& times) {
     int count = 0;
     for (int call = 0; call < calls; ++call) {
-      const bool single = choices[0].next(whole, boards, untimed_calls);
+      const bool single = choices[0].next(kind, boards, untimed_calls);
       for (std::size_t rank = 1; rank < choices.size(); ++rank) {
-        CHECK(choices[rank].next(whole, boards, untimed_calls) == single);
+        CHECK(choices[rank].next(kind, boards, untimed_calls) == single);
       }
       now += 1s;
       for (std::size_t rank = 0; rank < choices.size(); ++rank) {
         const auto end = single ? times[rank].single : times[rank].shared;
-        choices[rank].took(whole, now + times[rank].late, now + end, memory[rank]);
+        choices[rank].took(kind, now + times[rank].late, now + end, memory[rank]);
       }
       count += single ? 1 : 0;
     }
@@ -47,6 +47,7 @@ struct Ranks {
   }
   SingleCopyChoice::Time now{};
   std::size_t untimed_calls = 0;
+  SingleCopyChoice::Kind kind = whole;
 };
 
 /// Number of the next `offers` offers that are read, and that end with a pause.
@@ -135,6 +136,13 @@ TEST_CASE("the first use of shared memory is not timed") {
   CHECK(ranks.run(32, {{0ms, 9ms, 2ms}, {0ms, 9ms, 2ms}}) == 0);
   CHECK(ranks.run(8, {{0ms, 1ms, 2ms}, {0ms, 1ms, 2ms}}) == 2);
   CHECK(ranks.run(8, {{0ms, 1ms, 2ms}, {0ms, 1ms, 2ms}}) == 0);
+}
+
+TEST_CASE("of long calls fewer are trials of single copy") {
+  Ranks ranks(2);
+  ranks.kind.bytes = 16 * mebibyte;
+  ranks.run(8, {{0ms, 4ms, 2ms}, {0ms, 4ms, 2ms}});
+  CHECK(ranks.run(88, {{0ms, 4ms, 2ms}, {0ms, 4ms, 2ms}}) == 88);
 }
 
 TEST_CASE("a way that becomes the faster one is found") {

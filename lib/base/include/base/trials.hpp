@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 namespace tutti {
@@ -10,10 +11,12 @@ namespace tutti {
 /// so rare that the 99th percentile of a call does not contain them.
 class Trials {
  public:
-  /// Counts a call and returns its offset.
+  /// Counts a call that moves blocks of `bytes`, and returns its offset.
   /// Trials begin at calls 0, `second_trial` (at most 96), 96, 192, 384, 768, 1536, 2536 and so on.
-  std::uint32_t count(std::uint32_t second_trial) {
-    if (calls_ == next_of(second_trial)) first_ = calls_;
+  /// The second one is left out for long calls: few of these bring the memory into the caches, and
+  /// a program may make few of them.
+  std::uint32_t count(std::uint32_t second_trial, std::size_t bytes) {
+    if (calls_ == next_of(bytes < long_bytes ? second_trial : third_trial)) first_ = calls_;
     ++calls_;
     return offset();
   }
@@ -23,6 +26,7 @@ class Trials {
   [[nodiscard]] std::uint32_t first() const { return first_; }
 
  private:
+  static constexpr std::size_t long_bytes = std::size_t{2} << 20;
   static constexpr std::uint32_t third_trial = 96;
   static constexpr std::uint32_t max_calls_between = 1000;
   [[nodiscard]] std::uint32_t next_of(std::uint32_t second_trial) const {
