@@ -158,7 +158,7 @@ TEST_CASE("each line of the CSV has every column") {
   std::string line;
   int count = 0;
   while (std::getline(lines, line)) {
-    CHECK(std::count(line.begin(), line.end(), ',') == 17);
+    CHECK(std::count(line.begin(), line.end(), ',') == 19);
     ++count;
   }
   CHECK(count == 3);
