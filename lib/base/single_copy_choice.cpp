@@ -121,12 +121,13 @@ void SingleCopyChoice::took(const Kind& kind, Time begun, Time ended, Board& own
 OfferChoice::Answer OfferChoice::next(std::size_t bytes) {
   auto& now = cases_[single_copy_size_class(bytes)];
   const auto offset = now.trials.count(first_offers, bytes);
-  const bool knows_both = now.trials.first() != 0 || offset >= first_offers;
-  now.reads = knows_both && now.single_times.shortest() < now.shared_times.shortest();
+  const bool first = now.trials.first() == 0 && offset < first_offers;
+  // Not between trials: the times of a few messages in a row vary more than the two ways differ.
+  const bool ends_trial = now.reads ? offset == turn : offset % turn == 0;
+  if (!first && ends_trial) now.reads = now.single_times.shortest() < now.shared_times.shortest();
   if (now.reads) return {.reads = offset >= turn};
   // While the sender's own copies are faster, it offers `turn` messages between two pauses.
-  return {.reads = offset % turn < trials_of_each,
-          .pauses = knows_both && offset % turn == turn - 1};
+  return {.reads = offset % turn < trials_of_each, .pauses = !first && offset % turn == turn - 1};
 }
 
 void OfferChoice::took(std::size_t bytes, bool single, std::chrono::nanoseconds time) {

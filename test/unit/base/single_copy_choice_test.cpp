@@ -181,4 +181,11 @@ TEST_CASE("a receiver reads offers if that is faster, and else lets the sender p
   CHECK(!other.expects_offer(mebibyte / 4));
 }
 
+TEST_CASE("some slow messages between trials do not change the choice") {
+  OfferChoice reads;
+  answer(reads, 12, 2ms, 1ms);
+  CHECK(answer(reads, 8, 2ms, 9ms).read == 8);
+  CHECK(answer(reads, 40, 2ms, 1ms).read == 40);
+}
+
 }  // namespace tutti::test
