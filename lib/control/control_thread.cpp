@@ -40,8 +40,8 @@ ControlThread::ControlThread(Shared shared, rendezvous::PeerExchange&& exchanged
       acceptor_(
           reactor_, self_, std::move(exchanged.listeners), log,
           [this](int from, rendezvous::LinkKind kind) {
-            return kind == rendezvous::LinkKind::data ||
-                   (from < peers_.rank() && is_neighbour(from, peers_.rank(), peers_.size()));
+            if (kind == rendezvous::LinkKind::data) return accepts_data_from(from);
+            return from < peers_.rank() && is_neighbour(from, peers_.rank(), peers_.size());
           },
           [this](rendezvous::Connection connection) { on_connection(std::move(connection)); }),
       dialer_(reactor_, self_, std::move(exchanged.sources)),
@@ -168,6 +168,8 @@ void ControlThread::on_connection(rendezvous::Connection connection) {
     return shared_.link_setup.fail(failure);
   }
   if (connection.kind == rendezvous::LinkKind::control) return add_link(std::move(connection));
+  if (!peers_.on_this_host(connection.peer))
+    dialer_.cancel(connection.peer, rendezvous::LinkKind::data);
   shared_.connector.deliver(
       {.connection = std::move(connection), .dialed_here = false, .failure = {}});
 }
@@ -308,10 +310,24 @@ void ControlThread::send_status_to(int origin, std::uint32_t communicator) {
                encode_status({communicator, shared_.statuses.own(communicator)}));
 }
 
+/// If two ranks of different hosts dial each other at once, the lower one refuses, and the other
+/// gives its attempt up once the lower one's connection has arrived.
+bool ControlThread::accepts_data_from(int peer) {
+  if (peers_.on_this_host(peer)) return true;
+  if (peer > peers_.rank() && data_dialed_.contains(peer)) return false;
+  data_accepted_.insert(peer);
+  return true;
+}
+
 void ControlThread::dial_data(int peer, Deadline deadline) {
+  if (!peers_.on_this_host(peer)) {
+    if (data_accepted_.contains(peer)) return;
+    data_dialed_.insert(peer);
+  }
   dialer_.dial(
       peer, rendezvous::LinkKind::data, peers_.candidates(peer), deadline,
       [this, peer](std::optional<rendezvous::Connection> connection, const std::string& failure) {
+        if (!connection) data_dialed_.erase(peer);
         DataConnection result{.dialed_here = true, .failure = failure};
         result.connection.peer = peer;
         if (connection) {

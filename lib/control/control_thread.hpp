@@ -58,6 +58,7 @@ class ControlThread {
     comparison_.send_latest_to(peer, communicator);
   }
   void send_status_request(std::uint32_t communicator);
+  /// Ranks of different hosts share one data connection: nothing happens if there is one.
   void dial_data(int peer, Deadline deadline);
   void say_goodbye();
   /// Ends run() once there is an agreed failure and it was sent to the others, or at the deadline.
@@ -79,6 +80,7 @@ class ControlThread {
   void link_neighbours(Deadline setup);
   void probe_unlinked();
   void on_connection(rendezvous::Connection connection);
+  [[nodiscard]] bool accepts_data_from(int peer);
   void add_link(rendezvous::Connection connection);
   void on_link_closed(int peer, int number);
   void on_link_corrupted(int peer);
@@ -108,6 +110,10 @@ class ControlThread {
   std::map<int, std::unique_ptr<ControlLink>> links_;
   std::map<int, rendezvous::RefusalProbe> probes_;  ///< of neighbours without a link
   std::map<int, Descriptor> processes_;             ///< pidfds of this host's other ranks
+  // Peers on other hosts to which this rank dials or has dialed a data connection, and those whose
+  // connection it has accepted.
+  std::set<int> data_dialed_;
+  std::set<int> data_accepted_;
   std::set<int> departed_;
   bool leaving_ = false;
 };

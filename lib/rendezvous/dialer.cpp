@@ -58,6 +58,17 @@ void Dialer::dial(int peer, LinkKind kind, std::vector<SocketAddress> candidates
   attempt(dial);
 }
 
+void Dialer::cancel(int peer, LinkKind kind) {
+  for (auto dial = dials_.begin(); dial != dials_.end();) {
+    const auto next = std::next(dial);
+    if (dial->peer == peer && dial->kind == kind) {
+      disarm(*dial);
+      dials_.erase(dial);
+    }
+    dial = next;
+  }
+}
+
 void Dialer::attempt(DialList::iterator dial) {
   if (dial->deadline.expired()) return finish(dial, std::nullopt);
   const auto& address = dial->candidates[dial->candidate];

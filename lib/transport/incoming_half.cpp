@@ -33,7 +33,17 @@ IncomingHalf::IncomingHalf(int peer, std::size_t eager_bytes, CallInspector& ins
 }
 
 void IncomingHalf::connect(LinkEndpoint endpoint) {
-  endpoint_ = std::move(endpoint);
+  own_ = std::move(endpoint);
+  use_endpoint();
+}
+
+void IncomingHalf::share_connection(OutgoingHalf& half) {
+  writer_ = &half;
+  endpoint_ = &half.lend_endpoint();
+  use_endpoint();
+}
+
+void IncomingHalf::use_endpoint() {
   // Address space only, until a peer is first.
   for (auto& buffer : spare_buffers_) buffer.reserve(std::min(eager_bytes_, usual_buffer));
   for (auto& [key, stream] : streams_) clear_if_due(stream);
@@ -80,12 +90,12 @@ void IncomingHalf::take_memory_back(IncomingStream& stream) {
 
 Receipt IncomingHalf::try_receive(const CallContext& call, std::span<std::byte> bytes) {
   const auto size = bytes.size();
-  if (!endpoint_.has_rings() || is_over() || frame_ || streams_.size() != 0 || size == 0 ||
+  if (!endpoint_->has_rings() || is_over() || frame_ || streams_.size() != 0 || size == 0 ||
       size > std::min(eager_bytes_, max_bytes_at_once)) {
     return Receipt::refused;
   }
-  endpoint_.begin_frame_in();
-  auto& ring = endpoint_.input();
+  endpoint_->begin_frame_in();
+  auto& ring = endpoint_->input();
   ring.prefetch();
   if (ring.available() < frame_header_bytes + size) return Receipt::awaited;
   // Accept only the exact header; a request handles everything else.
@@ -99,7 +109,7 @@ Receipt IncomingHalf::try_receive(const CallContext& call, std::span<std::byte> 
     return Receipt::refused;
   }
   return_credit(size);
-  endpoint_.wake_peer();
+  endpoint_->wake_peer();
   return Receipt::taken;
 }
 
@@ -120,7 +130,7 @@ void IncomingHalf::finish(const StreamKey& key) {
 
 void IncomingHalf::clear_if_due(Stream& stream) {
   const auto posted = stream.bytes.posted();
-  if (!endpoint_ || posted <= stream.cleared || stream.offer.left > 0) return;
+  if (!*endpoint_ || posted <= stream.cleared || stream.offer.left > 0) return;
   if (posted <= eager_bytes_ && !stream.requested) return;
   // An offer needs no clear-to-send. Without one, the sender asks, but only before the first
   // clear-to-send: from then on it waits for the next.
@@ -143,13 +153,18 @@ void IncomingHalf::return_credit(std::size_t bytes) {
 }
 
 bool IncomingHalf::write() {
+  if (writer_ != nullptr) {
+    const bool moved = !outgoing_.empty() && writer_->reply(outgoing_);
+    outgoing_.clear();
+    return moved;
+  }
   blocked_ = false;
   std::size_t sent = 0;
-  while (endpoint_ && endpoint_.is_negotiated() && sent < outgoing_.size()) {
+  while (*endpoint_ && endpoint_->is_negotiated() && sent < outgoing_.size()) {
     auto count = outgoing_.size() - sent;
     if (max_written_ > 0) count = std::min(count, max_written_);
     const std::array<iovec, 1> part{{{outgoing_.data() + sent, count}}};
-    const auto done = endpoint_.write(part);
+    const auto done = endpoint_->write(part);
     if (done >= 0) {
       sent += static_cast<std::size_t>(done);
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
@@ -166,24 +181,24 @@ bool IncomingHalf::write() {
 bool IncomingHalf::read() {
   std::size_t moved = 0;
   if (!negotiate()) return false;
-  if (endpoint_.has_rings()) {
+  if (endpoint_->has_rings()) {
     while (moved < fair_share && !is_over()) {
       auto taken = take_from_ring();
       if (taken == 0 && !is_over()) taken = take_offered();
       if (taken == 0) break;
       moved += taken;
     }
-    if (moved > 0) endpoint_.wake_peer();
+    if (moved > 0) endpoint_->wake_peer();
     return moved > 0;
   }
   is_drained_ = false;
-  while (endpoint_ && failure_.empty() && !mismatched_) {
+  while (*endpoint_ && failure_.empty() && !mismatched_) {
     // Parse what has been read before reading more.
     if (frame_ ? take_payload() : take_header()) continue;
     // Stop only between reads: no event would announce data in the staging buffer.
     const bool had_enough = moved >= fair_share || is_drained_;
     if (!failure_.empty() || mismatched_) break;
-    if (had_enough && !endpoint_.has_buffered_data()) break;
+    if (had_enough && !endpoint_->has_buffered_data()) break;
     const auto got = fill(!had_enough);
     if (got == 0) break;
     moved += got;
@@ -216,10 +231,10 @@ std::size_t IncomingHalf::fill(bool ahead) {
   if (direct == 0 || direct == payload_left_) {
     parts[count++] = {staging_.data() + staged_end_, staging_.size() - staged_end_};
   }
-  const auto result = endpoint_.read(std::span(parts).first(count), ahead);
+  const auto result = endpoint_->read(std::span(parts).first(count), ahead);
   if (result < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return 0;
   if (result <= 0) {
-    fail(result == 0 ? "the peer closed the connection" : endpoint_.explain(errno));
+    fail(result == 0 ? "the peer closed the connection" : endpoint_->explain(errno));
     return 0;
   }
   const auto got = static_cast<std::size_t>(result);
@@ -238,20 +253,20 @@ std::size_t IncomingHalf::fill(bool ahead) {
 
 /// Returns false until the choice between socket and rings is known, or if it is invalid.
 bool IncomingHalf::negotiate() {
-  if (!endpoint_ || is_over()) return false;
-  if (endpoint_.is_negotiated()) return true;
-  if (!endpoint_.negotiate()) {
-    fail(errno == EPROTO ? "invalid first byte from the peer" : endpoint_.explain(errno));
+  if (!*endpoint_ || is_over()) return false;
+  if (endpoint_->is_negotiated()) return true;
+  if (!endpoint_->negotiate()) {
+    fail(errno == EPROTO ? "invalid first byte from the peer" : endpoint_->explain(errno));
     return false;
   }
-  if (endpoint_.is_negotiated()) write();
-  return endpoint_.is_negotiated();
+  if (endpoint_->is_negotiated()) write();
+  return endpoint_->is_negotiated();
 }
 
 /// Handles a header, or a piece of payload, in place.
 std::size_t IncomingHalf::take_from_ring() {
-  auto& ring = endpoint_.input();
-  if (!frame_) endpoint_.begin_frame_in();
+  auto& ring = endpoint_->input();
+  if (!frame_) endpoint_->begin_frame_in();
   const auto there = ring.available();
   if (!frame_ && there >= frame_header_bytes) {
     FrameHeader header;
@@ -267,7 +282,7 @@ std::size_t IncomingHalf::take_from_ring() {
     ring.consume(piece.size());
     return piece.size();
   }
-  if (endpoint_.is_closed()) fail("the peer closed the connection");
+  if (endpoint_->is_closed()) fail("the peer closed the connection");
   return 0;
 }
 
@@ -291,7 +306,7 @@ bool IncomingHalf::accept(std::span<const std::byte, frame_header_bytes> header)
 bool IncomingHalf::on_frame(const Frame& frame) {
   if (frame.kind == FrameKind::clear_to_send || frame.kind == FrameKind::credit ||
       frame.kind == FrameKind::taken) {
-    return false;
+    return writer_ != nullptr && writer_->on_reply(frame);
   }
   if (streams_.size() >= max_streams) return false;
   auto& stream = streams_.open(frame.call.key).first;
@@ -309,7 +324,7 @@ bool IncomingHalf::on_frame(const Frame& frame) {
     return true;
   }
   if (frame.kind == FrameKind::offer) {
-    if (!endpoint_.has_rings() || stream.offer.left > 0) return false;
+    if (!endpoint_->has_rings() || stream.offer.left > 0) return false;
     stream.requested = true;
     stream.offer = {.address = frame.position, .left = frame.payload};
     offered_.push_back(frame.call.key);

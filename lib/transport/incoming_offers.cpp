@@ -13,9 +13,9 @@ constexpr std::size_t offered_piece_bytes = std::size_t{1} << 20;
 }  // namespace
 
 bool IncomingHalf::expects_offer(const Stream& stream) const {
-  return endpoint_.has_rings() && stream.bytes.posted() >= min_single_copy_bytes &&
+  return endpoint_->has_rings() && stream.bytes.posted() >= min_single_copy_bytes &&
          !shape_of(stream.ours.signature.operation).reduces &&
-         (endpoint_.memory().always_reads() ||
+         (endpoint_->memory().always_reads() ||
           offers_.expects_offer(static_cast<std::size_t>(stream.bytes.posted())));
 }
 
@@ -38,9 +38,9 @@ std::size_t IncomingHalf::take_offered() {
 std::size_t IncomingHalf::take_offered(Stream& stream) {
   auto& offer = stream.offer;
   if (!offer.answer) {
-    offer.answer = OfferChoice::Answer{.reads = endpoint_.memory().always_reads()};
+    offer.answer = OfferChoice::Answer{.reads = endpoint_->memory().always_reads()};
     // The ring's first use takes page faults, which say nothing about later messages.
-    offer.is_timed = !offer.answer->reads && endpoint_.input().has_wrapped();
+    offer.is_timed = !offer.answer->reads && endpoint_->input().has_wrapped();
     if (offer.is_timed) offer.answer = offers_.next(offer.left);
     offer.bytes = offer.left;
     offer.begun = std::chrono::steady_clock::now();
@@ -50,7 +50,7 @@ std::size_t IncomingHalf::take_offered(Stream& stream) {
   const auto piece = std::min({space.size(), offer.left, offered_piece_bytes});
   auto result = SingleCopy::Result::refused;
   if (offer.answer->reads && piece > 0) {
-    result = endpoint_.memory().read_sender(space.data(), offer.address, piece);
+    result = endpoint_->memory().read_sender(space.data(), offer.address, piece);
   }
   if (result == SingleCopy::Result::read) {
     stream.bytes.put_directly(piece);
@@ -64,7 +64,8 @@ std::size_t IncomingHalf::take_offered(Stream& stream) {
   if (result == SingleCopy::Result::gone) return piece;  // the control plane reports it
   // Memory of a device, for example, can't be read.
   const bool pauses = offer.answer->pauses || (offer.answer->reads && offer.left > 0);
-  if (!offer.answer->reads && offer.is_timed) offer.measured_to = stream.bytes.arrived() + offer.left;
+  if (!offer.answer->reads && offer.is_timed)
+    offer.measured_to = stream.bytes.arrived() + offer.left;
   const auto reply = encode({.kind = FrameKind::taken,
                              .payload = pauses ? 1U : 0U,
                              .position = stream.bytes.arrived(),

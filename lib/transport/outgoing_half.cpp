@@ -30,6 +30,16 @@ void OutgoingHalf::connect(LinkEndpoint endpoint) {
   if (endpoint_.has_rings()) copies_ = std::make_unique<CopyChoice>();
 }
 
+LinkEndpoint& OutgoingHalf::lend_endpoint() {
+  is_shared_ = true;
+  return endpoint_;
+}
+
+bool OutgoingHalf::reply(std::span<const std::byte> frames) {
+  replies_.insert(replies_.end(), frames.begin(), frames.end());
+  return write();
+}
+
 void OutgoingHalf::fail(std::string reason) {
   if (failure_.empty()) failure_ = std::move(reason);
 }
@@ -86,11 +96,34 @@ bool OutgoingHalf::write() {
   bool moved = false;
   blocked_ = false;
   while (endpoint_ && failure_.empty()) {
+    if (!current_ && !replies_.empty()) {
+      if (!send_replies()) break;
+      moved = true;
+    }
     if (!current_ && !start_next_frame()) break;
     if (!send_current()) break;
     moved = true;
   }
   return moved;
+}
+
+/// Returns true once all are sent: only then another frame may begin.
+bool OutgoingHalf::send_replies() {
+  while (replies_sent_ < replies_.size()) {
+    auto count = replies_.size() - replies_sent_;
+    if (max_written_ > 0) count = std::min(count, max_written_);
+    const std::array<iovec, 1> part{{{replies_.data() + replies_sent_, count}}};
+    const auto done = endpoint_.write(part);
+    if (done < 0) {
+      blocked_ = errno == EAGAIN || errno == EWOULDBLOCK;
+      if (!blocked_) fail(endpoint_.explain(errno));
+      return false;
+    }
+    replies_sent_ += static_cast<std::size_t>(done);
+  }
+  replies_.clear();
+  replies_sent_ = 0;
+  return true;
 }
 
 bool OutgoingHalf::start_next_frame() {
@@ -245,6 +278,7 @@ void OutgoingHalf::end_copies(const SendRequest& request) {
 }
 
 bool OutgoingHalf::read() {
+  if (is_shared_) return false;
   bool moved = false;
   while (endpoint_ && failure_.empty()) {
     const std::array<iovec, 1> part{
@@ -309,6 +343,12 @@ std::size_t OutgoingHalf::unacknowledged() const {
   // Data in a ring stays readable for the peer, whatever happens to this rank.
   if (!endpoint_ || endpoint_.has_rings() || !failure_.empty()) return 0;
   return ::ioctl(endpoint_.fd(), SIOCOUTQ, &bytes) == 0 ? static_cast<std::size_t>(bytes) : 0;
+}
+
+void OutgoingHalf::discard_input() {
+  std::array<std::byte, 4096> bytes;
+  const std::array<iovec, 1> part{{{bytes.data(), bytes.size()}}};
+  while (endpoint_ && endpoint_.read(part, false) > 0) continue;
 }
 
 void OutgoingHalf::shut_down() const {

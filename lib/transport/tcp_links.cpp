@@ -56,7 +56,7 @@ TcpLinks::~TcpLinks() {
     // Closing a socket with unread bytes resets it, and a reset discards data in flight.
     while (!detector_.job_failed() && !deadline.expired() &&
            !all([](const OutgoingHalf& half) { return half.unacknowledged() == 0; })) {
-      for (auto& [peer, half] : outgoing_) half.read();
+      for (auto& [peer, half] : outgoing_) half.discard_input();
       std::this_thread::sleep_for(std::chrono::microseconds(200));
     }
   } catch (const std::exception&) {
@@ -84,13 +84,17 @@ std::size_t TcpLinks::eager_bytes(int peer) const {
 
 OutgoingHalf& TcpLinks::outgoing(int peer) {
   const auto [found, is_new] = outgoing_.try_emplace(peer, peer, eager_bytes(peer), inspector_);
-  if (is_new) {
-    if (settings_.faults != nullptr) {
-      found->second.limit_writes(settings_.faults->max_written_bytes());
-    }
-    connector_.request(peer, detector_.deadline(settings_.connect_timeout));
+  if (is_new && settings_.faults != nullptr) {
+    found->second.limit_writes(settings_.faults->max_written_bytes());
   }
   return found->second;
+}
+
+OutgoingHalf& TcpLinks::dialed(int peer) {
+  const bool is_new = !outgoing_.contains(peer);
+  auto& half = outgoing(peer);
+  if (is_new) connector_.request(peer, detector_.deadline(settings_.connect_timeout));
+  return half;
 }
 
 IncomingHalf& TcpLinks::incoming(int peer) {
@@ -102,7 +106,7 @@ IncomingHalf& TcpLinks::incoming(int peer) {
 }
 
 void TcpLinks::post(SendRequest& request) {
-  auto& half = outgoing(request.peer);
+  auto& half = dialed(request.peer);
   half.post(request);
   half.write();
   update_watch(half, request.peer, true);
@@ -154,19 +158,34 @@ void TcpLinks::finish_received(const StreamKey& key, int from) {
 
 template <class Half>
 void TcpLinks::update_watch(Half& half, int peer, bool is_outgoing) {
+  if (shares_connection(peer)) return update_shared_watch(peer);
   // With rings the socket is a doorbell only, and is watched since it was connected.
   if (half.has_rings() && !half.is_over()) return;
-  const auto found = watched_.find({peer, is_outgoing});
-  if (found == watched_.end()) return;
   std::uint32_t wanted = half.wants_to_write() ? EPOLLIN | EPOLLOUT : EPOLLIN;
   if (half.is_over()) wanted = 0;
-  if (found->second == wanted) return;
+  set_watch(half.fd(), peer, is_outgoing, wanted);
+}
+
+void TcpLinks::update_shared_watch(int peer) {
+  // Not incoming() and outgoing(): a half that is made here would never be connected.
+  const auto in = incoming_.find(peer);
+  if (in == incoming_.end() || !in->second.connected()) return;
+  const auto& out = outgoing_.at(peer);
+  std::uint32_t wanted = 0;
+  if (!in->second.is_over()) wanted |= EPOLLIN;
+  if (out.wants_to_write() && !out.is_over()) wanted |= EPOLLOUT;
+  set_watch(out.fd(), peer, false, wanted);
+}
+
+void TcpLinks::set_watch(int fd, int peer, bool is_outgoing, std::uint32_t wanted) {
+  const auto found = watched_.find({peer, is_outgoing});
+  if (found == watched_.end() || found->second == wanted) return;
   epoll_event event{};
   event.events = wanted;
   event.data.u64 = token(peer, is_outgoing);
   // A broken socket is always ready: remove it, or epoll_wait() would never block.
   const int operation = wanted == 0 ? EPOLL_CTL_DEL : EPOLL_CTL_MOD;
-  ::epoll_ctl(epoll_.get(), operation, half.fd(), &event);
+  ::epoll_ctl(epoll_.get(), operation, fd, &event);
   if (wanted == 0) {
     watched_.erase(found);
   } else {
@@ -193,6 +212,10 @@ void TcpLinks::take_connections() {
     }
     const int fd = arrival.connection.socket.get();
     tune_socket(fd, settings_.congestion);
+    if (shares_connection(peer)) {
+      connect_both(std::move(arrival.connection.socket), peer);
+      continue;
+    }
     if (arrival.dialed_here) {
       auto& half = outgoing(peer);
       half.connect(endpoint_to(std::move(arrival.connection.socket), peer));
@@ -209,6 +232,23 @@ void TcpLinks::take_connections() {
       update_watch(incoming(peer), peer, false);
     }
   }
+}
+
+void TcpLinks::connect_both(rendezvous::SecureSocket socket, int peer) {
+  auto& out = outgoing(peer);
+  auto& in = incoming(peer);
+  if (out.connected()) return;
+  const int fd = socket.get();
+  out.connect({std::move(socket)});
+  watch(fd, peer, false);
+  connector_.data_sockets().add(peer, fd);
+  in.share_connection(out);
+  out.write();
+  update_shared_watch(peer);
+}
+
+bool TcpLinks::shares_connection(int peer) const {
+  return !detector_.peers().on_this_host(peer);
 }
 
 bool TcpLinks::shares_memory_with(int peer) const {
@@ -244,6 +284,17 @@ bool TcpLinks::serve(Half& half, int peer, bool is_outgoing) {
   moved |= half.write();
   update_watch(half, peer, is_outgoing);
   return moved || half.is_over();
+}
+
+bool TcpLinks::serve_shared(int peer) {
+  auto& in = incoming(peer);
+  auto& out = outgoing(peer);
+  bool moved = in.read();
+  // The peer reads nothing more either, and nobody reads its replies.
+  if (!in.failure().empty()) out.fail(in.failure());
+  moved |= out.write();
+  update_shared_watch(peer);
+  return moved || in.is_over();
 }
 
 /// Rings raise no events.
@@ -295,6 +346,10 @@ TcpLinks::Events TcpLinks::poll_sockets(std::chrono::nanoseconds limit) {
       continue;
     }
     const int peer = static_cast<int>(event.data.u64 >> 1);
+    if (shares_connection(peer)) {
+      moved |= serve_shared(peer);
+      continue;
+    }
     if ((event.data.u64 & 1U) != 0) {
       auto& half = outgoing(peer);
       half.on_socket_event();

@@ -158,6 +158,48 @@ TEST_CASE("a data connection that one rank requests arrives at both") {
   CHECK(accepted[0].connection.peer == 1);
 }
 
+TEST_CASE("ranks of different hosts that request a data connection at once get one") {
+  for (int round = 0; round < 20; ++round) {
+    Ranks ranks(2);
+    Member zero(ranks.exchange(0));
+    Member one(ranks.exchange(1));
+    // Either order, and at once.
+    auto* const first = round % 2 == 0 ? &zero : &one;
+    auto* const second = round % 2 == 0 ? &one : &zero;
+    first->plane.connector().request(first == &zero ? 1 : 0, Deadline::after(limit));
+    if (round % 4 >= 2) std::this_thread::sleep_for(std::chrono::microseconds(100 * round));
+    second->plane.connector().request(second == &zero ? 1 : 0, Deadline::after(limit));
+    std::vector<DataConnection> at_zero;
+    std::vector<DataConnection> at_one;
+    const auto collect = [](Member& member, std::vector<DataConnection>& all) {
+      for (auto& connection : member.plane.connector().take()) all.push_back(std::move(connection));
+    };
+    const auto deadline = Deadline::after(limit);
+    while ((at_zero.empty() || at_one.empty()) && !deadline.expired()) {
+      collect(zero, at_zero);
+      collect(one, at_one);
+      std::this_thread::sleep_for(1ms);
+    }
+    // A second one would have time to arrive, and a later request opens none.
+    zero.plane.connector().request(1, Deadline::after(limit));
+    one.plane.connector().request(0, Deadline::after(limit));
+    std::this_thread::sleep_for(10ms);
+    collect(zero, at_zero);
+    collect(one, at_one);
+    REQUIRE(at_zero.size() == 1);
+    REQUIRE(at_one.size() == 1);
+    REQUIRE(at_zero[0].connection.socket);
+    REQUIRE(at_one[0].connection.socket);
+    CHECK(at_zero[0].dialed_here != at_one[0].dialed_here);
+    // Both ends are the same connection.
+    REQUIRE(::send(at_zero[0].connection.socket.get(), "x", 1, 0) == 1);
+    char byte = 0;
+    while (::recv(at_one[0].connection.socket.get(), &byte, 1, 0) != 1 && !deadline.expired())
+      std::this_thread::sleep_for(1ms);
+    CHECK(byte == 'x');
+  }
+}
+
 TEST_CASE("ranks answer queries of their state, and compare calls") {
   Ranks ranks(2);
   Member zero(ranks.exchange(0));

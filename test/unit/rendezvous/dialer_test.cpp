@@ -210,6 +210,20 @@ TEST_CASE("every failed candidate is reported") {
   CHECK(contains(caller.failure, server.address().text() + ": it did not send a tutti handshake"));
 }
 
+TEST_CASE("a cancelled dial runs no callback, and another one goes on") {
+  Reactor reactor;
+  Host host(reactor, member(0));
+  Caller caller(reactor, member(1));
+  caller.dial(0, {closed_address()}, 3s);
+  int others = 0;
+  caller.dialer.dial(
+      0, LinkKind::control, {host.address}, Deadline::after(3s),
+      [&](std::optional<Connection> made, const std::string&) { others += made ? 1 : 0; });
+  caller.dialer.cancel(0, LinkKind::data);
+  CHECK(run_until(reactor, [&] { return others == 1; }));
+  CHECK(caller.calls == 0);
+}
+
 TEST_CASE("a destroyed dialer runs no callback") {
   Reactor reactor;
   Host host(reactor, member(0));

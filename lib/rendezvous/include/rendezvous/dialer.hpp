@@ -34,6 +34,8 @@ class Dialer {
 
   void dial(int peer, LinkKind kind, std::vector<SocketAddress> candidates, Deadline deadline,
             OnDone on_done);
+  /// Ends the dial to `peer`, if there is one, without a call of its on_done.
+  void cancel(int peer, LinkKind kind);
 
  private:
   enum class State : std::uint8_t { idle, connecting, awaiting_hello, awaiting_answer, encrypting };

@@ -14,17 +14,25 @@
 
 namespace tutti::transport {
 
-/// The receiving half of a link. The peer connected it: data frames arrive on it, clear-to-send and
-/// credit frames return on it.
+class OutgoingHalf;
+
+/// The receiving half of a link: data frames arrive on it, clear-to-send and credit frames return
+/// on it.
 class IncomingHalf {
  public:
   IncomingHalf(int peer, std::size_t eager_bytes, CallInspector& inspector);
+  IncomingHalf(const IncomingHalf&) = delete;
+  IncomingHalf& operator=(const IncomingHalf&) = delete;
 
+  /// The peer connected it.
   void connect(LinkEndpoint endpoint);
+  /// Uses the connection of `half`, to the same peer. From now on this half reads it for both, and
+  /// `half` writes for both. `half` must outlive this one.
+  void share_connection(OutgoingHalf& half);
   /// Injected fault: at most `bytes` per write; 0: no limit.
   void limit_writes(std::size_t bytes) { max_written_ = bytes; }
-  [[nodiscard]] bool connected() const { return static_cast<bool>(endpoint_); }
-  [[nodiscard]] int fd() const { return endpoint_.fd(); }
+  [[nodiscard]] bool connected() const { return static_cast<bool>(*endpoint_); }
+  [[nodiscard]] int fd() const { return endpoint_->fd(); }
   [[nodiscard]] const std::string& failure() const { return failure_; }
 
   void post(RecvRequest& request);
@@ -43,15 +51,15 @@ class IncomingHalf {
   /// Both return true if anything moved.
   bool read();
   bool write();
-  [[nodiscard]] bool wants_to_write() const { return blocked_ && !endpoint_.has_rings(); }
+  [[nodiscard]] bool wants_to_write() const { return blocked_ && !endpoint_->has_rings(); }
   /// Handles an event of the socket.
   void on_socket_event() {
-    if (endpoint_.has_rings()) endpoint_.drain_doorbell();
+    if (endpoint_->has_rings()) endpoint_->drain_doorbell();
   }
-  [[nodiscard]] bool has_rings() const { return endpoint_.has_rings(); }
+  [[nodiscard]] bool has_rings() const { return endpoint_->has_rings(); }
   /// True if read() or write() would move something through the rings, which raise no event.
   [[nodiscard]] bool has_ring_work() {
-    return !is_over() && (endpoint_.has_input() || (blocked_ && endpoint_.has_space()) ||
+    return !is_over() && (endpoint_->has_input() || (blocked_ && endpoint_->has_space()) ||
                           (!offered_.empty() && has_ready_offer()));
   }
 
@@ -95,11 +103,14 @@ class IncomingHalf {
   void clear_if_due(Stream& stream);
   void return_credit(std::size_t bytes);
   void fail(std::string reason);
+  void use_endpoint();
 
   int peer_;
   std::size_t eager_bytes_;
   CallInspector& inspector_;
-  LinkEndpoint endpoint_;
+  LinkEndpoint own_;
+  LinkEndpoint* endpoint_ = &own_;
+  OutgoingHalf* writer_ = nullptr;  ///< the other half of a shared connection
   std::string failure_;
   std::size_t max_written_ = 0;
   StreamTable<Stream> streams_;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/copy_choice.hpp"
 #include "base/single_copy_choice.hpp"
@@ -16,13 +17,21 @@
 
 namespace tutti::transport {
 
-/// The sending half of a link. This rank connected it: data frames leave on it, clear-to-send and
-/// credit frames return on it.
+/// The sending half of a link: data frames leave on it, clear-to-send and credit frames return on
+/// it.
 class OutgoingHalf {
  public:
   OutgoingHalf(int peer, std::size_t eager_bytes, CallInspector& inspector);
+  OutgoingHalf(const OutgoingHalf&) = delete;
+  OutgoingHalf& operator=(const OutgoingHalf&) = delete;
 
   void connect(LinkEndpoint endpoint);
+  /// For the incoming half of the same connection, which from now on reads for both.
+  [[nodiscard]] LinkEndpoint& lend_endpoint();
+  /// Sends frames of the incoming half, between frames of this one. Returns true if anything moved.
+  bool reply(std::span<const std::byte> frames);
+  /// Handles a frame that the incoming half has read for this one. Returns false if it is invalid.
+  bool on_reply(const Frame& frame) { return is_over() || on_frame(frame); }
   /// Injected fault: at most `bytes` per write; 0: no limit.
   void limit_writes(std::size_t bytes) { max_written_ = bytes; }
   void fail(std::string reason);
@@ -57,6 +66,8 @@ class OutgoingHalf {
   [[nodiscard]] std::size_t unacknowledged() const;
   /// Ends the stream of data: the peer reads an orderly end after all of it.
   void shut_down() const;
+  /// Reads and discards what has arrived.
+  void discard_input();
 
  private:
   struct Stream {
@@ -81,6 +92,7 @@ class OutgoingHalf {
   bool start_frame(Stream& stream);
   bool may_offer(const Stream& stream, const SendRequest& request);
   bool send_current();
+  bool send_replies();
   ssize_t write_parts(std::span<const iovec> parts, const SendRequest* request);
   void begin_copies(const SendRequest& request);
   void end_copies(const SendRequest& request);
@@ -95,6 +107,9 @@ class OutgoingHalf {
   StreamTable<Stream> streams_;
   StreamKey last_served_;
   std::optional<Current> current_;
+  bool is_shared_ = false;          ///< the incoming half reads the connection
+  std::vector<std::byte> replies_;  ///< frames of the incoming half
+  std::size_t replies_sent_ = 0;
   std::uint64_t credit_;
   bool blocked_ = false;
   // For longer messages through a ring: how the current one is copied, since when, and the time

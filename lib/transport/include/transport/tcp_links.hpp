@@ -18,8 +18,9 @@
 namespace tutti::transport {
 
 /// Links over TCP or, inside a host, over shared rings; connected on first use. A link has two
-/// one-way halves, each dialed by its sender, so that two ranks that connect simultaneously need
-/// not agree on one connection.
+/// one-way halves. Between hosts they share a connection, whichever rank opened it, so that
+/// acknowledgements travel with data. Inside a host each half has its own, opened by the sender:
+/// the doorbell of its rings.
 class TcpLinks final : public Links {
  public:
   struct Settings {
@@ -56,19 +57,26 @@ class TcpLinks final : public Links {
  private:
   [[nodiscard]] std::size_t eager_bytes(int peer) const;
   OutgoingHalf& outgoing(int peer);
+  /// The same, and requests a connection on first use.
+  OutgoingHalf& dialed(int peer);
   IncomingHalf& incoming(int peer);
+  void connect_both(rendezvous::SecureSocket socket, int peer);
+  [[nodiscard]] bool shares_connection(int peer) const;
   void take_connections();
   void drop_link_if_due();
   [[nodiscard]] bool has_links_to_drop() const;
   void watch(int fd, int peer, bool is_outgoing);
   template <class Half>
   void update_watch(Half& half, int peer, bool is_outgoing);
+  void update_shared_watch(int peer);
+  void set_watch(int fd, int peer, bool is_outgoing, std::uint32_t wanted);
   [[nodiscard]] std::unique_ptr<LinkMemory> link_memory(int from, int to) const;
   LinkEndpoint endpoint_to(rendezvous::SecureSocket socket, int peer) const;
   LinkEndpoint endpoint_from(rendezvous::SecureSocket socket, int peer) const;
   [[nodiscard]] bool shares_memory_with(int peer) const;
   template <class Half>
   bool serve(Half& half, int peer, bool is_outgoing);
+  bool serve_shared(int peer);
   bool poll_rings();
   bool wait_for_events(std::chrono::nanoseconds limit);
   /// Result of a wait for events: timeout, events without data, or data.
