@@ -59,6 +59,9 @@ BASELINES = {
                               build="TUTTI_OPENMPI5_BUILD"),
     "mpich5": Baseline("I", "mpi", launcher=f"{LAUNCHERS}/mpich/bin/mpirun", build="TUTTI_MPICH5_BUILD", spins=True,
                        max_bytes_if_slow=64 << 10),
+    # Has MPICH's ABI, so the build for MPICH 5 loads its library.
+    "impi": Baseline("P", "mpi", launcher=f"{LAUNCHERS}/impi/bin/mpiexec", build="TUTTI_MPICH5_BUILD", spins=True,
+                     environment={"LD_LIBRARY_PATH": f"{LAUNCHERS}/impi/lib"}),
     "nccl": Baseline("M", "nccl", environment=NO_NCCL_MULTICAST, bench=["--backend", "nccl"], on_request=True),
     "nccl-graph": Baseline("M", "nccl", environment=NO_NCCL_MULTICAST, bench=["--backend", "nccl", "--graph"], on_request=True),
     "nccl-windows": Baseline("O", "nccl-windows", environment=NO_NCCL_MULTICAST, bench=["--backend", "nccl"], on_request=True),
@@ -82,7 +85,7 @@ def why_not(baseline):
     if tutti is None or not shutil.which(baseline.launcher):
         if baseline.launcher == "mpirun":
             return "there is no mpirun"
-        return f"{baseline.launcher} or a build for it is missing (apt install mpich libmpich-dev; scripts/launchers openmpi mpich)"
+        return f"{baseline.launcher} or a build for it is missing (apt install mpich libmpich-dev; scripts/launchers openmpi mpich impi)"
     if baseline.vs == "gloo":
         version = subprocess.run([tutti, "--version"], capture_output=True, text=True, check=True).stdout
         if "Gloo (bench --vs gloo): not" in version:
@@ -92,7 +95,7 @@ def why_not(baseline):
 
 def placement(launcher, ranks):
     """Options of the launcher: one core per rank if there are enough cores, else oversubscription."""
-    if "mpich" in launcher:
+    if "mpich" in launcher or "impi" in launcher:
         return []
     if "/" in launcher and ranks > len(os.sched_getaffinity(0)):
         return ["--map-by", ":oversubscribe", "--bind-to", "none"]
