@@ -49,6 +49,13 @@ void tune_socket(int fd, const std::string& congestion) {
   set_congestion(fd, congestion);
 }
 
+void limit_unsent(int fd) {
+  // Measured between 1 Gbit/s and unshaped links: replies wait less, and both directions of a
+  // connection are faster; with less, a sender waits for its core.
+  constexpr int unsent_bytes = 128 << 10;
+  ::setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_bytes, sizeof unsent_bytes);
+}
+
 void require_congestion(const std::string& congestion) {
   if (congestion.empty()) return;
   const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));

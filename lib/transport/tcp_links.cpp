@@ -239,6 +239,7 @@ void TcpLinks::connect_both(rendezvous::SecureSocket socket, int peer) {
   auto& in = incoming(peer);
   if (out.connected()) return;
   const int fd = socket.get();
+  limit_unsent(fd);
   out.connect({std::move(socket)});
   watch(fd, peer, false);
   connector_.data_sockets().add(peer, fd);
