@@ -98,10 +98,14 @@ void TrafficCounter::count_sockets(int rank, const algorithm::Schedule& schedule
       const std::int64_t peers = pattern.peer_step == 0 ? 1 : loop.outer_count;
       for (std::int64_t i = 0; i < peers; ++i) {
         const auto peer = static_cast<std::size_t>(pattern.peer + i * pattern.peer_step);
-        if ((directions_seen_[peer] & direction) != 0) continue;
-        directions_seen_[peer] = static_cast<std::uint8_t>(directions_seen_[peer] | direction);
+        const auto seen = directions_seen_[peer];
+        if ((seen & direction) != 0) continue;
+        directions_seen_[peer] = static_cast<std::uint8_t>(seen | direction);
+        // Between hosts both directions share a connection.
+        const bool is_far = machine_.host[peer] != own_host;
+        if (is_far && seen != 0) continue;
         ++all;
-        far += machine_.host[peer] != own_host ? 1 : 0;
+        far += is_far ? 1 : 0;
       }
     }
   }

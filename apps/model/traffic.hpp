@@ -14,11 +14,11 @@ struct Traffic {
   std::int64_t messages = 0;          ///< of all ranks
   std::int64_t max_messages = 0;      ///< maximum over ranks, sent
   std::int64_t scratch_elements = 0;  ///< maximum over ranks
-  int sockets = 0;  ///< unidirectional links of one rank, in both directions; maximum over ranks
-  int remote_sockets = 0;          ///< the same, only links to other hosts
-  std::vector<std::int64_t> out;   ///< elements that leave each host
-  std::vector<std::int64_t> in;    ///< elements that enter each host
-  std::int64_t between_hosts = 0;  ///< elements, sum over all hosts
+  int sockets = 0;                    ///< data connections of one rank; maximum over ranks
+  int remote_sockets = 0;             ///< the same, only those to other hosts
+  std::vector<std::int64_t> out;      ///< elements that leave each host
+  std::vector<std::int64_t> in;       ///< elements that enter each host
+  std::int64_t between_hosts = 0;     ///< elements, sum over all hosts
   std::int64_t within_hosts = 0;
   /// Every host has the same number of ranks, and relative to their host they do the same as those
   /// of the first host.

@@ -146,7 +146,7 @@ std::string text_of(const Plan& plan) {
                   "chunk", "rounds", "max. link", "all links", "messages", "scratch", "sockets");
   for (const auto& p : plan.predictions) text += row(plan, p);
   text += "\n" + summary(plan) + "\n";
-  text += "Messages, scratch and sockets (one-way connections): maximum over ranks.\n";
+  text += "Messages, scratch and sockets (data connections): maximum over ranks.\n";
   return text + notes(plan);
 }
 

@@ -110,6 +110,7 @@ void SingleCopyChoice::judge(Case& one, std::size_t at, std::span<Board* const> 
 void SingleCopyChoice::took(const Kind& kind, Time begun, Time ended, Board& own) const {
   const auto at = case_of(kind);
   const auto& trials = cases_[at].trials;
+  if (cases_[at].untimed != trials_begun) return;
   const auto offset = trials.offset();
   if (offset >= trial_calls) return;
   auto& posted = own[at][offset];

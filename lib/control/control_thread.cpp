@@ -310,20 +310,21 @@ void ControlThread::send_status_to(int origin, std::uint32_t communicator) {
                encode_status({communicator, shared_.statuses.own(communicator)}));
 }
 
-/// If two ranks of different hosts dial each other at once, the lower one refuses, and the other
-/// gives its attempt up once the lower one's connection has arrived.
+/// If two ranks of different hosts dial each other at once, the first connection counts that has
+/// got as far as its proof. Of two such the higher rank's is refused; its attempts end when the
+/// lower rank's connection has arrived.
 bool ControlThread::accepts_data_from(int peer) {
-  if (peers_.on_this_host(peer)) return true;
-  if (peer > peers_.rank() && data_dialed_.contains(peer)) return false;
-  data_accepted_.insert(peer);
+  if (peers_.on_this_host(peer) || peer < peers_.rank() || !data_dialed_.contains(peer))
+    return true;
+  if (!dialer_.cancel_unaccepted(peer, rendezvous::LinkKind::data)) return false;
+  data_dialed_.erase(peer);
   return true;
 }
 
 void ControlThread::dial_data(int peer, Deadline deadline) {
-  if (!peers_.on_this_host(peer)) {
-    if (data_accepted_.contains(peer)) return;
-    data_dialed_.insert(peer);
-  }
+  if (!peers_.on_this_host(peer) &&
+      (acceptor_.has_link(peer, rendezvous::LinkKind::data) || !data_dialed_.insert(peer).second))
+    return;
   dialer_.dial(
       peer, rendezvous::LinkKind::data, peers_.candidates(peer), deadline,
       [this, peer](std::optional<rendezvous::Connection> connection, const std::string& failure) {

@@ -58,7 +58,7 @@ class ControlThread {
     comparison_.send_latest_to(peer, communicator);
   }
   void send_status_request(std::uint32_t communicator);
-  /// Ranks of different hosts share one data connection: nothing happens if there is one.
+  /// Ranks of different hosts share one data connection: nothing happens if there is one already.
   void dial_data(int peer, Deadline deadline);
   void say_goodbye();
   /// Ends run() once there is an agreed failure and it was sent to the others, or at the deadline.
@@ -110,10 +110,7 @@ class ControlThread {
   std::map<int, std::unique_ptr<ControlLink>> links_;
   std::map<int, rendezvous::RefusalProbe> probes_;  ///< of neighbours without a link
   std::map<int, Descriptor> processes_;             ///< pidfds of this host's other ranks
-  // Peers on other hosts to which this rank dials or has dialed a data connection, and those whose
-  // connection it has accepted.
-  std::set<int> data_dialed_;
-  std::set<int> data_accepted_;
+  std::set<int> data_dialed_;  ///< peers to which this rank dials, or has dialed, a data connection
   std::set<int> departed_;
   bool leaving_ = false;
 };

@@ -115,7 +115,7 @@ void Acceptor::authenticate(PendingList::iterator pending) {
   pending->authenticated = std::get<AuthenticatedPeer>(checked);
   const auto& authenticated = pending->authenticated;
   if (!expects_(authenticated.from, authenticated.kind)) {
-    return drop(pending, "no link of this kind is expected from that rank");
+    return drop(pending, "no link of this kind is expected from that rank now");
   }
   if (!linked_.emplace(authenticated.from, authenticated.kind).second) {
     return drop(pending, "that rank already has a link of this kind");

@@ -58,15 +58,26 @@ void Dialer::dial(int peer, LinkKind kind, std::vector<SocketAddress> candidates
   attempt(dial);
 }
 
+Dialer::DialList::iterator Dialer::find(int peer, LinkKind kind) {
+  return std::find_if(dials_.begin(), dials_.end(),
+                      [&](const Dial& dial) { return dial.peer == peer && dial.kind == kind; });
+}
+
 void Dialer::cancel(int peer, LinkKind kind) {
-  for (auto dial = dials_.begin(); dial != dials_.end();) {
-    const auto next = std::next(dial);
-    if (dial->peer == peer && dial->kind == kind) {
-      disarm(*dial);
-      dials_.erase(dial);
-    }
-    dial = next;
-  }
+  const auto dial = find(peer, kind);
+  if (dial == dials_.end()) return;
+  disarm(*dial);
+  dials_.erase(dial);
+}
+
+bool Dialer::cancel_unaccepted(int peer, LinkKind kind) {
+  const auto dial = find(peer, kind);
+  // Once the proof is sent, the peer may consider the link established.
+  if (dial == dials_.end() || dial->state == State::awaiting_answer ||
+      dial->state == State::encrypting)
+    return false;
+  cancel(peer, kind);
+  return true;
 }
 
 void Dialer::attempt(DialList::iterator dial) {

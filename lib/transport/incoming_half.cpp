@@ -21,7 +21,7 @@ constexpr std::size_t usual_replies = 8;
 // Memory for unexpected bytes that is kept for reuse: of as many streams as ranks that repeat a few
 // blocking calls have open at once.
 constexpr std::size_t max_spare_buffers = 4;
-constexpr std::size_t max_kept_buffer = std::size_t{64} << 10;
+constexpr std::size_t max_kept_buffer = std::size_t{128} << 10;
 constexpr std::size_t usual_buffer = std::size_t{16} << 10;
 
 }  // namespace

@@ -16,6 +16,8 @@ namespace {
 // Longer messages overlap with their receiver, so all their time counts. Of shorter ones only the
 // copying counts, not the wait for clear-to-send.
 constexpr std::size_t min_interleaved_bytes = std::size_t{256} << 10;
+// Frames of the incoming half that wait for a frame in progress.
+constexpr std::size_t usual_replies = 64;
 
 }  // namespace
 
@@ -32,6 +34,7 @@ void OutgoingHalf::connect(LinkEndpoint endpoint) {
 
 LinkEndpoint& OutgoingHalf::lend_endpoint() {
   is_shared_ = true;
+  replies_.reserve(usual_replies * frame_header_bytes);
   return endpoint_;
 }
 
@@ -346,9 +349,11 @@ std::size_t OutgoingHalf::unacknowledged() const {
 }
 
 void OutgoingHalf::discard_input() {
+  // A peer that goes on sending must not keep this rank here.
+  constexpr int max_reads = 64;
   std::array<std::byte, 4096> bytes;
   const std::array<iovec, 1> part{{{bytes.data(), bytes.size()}}};
-  while (endpoint_ && endpoint_.read(part, false) > 0) continue;
+  for (int i = 0; i < max_reads && endpoint_ && endpoint_.read(part, false) > 0; ++i) continue;
 }
 
 void OutgoingHalf::shut_down() const {

@@ -291,7 +291,8 @@ bool TcpLinks::serve_shared(int peer) {
   auto& in = incoming(peer);
   auto& out = outgoing(peer);
   bool moved = in.read();
-  // The peer reads nothing more either, and nobody reads its replies.
+  // The peer reads nothing more either, and nobody reads its replies. After a mismatch nobody does
+  // so either, but the job ends anyway.
   if (!in.failure().empty()) out.fail(in.failure());
   moved |= out.write();
   update_shared_watch(peer);

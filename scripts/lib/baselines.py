@@ -95,7 +95,7 @@ def why_not(baseline):
 
 def placement(launcher, ranks):
     """Options of the launcher: one core per rank if there are enough cores, else oversubscription."""
-    if "mpich" in launcher or "impi" in launcher:
+    if "mpich" in launcher or Path(launcher).parent.parent.name == "impi":
         return []
     if "/" in launcher and ranks > len(os.sched_getaffinity(0)):
         return ["--map-by", ":oversubscribe", "--bind-to", "none"]

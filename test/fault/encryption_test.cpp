@@ -21,6 +21,13 @@ void set_encryption(bool on) {
   ::setenv("TUTTI_SHARED_MEMORY", "0", 1);
 }
 
+/// Each rank on a host of its own: both directions of a link share a connection. The relay listens
+/// at loopback.
+void set_host(const Rank& rank) {
+  ::setenv("TUTTI_SOCKET_IFNAME", "lo", 1);
+  ::setenv("TUTTI_HOST_ID", fmt::format("host{}", rank.rank()).c_str(), 1);
+}
+
 constexpr std::string_view pattern = "what nobody between the two ranks should be able to read";
 
 /// Rank 0 broadcasts the pattern repeatedly.
@@ -42,6 +49,7 @@ Job relayed_job(int size, const Relay& relay, bool encrypted,
                 std::function<std::string(Rank&, Communicator&)> body) {
   return Job(size, [ports = relay.ports(), encrypted, body = std::move(body)](Rank& rank) {
     set_encryption(encrypted);
+    set_host(rank);
     RelayBootstrap detour(rank, ports);
     auto communicator = Communicator::create(detour, {.timeout = 20s});
     const auto text = body(rank, communicator);

@@ -59,9 +59,9 @@ std::string count_allocations(Communicator& communicator, const std::string& wha
   return fmt::format("{} calls of {} allocated {} times; ", counted_calls, what, counted);
 }
 
-/// Links over TCP: as between hosts.
+/// Each rank on a host of its own.
 Communicator& communicator_over_tcp(Rank& rank) {
-  ::setenv("TUTTI_SHARED_MEMORY", "0", 1);
+  ::setenv("TUTTI_HOST_ID", fmt::format("host{}", rank.rank()).c_str(), 1);
   return rank.communicator();
 }
 

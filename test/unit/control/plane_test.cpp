@@ -158,6 +158,31 @@ TEST_CASE("a data connection that one rank requests arrives at both") {
   CHECK(accepted[0].connection.peer == 1);
 }
 
+namespace {
+
+/// The data connections that a rank has got.
+struct Collected {
+  Member& member;
+  std::vector<DataConnection> all;
+
+  explicit Collected(Member& of) : member(of) {}
+  void take() {
+    for (auto& connection : member.plane.connector().take()) all.push_back(std::move(connection));
+  }
+};
+
+bool wait_for_one_each(Collected& one, Collected& other) {
+  const auto deadline = Deadline::after(limit);
+  while ((one.all.empty() || other.all.empty()) && !deadline.expired()) {
+    std::this_thread::sleep_for(1ms);
+    one.take();
+    other.take();
+  }
+  return !one.all.empty() && !other.all.empty();
+}
+
+}  // namespace
+
 TEST_CASE("ranks of different hosts that request a data connection at once get one") {
   for (int round = 0; round < 20; ++round) {
     Ranks ranks(2);
@@ -169,35 +194,48 @@ TEST_CASE("ranks of different hosts that request a data connection at once get o
     first->plane.connector().request(first == &zero ? 1 : 0, Deadline::after(limit));
     if (round % 4 >= 2) std::this_thread::sleep_for(std::chrono::microseconds(100 * round));
     second->plane.connector().request(second == &zero ? 1 : 0, Deadline::after(limit));
-    std::vector<DataConnection> at_zero;
-    std::vector<DataConnection> at_one;
-    const auto collect = [](Member& member, std::vector<DataConnection>& all) {
-      for (auto& connection : member.plane.connector().take()) all.push_back(std::move(connection));
-    };
-    const auto deadline = Deadline::after(limit);
-    while ((at_zero.empty() || at_one.empty()) && !deadline.expired()) {
-      collect(zero, at_zero);
-      collect(one, at_one);
-      std::this_thread::sleep_for(1ms);
-    }
+    Collected at_zero(zero);
+    Collected at_one(one);
+    REQUIRE(wait_for_one_each(at_zero, at_one));
     // A second one would have time to arrive, and a later request opens none.
-    zero.plane.connector().request(1, Deadline::after(limit));
-    one.plane.connector().request(0, Deadline::after(limit));
-    std::this_thread::sleep_for(10ms);
-    collect(zero, at_zero);
-    collect(one, at_one);
-    REQUIRE(at_zero.size() == 1);
-    REQUIRE(at_one.size() == 1);
-    REQUIRE(at_zero[0].connection.socket);
-    REQUIRE(at_one[0].connection.socket);
-    CHECK(at_zero[0].dialed_here != at_one[0].dialed_here);
+    zero.plane.connector().request(1, Deadline::after(5ms));
+    one.plane.connector().request(0, Deadline::after(5ms));
+    std::this_thread::sleep_for(20ms);
+    at_zero.take();
+    at_one.take();
+    REQUIRE(at_zero.all.size() == 1);
+    REQUIRE(at_one.all.size() == 1);
+    const auto& here = at_zero.all[0].connection;
+    const auto& there = at_one.all[0].connection;
+    REQUIRE(here.socket);
+    REQUIRE(there.socket);
+    CHECK(at_zero.all[0].dialed_here != at_one.all[0].dialed_here);
     // Both ends are the same connection.
-    REQUIRE(::send(at_zero[0].connection.socket.get(), "x", 1, 0) == 1);
+    REQUIRE(::send(here.socket.get(), "x", 1, 0) == 1);
     char byte = 0;
-    while (::recv(at_one[0].connection.socket.get(), &byte, 1, 0) != 1 && !deadline.expired())
+    const auto deadline = Deadline::after(limit);
+    while (::recv(there.socket.get(), &byte, 1, 0) != 1 && !deadline.expired())
       std::this_thread::sleep_for(1ms);
     CHECK(byte == 'x');
   }
+}
+
+TEST_CASE("a rank that can't reach another one accepts its data connection") {
+  const auto silent = rendezvous::open_listeners({});  // takes connections, and says nothing
+  Ranks ranks(2);
+  Member zero(ranks.exchange(0, 1, silent.at(0).address));
+  Member one(ranks.exchange(1));
+  zero.plane.connector().request(1, Deadline::after(limit));
+  std::this_thread::sleep_for(20ms);
+  const auto begun = Deadline::after(limit / 2);
+  one.plane.connector().request(0, Deadline::after(limit));
+  Collected at_zero(zero);
+  Collected at_one(one);
+  REQUIRE(wait_for_one_each(at_zero, at_one));
+  CHECK_FALSE(begun.expired());
+  CHECK(at_zero.all[0].connection.socket);
+  CHECK_FALSE(at_zero.all[0].dialed_here);
+  CHECK(at_one.all[0].dialed_here);
 }
 
 TEST_CASE("ranks answer queries of their state, and compare calls") {

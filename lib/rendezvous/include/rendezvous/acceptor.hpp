@@ -30,6 +30,10 @@ class Acceptor {
   Acceptor& operator=(const Acceptor&) = delete;
   ~Acceptor();
 
+  /// True if rank `from` has a link of that kind, or is encrypting one.
+  [[nodiscard]] bool has_link(int from, LinkKind kind) const {
+    return linked_.contains({from, kind});
+  }
   /// Stops accepting and returns the sockets, still listening. Connections that are not yet
   /// authenticated are dropped at their timeout.
   [[nodiscard]] std::vector<Listener> take_listeners();

@@ -36,6 +36,9 @@ class Dialer {
             OnDone on_done);
   /// Ends the dial to `peer`, if there is one, without a call of its on_done.
   void cancel(int peer, LinkKind kind);
+  /// The same, unless the peer may have accepted the connection already. Returns true if a dial was
+  /// ended.
+  bool cancel_unaccepted(int peer, LinkKind kind);
 
  private:
   enum class State : std::uint8_t { idle, connecting, awaiting_hello, awaiting_answer, encrypting };
@@ -59,6 +62,7 @@ class Dialer {
     std::unique_ptr<Tls> tls;
   };
   using DialList = std::list<Dial>;
+  [[nodiscard]] DialList::iterator find(int peer, LinkKind kind);
 
   void attempt(DialList::iterator dial);
   void drop_self_connection(DialList::iterator dial);

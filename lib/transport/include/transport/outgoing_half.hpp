@@ -66,7 +66,7 @@ class OutgoingHalf {
   [[nodiscard]] std::size_t unacknowledged() const;
   /// Ends the stream of data: the peer reads an orderly end after all of it.
   void shut_down() const;
-  /// Reads and discards what has arrived.
+  /// Reads and discards what has arrived, at most 256 KiB.
   void discard_input();
 
  private:
