@@ -22,7 +22,6 @@ constexpr std::size_t usual_replies = 8;
 // blocking calls have open at once.
 constexpr std::size_t max_spare_buffers = 4;
 constexpr std::size_t max_kept_buffer = std::size_t{128} << 10;
-constexpr std::size_t usual_buffer = std::size_t{16} << 10;
 
 }  // namespace
 
@@ -45,7 +44,7 @@ void IncomingHalf::share_connection(OutgoingHalf& half) {
 
 void IncomingHalf::use_endpoint() {
   // Address space only, until a peer is first.
-  for (auto& buffer : spare_buffers_) buffer.reserve(std::min(eager_bytes_, usual_buffer));
+  for (auto& buffer : spare_buffers_) buffer.reserve(std::min(eager_bytes_, max_kept_buffer));
   for (auto& [key, stream] : streams_) clear_if_due(stream);
 }
 
