@@ -10,6 +10,8 @@ from conftest import HERE, Ranks, environment, require_backend
 
 require_backend()
 
+import torch  # noqa: E402
+
 
 def skips(outputs: list) -> list:
     """What the version of torch can't do, in the words of rank 0."""
@@ -60,6 +62,18 @@ def test_kills(capsys):
     assert len(rows) == 6 and all(float(row.split()[-1]) > 0 for row in rows[2:]), result.stdout
     with capsys.disabled():
         print("", *rows, sep="\n")
+
+
+@pytest.mark.skipif(not hasattr(torch.distributed, "_reconfigure"), reason="this version of torch has no reconfigure()")
+@pytest.mark.parametrize("size", [2, 4])
+def test_reconfigure(run_ranks, size):
+    run_ranks("reconfigure_ranks.py", "reconfigured", size)
+
+
+@pytest.mark.skipif(not hasattr(torch.distributed, "_reconfigure"), reason="this version of torch has no reconfigure()")
+def test_survivors_of_a_loss_reconfigure():
+    statuses, outputs = Ranks("reconfigure_ranks.py", "survivors", 3).wait(90)
+    assert statuses == [0, 0, -9], outputs
 
 
 def test_a_group_names_the_global_rank():

@@ -53,6 +53,7 @@ def create(options, _backend_options):
         options.timeout,
         options.group_id,
         list(options.global_ranks_in_group),
+        getattr(options, "enable_reconfigure", False),  # torch 2.14 and later
     )
     _open_groups().add(group)
     return group

@@ -24,13 +24,15 @@ PYBIND11_MODULE(TUTTI_TORCH_MODULE, module) {
       module, "ProcessGroupTutti")
       .def(py::init([](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                        std::chrono::milliseconds timeout, std::string name,
-                       std::vector<int> global_ranks) {
+                       std::vector<int> global_ranks, bool enable_reconfigure) {
              return c10::make_intrusive<ProcessGroupTutti>(
                  store, rank, size,
-                 ProcessGroupTutti::Settings{timeout, std::move(name), std::move(global_ranks)});
+                 ProcessGroupTutti::Settings{timeout, std::move(name), std::move(global_ranks),
+                                             enable_reconfigure});
            }),
            py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout"), py::arg("name"),
-           py::arg("global_ranks") = std::vector<int>(), py::call_guard<py::gil_scoped_release>())
+           py::arg("global_ranks") = std::vector<int>(), py::arg("enable_reconfigure") = false,
+           py::call_guard<py::gil_scoped_release>())
       .def_property_readonly("failed_ranks", &ProcessGroupTutti::failed_ranks)
       .def_property_readonly("options", &ProcessGroupTutti::options)
       // torch calls it on the ranks that a new group leaves out. Its members make the group alone.

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <random>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 namespace tutti::torch_backend {
@@ -11,13 +12,12 @@ namespace {
 
 using c10d::OpType;
 
-Membership membership(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
-                      const ProcessGroupTutti::Settings& settings) {
-  return {.store = store,
-          .rank = rank,
-          .size = size,
-          .name = settings.name,
-          .global_ranks = settings.global_ranks};
+/// No two process groups have the same, on whichever host and in whichever process.
+std::string random_handle() {
+  std::random_device source;
+  std::string result = "tutti";
+  for (int word = 0; word < 4; ++word) result += "-" + std::to_string(source());
+  return result;
 }
 
 }  // namespace
@@ -38,13 +38,16 @@ ProcessGroupTutti::ProcessGroupTutti(const c10::intrusive_ptr<c10d::Store>& stor
       store_(store),
       settings_(std::move(settings)),
       options_(c10::make_intrusive<CopyableOptions>("tutti", settings_.timeout)),
-      channel_(connect(membership(store, rank, size, settings_),
-                       {.timeout = settings_.timeout, .backend = BackendChoice::host},
-                       "process group " + settings_.name, failures_)),
-      completer_(std::make_shared<Completer>()),
-      device_path_(
-          std::make_unique<DevicePath>(membership(store, rank, size, settings_), failures_)) {
+      handle_(random_handle()) {
   init();
+  if (!settings_.enable_reconfigure) {
+    join({.store = store,
+          .rank = rank,
+          .size = size,
+          .name = settings_.name,
+          .global_ranks = settings_.global_ranks},
+         settings_.timeout);
+  }
   options_->group_name = settings_.name;
   for (const int global : settings_.global_ranks) {
     options_->global_ranks_in_group.push_back(static_cast<std::uint64_t>(global));
@@ -68,12 +71,13 @@ ProcessGroupTutti::~ProcessGroupTutti() {
 void ProcessGroupTutti::close() {
   // In a forked child the thread is the parent's, and the communicator knows that it is.
   if (::getpid() != owner_) {
-    completer_->abandon();
+    if (completer_) completer_->abandon();
     if (device_path_) device_path_->abandon();
     // Its threads and its memory are the parent's.
     static_cast<void>(device_path_.release());
     return;
   }
+  if (!channel_) return;
   device_path_->close();
   completer_->stop();
   channel_->close();
@@ -85,6 +89,7 @@ void ProcessGroupTutti::shutdown() {
 }
 
 void ProcessGroupTutti::abort() {
+  if (!channel_) return;
   const auto reason = "abort() of process group " + settings_.name + " was called";
   device_path_->abort(reason);
   channel_->abort(reason);
@@ -102,10 +107,12 @@ ProcessGroupTutti::ErrorType ProcessGroupTutti::getError() {
 
 void ProcessGroupTutti::eagerConnectSingleDevice(at::Device device) {
   if (!device.is_cuda()) return;
+  if (settings_.enable_reconfigure && !channel_) return;
   device_path_->connect_eagerly(with_index(device), settings_.timeout);
 }
 
 ProcessGroupTutti::WorkPointer ProcessGroupTutti::issue(Plan plan) {
+  static_cast<void>(channel());
   const auto device = device_of(plan);
   if (device && device->is_cuda()) return issue_on_device(std::move(plan), *device);
   TORCH_CHECK(!coalesced_on_device_, plan.title,
@@ -171,12 +178,13 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::barrier(const c10d::BarrierOpt
 
 /// Over the store, so that the process group still works after a rank was late.
 void ProcessGroupTutti::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_for_all) {
+  static_cast<void>(channel());
   const auto timeout = options.timeout == c10d::kUnsetTimeout ? settings_.timeout : options.timeout;
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   const auto name = "monitored_barrier/" + std::to_string(monitored_barriers_++) + "/";
   const auto wait_for = [&](const std::string& key) {
     auto pause = std::chrono::microseconds(50);
-    while (!store_->check({key})) {
+    while (!members_.store->check({key})) {
       if (std::chrono::steady_clock::now() >= deadline) return false;
       std::this_thread::sleep_for(pause);
       pause = std::min(pause * 2, std::chrono::microseconds(5000));
@@ -184,10 +192,10 @@ void ProcessGroupTutti::monitoredBarrier(const c10d::BarrierOptions& options, bo
     return true;
   };
   if (getRank() != 0) {
-    store_->set(name + std::to_string(getRank()), std::string("here"));
+    members_.store->set(name + std::to_string(getRank()), std::string("here"));
     const bool is_answered = wait_for(name + "answer");
     const auto answer =
-        is_answered ? store_->get_to_str(name + "answer") : "no answer until the timeout";
+        is_answered ? members_.store->get_to_str(name + "answer") : "no answer until the timeout";
     if (answer != "complete") {
       C10_THROW_ERROR(DistBackendError,
                       "Rank " + std::to_string(getRank()) +
@@ -208,7 +216,7 @@ void ProcessGroupTutti::monitoredBarrier(const c10d::BarrierOptions& options, bo
     if (!wait_for_all) break;
   }
   if (missing.empty()) {
-    store_->set(name + "answer", std::string("complete"));
+    members_.store->set(name + "answer", std::string("complete"));
     return;
   }
   std::string ranks;
@@ -219,7 +227,7 @@ void ProcessGroupTutti::monitoredBarrier(const c10d::BarrierOptions& options, bo
                               ", before it looked at rank " + ranks
                         : (wait_for_all ? "Ranks " : "Rank ") + ranks +
                               " failed to pass monitoredBarrier in " + limit;
-  store_->set(name + "answer", text);
+  members_.store->set(name + "answer", text);
   C10_THROW_ERROR(DistBackendError, "[Rank 0]: " + text);
 }
 
@@ -298,7 +306,7 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::endCoalescing() {
   TORCH_CHECK(is_coalescing_, prefix("endCoalescing"), "called without startCoalescing()");
   is_coalescing_ = false;
   if (coalesced_on_device_) return end_coalescing_on_device();
-  if (!coalesced_) coalesced_ = std::make_shared<Call>(channel_);
+  if (!coalesced_) coalesced_ = std::make_shared<Call>(channel());
   coalesced_->is_open = false;
   return c10::make_intrusive<TuttiWork>(getRank(), OpType::COALESCED, "tutti:coalesced", Tensors(),
                                         sequence_.load(), std::exchange(coalesced_, nullptr),
@@ -317,7 +325,7 @@ c10::intrusive_ptr<c10d::Backend> ProcessGroupTutti::split(
   }
   std::vector<int> global_ranks;
   for (const int rank : ranks) {
-    const auto& known = settings_.global_ranks;
+    const auto& known = members_.global_ranks;
     const auto index = static_cast<std::size_t>(rank);
     global_ranks.push_back(index < known.size() ? known[index] : rank);
   }

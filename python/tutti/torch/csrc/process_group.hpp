@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,9 +33,12 @@ class ProcessGroupTutti final : public BackendInterface {
     Milliseconds timeout;  ///< of set-up and of each call without its own
     std::string name;
     std::vector<int> global_ranks;  ///< empty: those of the group
+    /// The group has no communicator before reconfigure().
+    bool enable_reconfigure = false;
   };
 
-  /// Collective over the group. Throws DistBackendError, ValueError.
+  /// Collective over the group, unless it waits for reconfigure(). Throws DistBackendError,
+  /// ValueError.
   ProcessGroupTutti(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                     Settings settings);
   /// As shutdown().
@@ -101,6 +105,20 @@ class ProcessGroupTutti final : public BackendInterface {
   void abort() override;
   void shutdown() override;
 
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
+  bool supportsReconfigure() const override {
+    return true;
+  }
+  /// The same for the life of the group, and different from those of all other ranks.
+  c10d::ReconfigureHandle get_reconfigure_handle() const override {
+    return handle_;
+  }
+  /// Collective over the ranks whose handles `options` has; no other rank takes part. Ends the
+  /// communicators that the group has, and makes one of these ranks. Blocks; the Work is complete.
+  /// After an error the group has no communicator, and may be reconfigured with another uuid.
+  WorkPointer reconfigure(const c10d::ReconfigureOptions& options) override;
+#endif
+
  private:
   /// One call of torch's interface, before it is issued.
   struct Plan {
@@ -132,6 +150,10 @@ class ProcessGroupTutti final : public BackendInterface {
             .outputs = std::move(outputs)};
   }
   WorkPointer issue(Plan plan);
+  /// Throws DistBackendError before the first reconfigure(), and after one that has failed.
+  const std::shared_ptr<Channel>& channel() const;
+  /// Makes the communicator of `members`, which becomes that of the group.
+  void join(Membership members, Milliseconds timeout);
   static std::optional<c10::Device> device_of(const Plan& plan);
   std::shared_ptr<DeviceChannel> channel_of(Plan& plan, c10::Device device, Milliseconds timeout);
   WorkPointer issue_on_device(Plan plan, c10::Device device);
@@ -160,6 +182,7 @@ class ProcessGroupTutti final : public BackendInterface {
 
   c10::intrusive_ptr<c10d::Store> store_;
   Settings settings_;
+  Membership members_;
   pid_t owner_ = ::getpid();
   c10::intrusive_ptr<CopyableOptions> options_;
   std::shared_ptr<Failures> failures_ = std::make_shared<Failures>();
@@ -173,6 +196,9 @@ class ProcessGroupTutti final : public BackendInterface {
   std::shared_ptr<Call> coalesced_;
   std::shared_ptr<DeviceCall> coalesced_on_device_;
   std::vector<Request> batch_;  ///< messages on CUDA tensors
+
+  std::string handle_;
+  std::set<std::int64_t> uuids_;  ///< of all calls of reconfigure()
 
   std::map<std::vector<int>, int> splits_;  ///< their number so far, by the ranks
   c10::weak_intrusive_ptr<c10d::Backend> latest_split_{c10::intrusive_ptr<c10d::Backend>()};

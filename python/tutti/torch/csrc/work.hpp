@@ -38,6 +38,11 @@ class TuttiWork final : public c10d::Work {
   TuttiWork(const TuttiWork&) = delete;
   TuttiWork& operator=(const TuttiWork&) = delete;
 
+  /// For a call that has ended.
+  void complete() {
+    call_->complete();
+    end_record();
+  }
   /// For the profiler.
   void end_record() {
     if (auto end = std::exchange(recordFunctionEndCallback_, nullptr)) end();
