@@ -364,8 +364,8 @@ def errors() -> None:
         dist.send(grid[:, 1], dst=(RANK + 1) % SIZE)
     with raises(RuntimeError, "Sparse"):
         dist.broadcast(torch.eye(2).to_sparse(), src=0)
-    with raises(RuntimeError, "dense"):
-        dist.all_reduce(torch.eye(2).to_sparse())
+    with raises(ValueError, "ReduceOp.SUM"):
+        dist.all_reduce(torch.eye(2).to_sparse(), dist.ReduceOp.MAX)
     with raises(ValueError, "non-integral"):
         dist.all_reduce(torch.zeros(2), dist.ReduceOp.BAND)
     with raises(ValueError, "does not reduce it"):

@@ -36,6 +36,11 @@ def test_without_shared_memory(run_ranks):
     run_ranks("ranks.py", "random_calls", 2, SEED="2", CALLS="100", TUTTI_SHARED_MEMORY="0")
 
 
+@pytest.mark.parametrize("size", [2, 3])
+def test_sparse_tensors(run_ranks, size):
+    run_ranks("sparse_ranks.py", "sums", size)
+
+
 def test_debug_level_detail(run_ranks):
     run_ranks("ranks.py", "debug_detail", 2, TORCH_DISTRIBUTED_DEBUG="DETAIL")
 

@@ -172,6 +172,12 @@ class ProcessGroupTutti final : public BackendInterface {
   void add_all_to_all(Plan& plan, const char* call, const at::Tensor& output,
                       const at::Tensor& input, std::vector<std::size_t> receive_counts,
                       std::vector<std::size_t> send_counts) const;
+  /// Blocks, also where `options` ask for an asynchronous call. The Work is complete.
+  WorkPointer allreduce_sparse(at::Tensor tensor, const c10d::AllreduceOptions& options);
+  void add_sparse(at::Tensor tensor, Milliseconds timeout) const;
+  /// The rows of all ranks below each other. Blocks.
+  at::Tensor gathered(const at::Tensor& rows, const std::vector<std::size_t>& row_counts,
+                      Milliseconds timeout) const;
   void require_root(const char* call, std::int64_t root) const;
   void require_list(const char* call, const char* what, const Tensors& tensors) const;
   WorkPointer message(Operation operation, const char* call, const Tensors& tensors, int peer,

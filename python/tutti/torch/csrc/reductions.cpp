@@ -23,8 +23,10 @@ void ProcessGroupTutti::add_all_reduce(Plan& plan, const char* call, const at::T
 
 ProcessGroupTutti::WorkPointer ProcessGroupTutti::allreduce(Tensors& tensors,
                                                             const c10d::AllreduceOptions& options) {
+  const auto& tensor = only("allreduce", tensors);
+  if (tensor.defined() && tensor.layout() == at::kSparse) return allreduce_sparse(tensor, options);
   auto plan = plan_of(OpType::ALLREDUCE, "tutti:all_reduce", tensors, options);
-  add_all_reduce(plan, "allreduce", only("allreduce", tensors), options.reduceOp);
+  add_all_reduce(plan, "allreduce", tensor, options.reduceOp);
   return issue(std::move(plan));
 }
 
