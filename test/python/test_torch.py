@@ -41,6 +41,10 @@ def test_sparse_tensors(run_ranks, size):
     run_ranks("sparse_ranks.py", "sums", size)
 
 
+def test_the_profilers_events(run_ranks):
+    run_ranks("profiler_ranks.py", "names", 2)
+
+
 def test_debug_level_detail(run_ranks):
     run_ranks("ranks.py", "debug_detail", 2, TORCH_DISTRIBUTED_DEBUG="DETAIL")
 

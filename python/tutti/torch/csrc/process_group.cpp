@@ -255,7 +255,9 @@ ProcessGroupTutti::WorkPointer ProcessGroupTutti::message(Operation operation, c
   }
   const auto type = sends ? OpType::SEND : peer == any_rank ? OpType::RECVANYSOURCE : OpType::RECV;
   return issue({.type = type,
-                .title = sends ? "tutti:send" : "tutti:recv",
+                .title = sends              ? "tutti:send"
+                         : peer == any_rank ? "tutti:recvAnySource"
+                                            : "tutti:recv",
                 .inputs = tensors,
                 .requests = {{request, {.tag = static_cast<std::uint32_t>(tag)}}},
                 .outputs = tensors,
