@@ -29,6 +29,7 @@ void incoming(Input input);
 void ring(Input input);
 void outgoing(Input input);
 void answers(Input input);
+void shared_link(Input input);
 void message(Input input);
 void control_link(Input input);
 void store(Input input);
@@ -59,6 +60,7 @@ inline constexpr std::array targets{
     Target{"endpoint", endpoint},
     Target{"ring", ring},
     Target{"answers", answers},
+    Target{"shared_link", shared_link},
 };
 
 /// Aborts the process if `holds` is false, which libFuzzer reports.

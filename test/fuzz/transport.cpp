@@ -313,4 +313,53 @@ void answers(Input input) {
   send(input, true);
 }
 
+// Both halves on one connection, as between hosts: the incoming one reads frames of both.
+void shared_link(Input input) {
+  if (input.empty()) return;
+  const auto choice = std::to_integer<unsigned>(input[0]);
+  const auto bytes = frames_from(input.subspan(1));
+  Inspector inspector((choice & 1U) != 0);
+  transport::OutgoingHalf out(1, eager, inspector);
+  transport::IncomingHalf in(1, eager, inspector);
+  Ends ends(false);
+  auto peer = ends.sender();
+  if ((choice & 8U) != 0) out.limit_writes(5);
+  out.connect(ends.receiver());
+  in.share_connection(out);
+
+  std::deque<Sending> sent;
+  std::deque<Receiving> received;
+  const auto post_all = [&] {
+    for (const auto& [sequence, count] :
+         std::initializer_list<std::pair<std::uint64_t, std::size_t>>{
+             {1, 1000}, {2, eager + 1}, {3, eager}}) {
+      out.post(sent.emplace_back(collective(sequence), Bytes(count)).request);
+      in.post(received.emplace_back(collective(sequence), count).request);
+    }
+  };
+  const auto serve = [&] {
+    while (in.read()) out.write();
+    while (out.write()) continue;
+  };
+  if ((choice & 2U) != 0) post_all();
+  const auto cut = (choice & 4U) != 0 ? bytes.size() / 2 : bytes.size();
+  put(peer, std::span(bytes).first(cut));
+  serve();
+  if ((choice & 2U) == 0) post_all();
+  if ((choice & 16U) != 0) out.finish(collective(2).key);
+  if ((choice & 32U) != 0) in.finish(collective(2).key);
+  put(peer, std::span(bytes).subspan(cut));
+  serve();
+  if ((choice & 64U) != 0) {
+    peer = {};
+    serve();
+    require(in.is_over(), "the end of a link is noticed");
+  }
+  for (const auto& one : sent)
+    require(one.request.sent <= one.bytes.size(), "no more is sent than there is");
+  for (const auto& one : received)
+    require(one.request.received <= one.bytes.size(), "no more is taken than asked");
+  out.discard_input();
+}
+
 }  // namespace tutti::fuzz
