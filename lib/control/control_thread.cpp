@@ -340,6 +340,8 @@ void ControlThread::dial_data(int peer, Deadline deadline) {
 }
 
 void ControlThread::decided(const FailureReport& report) {
+  // Before the failure is entered: then the calls that it ends are still in progress.
+  shared_.recorder.write_failure(shared_.detector.error_of(report).sentence());
   shared_.detector.on_decision(report);
   check_all_left();
 }

@@ -62,6 +62,10 @@ Error FailureDetector::agreed_error() const {
     const std::lock_guard lock(mutex_);
     report = agreed_.value();
   }
+  return error_of(report);
+}
+
+Error FailureDetector::error_of(const FailureReport& report) const {
   std::vector<int> failed_ranks(report.failed_ranks.begin(), report.failed_ranks.end());
   for (const auto& [rank, reason] : report.lost) failed_ranks.push_back(rank);
   const auto sentence =

@@ -41,7 +41,7 @@ Plane::Plane(rendezvous::PeerExchange exchanged, const Environment& environment,
           [this](const std::string& sentence) {
             link_setup_.cancel();
             statuses_.on_change();
-            recorder_->write(sentence);
+            recorder_->write_failure(sentence);  // if the control thread does not answer
           }),
       histories_(!environment.record_folder.empty(),
                  [this](int peer, std::uint32_t communicator) {

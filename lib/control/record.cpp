@@ -110,6 +110,10 @@ void Recorder::write(const std::string& reason) const {
   if (!failure.empty()) log_.warning(failure);
 }
 
+void Recorder::write_failure(const std::string& sentence) {
+  if (!has_failure_.exchange(true)) write(sentence);
+}
+
 void Recorder::write_if_signalled() {
   const auto seen = signals.load(std::memory_order_relaxed);
   if (std::exchange(signals_seen_, seen) != seen) write("requested by SIGUSR1");

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <string>
 
 #include "base/log.hpp"
@@ -27,17 +28,20 @@ class Recorder {
   Recorder(std::string folder, const rendezvous::Peers& peers, const CallHistories& histories,
            Log& log);
 
-  /// From any thread.
-  void write(const std::string& reason) const;
+  /// Writes at the first failure only. From any thread.
+  void write_failure(const std::string& sentence);
   /// Writes if there was a SIGUSR1 since the last call. For one thread.
   void write_if_signalled();
 
  private:
+  void write(const std::string& reason) const;
+
   std::string folder_;
   const rendezvous::Peers& peers_;
   const CallHistories& histories_;
   Log& log_;
   unsigned signals_seen_ = 0;
+  std::atomic<bool> has_failure_ = false;
 };
 
 }  // namespace tutti::control

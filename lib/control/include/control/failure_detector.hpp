@@ -48,6 +48,8 @@ class FailureDetector {
   [[nodiscard]] bool job_failed() const noexcept { return failed_.load(std::memory_order_acquire); }
   /// The agreed failure as the error that calls throw. Requires job_failed().
   [[nodiscard]] Error agreed_error() const;
+  /// The error that calls throw if this is agreed on.
+  [[nodiscard]] Error error_of(const FailureReport& report) const;
   /// The agreed failure, if any.
   [[nodiscard]] std::optional<FailureReport> agreed_failure() const;
   /// Ranks that died since set-up, agreed on or not, optionally with ranks that left; up to 50 ms
