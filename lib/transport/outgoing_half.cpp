@@ -17,7 +17,7 @@ namespace {
 // copying counts, not the wait for clear-to-send.
 constexpr std::size_t min_interleaved_bytes = std::size_t{256} << 10;
 // Frames of the incoming half that wait for a frame in progress.
-constexpr std::size_t usual_replies = 64;
+constexpr std::size_t usual_waiting_replies = 64;
 
 }  // namespace
 
@@ -34,7 +34,7 @@ void OutgoingHalf::connect(LinkEndpoint endpoint) {
 
 LinkEndpoint& OutgoingHalf::lend_endpoint() {
   is_shared_ = true;
-  replies_.reserve(usual_replies * frame_header_bytes);
+  replies_.reserve(usual_waiting_replies * frame_header_bytes);
   return endpoint_;
 }
 
