@@ -15,9 +15,8 @@ class Backoff {
  public:
   using Clock = std::chrono::steady_clock;
 
-  [[nodiscard]] Clock::duration waited() const { return Clock::now() - start_; }
   void pause() const {
-    const auto so_far = waited();
+    const auto so_far = Clock::now() - start_;
     if (so_far < spin_time) {
       ::sched_yield();
     } else {

@@ -86,10 +86,10 @@ void StagedBackend::wait(Look look, Deadline deadline, const char* doing,
 }
 
 /// After an error copies may be in flight; the caller may free the buffers once the call has
-/// thrown.
+/// thrown. By the running clock: else a copy would outlive a call after the process was stopped.
 void StagedBackend::end_copies() const noexcept {
-  const Backoff backoff;
-  while (cuda().query_stream(copies_) == cuda_not_ready && backoff.waited() < leave_limit) {
+  const auto limit = Deadline::after(leave_limit, parts_.detector.clock());
+  for (const Backoff backoff; cuda().query_stream(copies_) == cuda_not_ready && !limit.expired();) {
     backoff.pause();
   }
 }

@@ -34,7 +34,7 @@ class StagedBackend final : public Backend {
     std::size_t area_bytes = std::size_t{4} << 20;  ///< of each of the four staging areas
   };
   explicit StagedBackend(Parts parts);
-  /// Waits up to 1 s for non-blocking calls.
+  /// Waits up to 2 s for non-blocking calls.
   ~StagedBackend() override;
 
   [[nodiscard]] const char* name() const override { return "staged"; }

@@ -9,8 +9,9 @@
 
 namespace tutti::device {
 
-/// How long a failed call waits for copies in flight before it leaks their memory.
-inline constexpr std::chrono::seconds leave_limit{1};
+/// How long a failed call waits for copies in flight before it leaks their memory. A copy takes
+/// milliseconds, but half a second of each stop of the process counts (RunningClock).
+inline constexpr std::chrono::seconds leave_limit{2};
 
 /// A non-blocking call: page-locked memory for all its chunks, and its progress. Its chunks are
 /// those of the blocking call, since other ranks may have made that.
