@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <exception>
 
 #include "device/device_memory.hpp"
@@ -23,12 +25,21 @@ Buffer::Buffer(JobSession& job, std::size_t bytes, bool allocated) : memory_(job
                 fmt::format("rank {} can't allocate {} of memory: give a smaller --size",
                             job.communicator().rank(), size_text(bytes)));
   }
-  // // NCCL rejects a null pointer for zero elements too.
-  if (memory_) device_ = memory_->allocate(bytes == 0 ? 1 : bytes);
+  if (!memory_) return;
+  // NCCL rejects a null pointer for zero elements too.
+  auto device_bytes = std::max<std::uint64_t>(bytes, 1);
+  if (!allocated) {
+    device_ = memory_->allocate(device_bytes);
+    return;
+  }
+  auto& communicator = job.communicator();
+  communicator.all_reduce(in_place, std::span(&device_bytes, 1), max);
+  allocated_on_device_ = communicator.allocate_device<std::byte>(device_bytes);
+  device_ = allocated_on_device_.data();
 }
 
 Buffer::~Buffer() {
-  if (device_ != nullptr) memory_->free(device_);
+  if (device_ != nullptr && allocated_on_device_.size() == 0) memory_->free(device_);
 }
 
 void Buffer::upload() {

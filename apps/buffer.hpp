@@ -13,8 +13,9 @@ namespace tutti::app {
 /// size.
 class Buffer {
  public:
-  /// If `allocated`, the host memory is from Communicator::allocate(). Throws Error{system} if the
-  /// allocation fails.
+  /// If `allocated`, the memory is from Communicator::allocate(), and on the device path from
+  /// allocate_device(): then it is collective, and the ranks' buffers may differ in size. Throws
+  /// Error{system} if the allocation fails.
   Buffer(JobSession& job, std::size_t bytes, bool allocated);
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
@@ -34,6 +35,7 @@ class Buffer {
   std::vector<std::byte> own_;
   Allocation<std::byte> allocated_;
   std::span<std::byte> host_;  ///< points into one of the two
+  DeviceAllocation<std::byte> allocated_on_device_;
   void* device_ = nullptr;
 };
 

@@ -147,7 +147,8 @@ void add_bench_contents(CLI::App& command, BenchOptions& options) {
       "--out-of-place", options.out_of_place,
       "separate send and receive buffers (default: in place, except all-to-all and send-recv)");
   command.add_flag("--allocate", options.allocated,
-                   "zero-copy buffers from Communicator::allocate()");
+                   "buffers that other ranks access in place: from Communicator::allocate(), on "
+                   "GPUs from allocate_device()");
   command.add_flag("--graph", options.graph, "on GPUs: launch the calls as a CUDA graph");
 }
 
@@ -279,6 +280,14 @@ void add_tune_options(CLI::App& command, TuneOptions& options) {
       ->type_name("FILE");
   add_min_time(command, options.min_time,
                "time to spend on each operation and size (default 60ms)");
+  command
+      .add_option_function<std::string>(
+          "--max-size",
+          [&options](const std::string& text) {
+            options.max_bytes = size_named("--max-size", text);
+          },
+          "the largest size to measure (default 64MiB; without allocate_device() 16MiB at most)")
+      ->type_name("SIZE");
   add_job_options(command, options);
 }
 

@@ -65,6 +65,7 @@ struct TuneOptions : JobOptions {
   std::string out;  ///< the tuning file; empty: that of the environment
   /// For each operation and size.
   std::chrono::nanoseconds min_time = std::chrono::milliseconds(60);
+  std::size_t max_bytes = std::size_t{64} << 20;  ///< of what is measured
 };
 
 struct DoctorOptions : JobOptions {

@@ -65,7 +65,9 @@ NcclResult NcclCommunicator::serve(const NcclCall& call) {
     // watch() looks at it although it isn't queued yet.
     if (order_->is_in_graph()) has_captured_ = true;
     if (result == device::cuda_success) {
-      result = parts_.opened.path->queue(*translate(call, who().rank, who().size), call.stream);
+      const auto translated = *translate(call, who().rank, who().size);
+      const auto protocol = *parts_.opened.path->protocol_of(translated);
+      result = parts_.opened.path->queue(translated, protocol, call.stream);
     }
     order_->after_served(call.stream);
     if (!order_->is_in_graph()) ++made_;

@@ -19,7 +19,7 @@ constexpr std::size_t min_calls = 4;
 constexpr std::size_t max_calls = 50;
 constexpr std::size_t min_rounds = 6;  // each path is first in half of them
 constexpr std::size_t max_rounds = 40;
-/// Results are checked up to this size, which both protocols of the direct path serve: the check
+/// Results are checked up to this size, which all protocols of the direct path serve: the check
 /// takes longer than the call.
 constexpr std::size_t max_checked_bytes = std::size_t{1} << 20;
 
@@ -35,10 +35,11 @@ Paths::Paths(JobSession& job, std::chrono::nanoseconds min_time)
       paths_{bench::make_tutti_implementation(job),
              bench::make_nccl_implementation(job, bench::NcclForm::grouped)} {}
 
-CallSpec Paths::spec_of(Operation operation, std::size_t bytes) const {
+CallSpec Paths::spec_of(Operation operation, Kind kind, std::size_t bytes) const {
   const auto& communicator = job_.communicator();
   CallSpec spec{.operation = operation,
                 .in_place = true,
+                .allocated = kind == Kind::in_windows,
                 .on_nccl = true,
                 .rank = communicator.rank(),
                 .ranks = communicator.size()};
@@ -59,7 +60,7 @@ void Paths::prepare(Workload& workload) {
 }
 
 bool Paths::has_direct() {
-  Workload workload(job_, spec_of(Operation::all_reduce, sizeof(float)));
+  Workload workload(job_, spec_of(Operation::all_reduce, Kind::ordinary, sizeof(float)));
   prepare(workload);
   auto& path = *paths_[0];
   path.run();
@@ -80,8 +81,8 @@ double Paths::seconds_of_call(bench::Implementation& path, std::size_t calls) {
   return std::max(seconds, 1e-9) / static_cast<double>(calls);
 }
 
-Timed Paths::measure(Operation operation, std::size_t bytes) {
-  Workload workload(job_, spec_of(operation, bytes));
+Timed Paths::measure(Operation operation, Kind kind, std::size_t bytes) {
+  Workload workload(job_, spec_of(operation, kind, bytes));
   prepare(workload);
   double slowest = 0;
   for (const auto& path : paths_) {

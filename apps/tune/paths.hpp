@@ -21,9 +21,14 @@ class Paths {
 
   /// Whether tutti's calls take the direct path.
   [[nodiscard]] bool has_direct();
+  /// The memory of the calls.
+  enum class Kind {
+    ordinary,
+    in_windows,  ///< from Communicator::allocate_device()
+  };
   /// Median times of a call in throughput mode, of the slowest rank: the same on all ranks. Throws
   /// Error{system} on all ranks if a result of the direct path is wrong.
-  [[nodiscard]] Timed measure(Operation operation, std::size_t bytes);
+  [[nodiscard]] Timed measure(Operation operation, Kind kind, std::size_t bytes);
 
  private:
   static constexpr std::size_t paths = 2;
@@ -31,7 +36,7 @@ class Paths {
   /// The slowest rank's time of one of `calls` calls that are queued together.
   [[nodiscard]] double seconds_of_call(bench::Implementation& path, std::size_t calls);
   void require_right(Workload& workload);
-  [[nodiscard]] CallSpec spec_of(Operation operation, std::size_t bytes) const;
+  [[nodiscard]] CallSpec spec_of(Operation operation, Kind kind, std::size_t bytes) const;
   void prepare(Workload& workload);
 
   JobSession& job_;

@@ -23,13 +23,22 @@ std::string table_rows(Operation operation, const std::vector<Timed>& times) {
   return text;
 }
 
-std::string conclusion(const device::TuningEntry& entry, const std::string& file) {
-  std::string text = "direct path up to:";
-  for (std::size_t i = 0; i < entry.limits.size(); ++i) {
+namespace {
+
+std::string sentence(const char* begin, const device::TunedLimits& limits) {
+  std::string text = begin;
+  for (std::size_t i = 0; i < limits.size(); ++i) {
     text += fmt::format("{} {} {}", i == 0 ? "" : ",", name(device::tuned_operations.at(i)),
-                        entry.limits.at(i) == 0 ? "(never)" : size_text(entry.limits.at(i)));
+                        limits.at(i) == 0 ? "(never)" : size_text(limits.at(i)));
   }
-  text += "\n";
+  return text + "\n";
+}
+
+}  // namespace
+
+std::string conclusion(const device::TuningEntry& entry, const std::string& file) {
+  const auto text = sentence("direct path up to:", entry.limits) +
+                    sentence("on memory from allocate_device() up to:", entry.windows);
   return file.empty()
              ? text + "TUTTI_TUNING is off, or there is no cache folder: nothing is written\n"
              : text + fmt::format("written to {}, for jobs of {}\n", file, entry.key.text());

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "../output.hpp"
 #include "../subcommands.hpp"
 #include "base/environment.hpp"
@@ -10,8 +12,16 @@
 namespace tutti::app {
 namespace {
 
-constexpr std::size_t min_bytes = std::size_t{4} << 10;
-constexpr std::size_t max_bytes = std::size_t{16} << 20;
+using tune::Paths;
+
+/// The sizes that are measured.
+struct Range {
+  std::size_t min_bytes;
+  std::size_t max_bytes;
+};
+constexpr Range ordinary_range{std::size_t{4} << 10, std::size_t{16} << 20};
+/// Smaller calls do not use windows.
+constexpr Range window_range{std::size_t{512} << 10, std::size_t{64} << 20};
 
 [[noreturn]] void refuse(const std::string& reason) {
   throw Error(ErrorCode::usage, "nothing to tune on this job: " + reason);
@@ -47,12 +57,32 @@ device::TuningKey key_of(const Communicator& communicator) {
   return device::make_tuning_key(cards, device::load_cuda().calls, version);
 }
 
-std::vector<tune::Timed> times_of(tune::Paths& paths, Operation operation) {
+Range cut(Range range, std::size_t max_bytes) {
+  range.max_bytes = std::min(range.max_bytes, max_bytes);
+  return range;
+}
+
+std::vector<tune::Timed> times_of(Paths& paths, Operation operation, Paths::Kind kind,
+                                  const Range& range) {
   std::vector<tune::Timed> times;
-  for (auto bytes = min_bytes; bytes <= max_bytes && !tune::is_settled(times); bytes *= 2) {
-    times.push_back(paths.measure(operation, bytes));
+  for (auto bytes = range.min_bytes; bytes <= range.max_bytes && !tune::is_settled(times);
+       bytes *= 2) {
+    times.push_back(paths.measure(operation, kind, bytes));
   }
   return times;
+}
+
+device::TunedLimits limits_of(Paths& paths, Paths::Kind kind, const Range& range,
+                              bool is_reporter) {
+  device::TunedLimits limits{};
+  if (is_reporter) app::print(tune::table_heading());
+  for (std::size_t i = 0; i < limits.size(); ++i) {
+    const auto operation = device::tuned_operations.at(i);
+    const auto times = times_of(paths, operation, kind, range);
+    limits.at(i) = tune::direct_up_to(times);
+    if (is_reporter) app::print(tune::table_rows(operation, times));
+  }
+  return limits;
 }
 
 }  // namespace
@@ -63,17 +93,15 @@ int tune_paths(JobSession& job, const TuneOptions& options) {
   const bool is_reporter = communicator.rank() == 0;
   device::TuningEntry entry{.key = key_of(communicator)};
   {
-    tune::Paths paths(job, options.min_time);
+    Paths paths(job, options.min_time);
     if (!paths.has_direct()) {
       refuse("its GPUs have no direct path between them, so NCCL takes all calls");
     }
-    if (is_reporter) print(tune::table_heading());
-    for (std::size_t i = 0; i < entry.limits.size(); ++i) {
-      const auto operation = device::tuned_operations.at(i);
-      const auto times = times_of(paths, operation);
-      entry.limits.at(i) = tune::direct_up_to(times);
-      if (is_reporter) print(tune::table_rows(operation, times));
-    }
+    entry.limits = limits_of(paths, Paths::Kind::ordinary, cut(ordinary_range, options.max_bytes),
+                             is_reporter);
+    if (is_reporter) print("\nmemory from allocate_device():\n");
+    entry.windows = limits_of(paths, Paths::Kind::in_windows, cut(window_range, options.max_bytes),
+                              is_reporter);
   }
   job.finish();
   if (!is_reporter) return 0;

@@ -32,7 +32,7 @@ constexpr std::array<std::string_view, algorithm_id_count> algorithm_names{
     "pairwise",     "rabenseifner",
     "gathered",     "slices",
     "hierarchical", "shared",
-    "leaders",
+    "leaders",      "direct-windows",
 };
 
 }  // namespace

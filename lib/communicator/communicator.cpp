@@ -158,6 +158,13 @@ std::shared_ptr<void> Communicator::allocate_bytes(std::size_t bytes) {
   return memory;
 }
 
+std::shared_ptr<void> Communicator::allocate_device_bytes(std::size_t bytes,
+                                                          const CallOptions& options) {
+  state_->job->faults.before_call();
+  return state_->backend(Memory::device)
+      .allocate_device(bytes, state_->settings_of(options, Memory::device));
+}
+
 void Communicator::barrier(const CallOptions& options) {
   run(Collective{.operation = Operation::barrier}, options);
 }

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "communicator/backend.hpp"
+#include "tutti/error.hpp"
 
 namespace tutti {
 namespace {
@@ -61,6 +62,10 @@ std::unique_ptr<Pending> Backend::start_together(std::span<const Message> messag
     throw;
   }
   return together;
+}
+
+std::shared_ptr<void> Backend::allocate_device(std::size_t, const CallSettings&) {
+  throw Error(ErrorCode::usage, "host memory has no allocate_device(): call allocate()");
 }
 
 }  // namespace tutti

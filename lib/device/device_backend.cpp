@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "allocation.hpp"
 #include "backoff.hpp"
 #include "base/error_builder.hpp"
 #include "device/inventory.hpp"
@@ -28,6 +29,7 @@ DeviceBackend::DeviceBackend(Parts parts)
     : detector_(parts.detector),
       statuses_(parts.statuses),
       history_(std::move(parts.history)),
+      host_(parts.host),
       session_(std::move(parts.session)),
       direct_(std::move(parts.direct)),
       nccl_(session_->nccl(), {.comm = session_->comm(),
@@ -38,6 +40,7 @@ DeviceBackend::DeviceBackend(Parts parts)
       self_(std::make_shared<DeviceBackend*>(this)),
       nccl_id_(algorithm_id("nccl")),
       direct_id_(algorithm_id("direct")),
+      windows_id_(algorithm_id("direct-windows")),
       watchdog_({.failed = [this] { return detector_.job_failed(); },
                  .on_timeout =
                      [this](std::chrono::nanoseconds timeout) {
@@ -130,7 +133,11 @@ void DeviceBackend::run(const CheckedCollective& call, const CallSettings& setti
   require_settings(settings);
   if (shape.reduces) require_arithmetic(call);
   pointers_.require(call, shape);
-  if (direct_ && direct_->serves(call)) return run_direct(call, settings);
+  if (direct_) {
+    if (const auto protocol = direct_->protocol_of(call)) {
+      return run_direct(call, *protocol, settings);
+    }
+  }
   algorithm_ = "nccl";
   if (call.in_place && call.operation == Operation::all_to_all) {
     return all_to_all_in_place(call, settings);
@@ -139,12 +146,14 @@ void DeviceBackend::run(const CheckedCollective& call, const CallSettings& setti
                    [&] { return nccl_.collective(call, settings.stream); });
 }
 
-void DeviceBackend::run_direct(const CheckedCollective& call, const CallSettings& settings) {
-  algorithm_ = "direct";
+void DeviceBackend::run_direct(const CheckedCollective& call, direct::Protocol protocol,
+                               const CallSettings& settings) {
+  const bool in_windows = protocol == direct::Protocol::windows;
+  algorithm_ = in_windows ? "direct-windows" : "direct";
   const CurrentContext current(session_->context(), session_->errors());
   CudaResult result = cuda_success;
-  queue_collective(signature_of(call, direct_id_), settings, [&] {
-    result = direct_->queue(call, settings.stream);
+  queue_collective(signature_of(call, in_windows ? windows_id_ : direct_id_), settings, [&] {
+    result = direct_->queue(call, protocol, settings.stream);
     return nccl_success;
   });
   session_->errors().check(result, "queuing a call of the direct path");
@@ -230,6 +239,18 @@ std::unique_ptr<Pending> DeviceBackend::record(const CallSettings& settings) {
   session.errors().check(session.context().cuda().record_event(started->event(), settings.stream),
                          "recording an event");
   return started;
+}
+
+std::shared_ptr<void> DeviceBackend::allocate_device(std::size_t bytes,
+                                                     const CallSettings& settings) {
+  require_settings(settings);
+  const CurrentContext current(session_->context(), session_->errors());
+  return allocate_together({.detector = detector_,
+                            .group = session_->group(),
+                            .context = session_->shared_context(),
+                            .host = host_,
+                            .direct = direct_.get()},
+                           bytes, settings.timeout);
 }
 
 bool DeviceBackend::is_capturing(CudaStream stream) const {

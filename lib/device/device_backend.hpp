@@ -30,6 +30,7 @@ class DeviceBackend final : public Backend {
     control::FailureDetector& detector;
     control::StatusExchange& statuses;
     std::shared_ptr<control::CallHistory> history;
+    Backend& host;
     std::unique_ptr<Session> session;
     std::unique_ptr<direct::DirectPath> direct;  ///< null: NCCL takes all calls
     /// Reports a call that is blocked inside NCCL and can't be ended. Called from a thread of the
@@ -48,6 +49,7 @@ class DeviceBackend final : public Backend {
   std::unique_ptr<Pending> start_together(std::span<const Message> messages,
                                           const CallSettings& settings) override;
   void synchronize(const CallSettings& settings) override;
+  std::shared_ptr<void> allocate_device(std::size_t bytes, const CallSettings& settings) override;
   [[nodiscard]] const std::string& latest_algorithm() const override { return algorithm_; }
 
  private:
@@ -61,7 +63,8 @@ class DeviceBackend final : public Backend {
   void begin_message(const Message& message);
   template <class Action>
   void queue_collective(const CallSignature& call, const CallSettings& settings, Action action);
-  void run_direct(const CheckedCollective& call, const CallSettings& settings);
+  void run_direct(const CheckedCollective& call, direct::Protocol protocol,
+                  const CallSettings& settings);
   [[nodiscard]] bool is_aborted() const noexcept {
     return session_->is_aborted() || (direct_ && direct_->is_aborted());
   }
@@ -85,6 +88,7 @@ class DeviceBackend final : public Backend {
   control::FailureDetector& detector_;
   control::StatusExchange& statuses_;
   std::shared_ptr<control::CallHistory> history_;
+  Backend& host_;
   std::unique_ptr<Session> session_;
   std::unique_ptr<direct::DirectPath> direct_;
   NcclQueue nccl_;
@@ -93,10 +97,11 @@ class DeviceBackend final : public Backend {
   /// Null once the backend is destroyed: calls that were started outlive it.
   std::shared_ptr<DeviceBackend*> self_;
   std::string algorithm_ = "nccl";  ///< of the latest collective call
-  std::uint8_t nccl_id_ = 0;        ///< the two algorithms in call signatures
+  std::uint8_t nccl_id_ = 0;        ///< the algorithms in call signatures
   std::uint8_t direct_id_ = 0;
-  std::uint64_t begun_ = 0;     ///< calls queued
-  std::uint64_t finished_ = 0;  ///< of these, known to be done
+  std::uint8_t windows_id_ = 0;  ///< of the direct path, in windows
+  std::uint64_t begun_ = 0;      ///< calls queued
+  std::uint64_t finished_ = 0;   ///< of these, known to be done
   /// Streams with calls not known to be done, and the latest call on each.
   struct Queue {
     CudaStream stream = nullptr;

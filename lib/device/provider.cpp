@@ -145,7 +145,7 @@ Provider::Opened Provider::open_best(control::FailureDetector& detector,
   bool failed = false;
   if (mode_ == DeviceMode::nccl) {
     try {
-      return open_nccl(detector, statuses, history, setup, broadcast);
+      return open_nccl(detector, statuses, history, host, setup, broadcast);
     } catch (const AgreedFailure& failure) {
       if (required_) throw Error(failure);
       // For the whole job: communicators split off later need not try again.
@@ -167,7 +167,8 @@ Provider::Opened Provider::open_best(control::FailureDetector& detector,
 Provider::Opened Provider::open_nccl(control::FailureDetector& detector,
                                      control::StatusExchange& statuses,
                                      const std::shared_ptr<control::CallHistory>& history,
-                                     SetupExchange& setup, const Broadcast& broadcast) {
+                                     Backend& host, SetupExchange& setup,
+                                     const Broadcast& broadcast) {
   const auto& peers = detector.peers();
   const auto& group = history->group();
   auto session = std::make_unique<Session>(
@@ -205,6 +206,7 @@ Provider::Opened Provider::open_nccl(control::FailureDetector& detector,
       std::make_unique<DeviceBackend>(DeviceBackend::Parts{.detector = detector,
                                                            .statuses = statuses,
                                                            .history = history,
+                                                           .host = host,
                                                            .session = std::move(session),
                                                            .direct = std::move(direct),
                                                            .stuck = settings_.on_stuck});

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "allocation.hpp"
 #include "device/inventory.hpp"
 #include "staged_call.hpp"
 
@@ -222,6 +223,16 @@ void StagedBackend::run_chunks(const MessagePlan& plan, const Message& message,
     write(slot, message.recv, plan.recv_piece(chunk));
   }
   await_stream(copies_, deadline, settings.timeout);
+}
+
+std::shared_ptr<void> StagedBackend::allocate_device(std::size_t bytes,
+                                                     const CallSettings& settings) {
+  const CurrentContext current(*parts_.context, errors_);
+  return allocate_together({.detector = parts_.detector,
+                            .group = parts_.group,
+                            .context = parts_.context,
+                            .host = parts_.host},
+                           bytes, settings.timeout);
 }
 
 void StagedBackend::synchronize(const CallSettings& settings) {

@@ -45,6 +45,7 @@ class StagedBackend final : public Backend {
   std::unique_ptr<Pending> start(const Message& message, const CallSettings& settings) override;
   void finish_started() override;
   void synchronize(const CallSettings& settings) override;
+  std::shared_ptr<void> allocate_device(std::size_t bytes, const CallSettings& settings) override;
   [[nodiscard]] const std::string& latest_algorithm() const override {
     return parts_.host.latest_algorithm();
   }

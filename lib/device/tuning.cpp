@@ -45,6 +45,18 @@ std::optional<std::uint64_t> number_of(const json& line, const char* key, std::u
   return value <= max ? std::optional(value) : std::nullopt;
 }
 
+std::optional<TunedLimits> limits_of(const json& by_operation) {
+  if (!by_operation.is_object()) return std::nullopt;
+  TunedLimits limits{};
+  for (std::size_t i = 0; i < tuned_operations.size(); ++i) {
+    const std::string operation(name(tuned_operations[i]));
+    const auto limit = number_of(by_operation, operation.c_str(), max_limit_bytes);
+    if (!limit) return std::nullopt;
+    limits[i] = *limit;
+  }
+  return limits;
+}
+
 std::optional<TuningEntry> entry_of(const json& line) {
   if (!line.is_object() || number_of(line, "tutti_tuning", tuning_schema) != tuning_schema) {
     return std::nullopt;
@@ -55,28 +67,34 @@ std::optional<TuningEntry> entry_of(const json& line) {
   constexpr std::uint64_t most_ranks = 1 << 20;
   const auto ranks = number_of(line, "ranks", most_ranks);
   const auto limits = line.find("direct_up_to_bytes");
-  if (!card || !driver || !nccl || !ranks || limits == line.end() || !limits->is_object()) {
-    return std::nullopt;
-  }
-  TuningEntry entry{
-      .key = {.card = *card, .driver = *driver, .nccl = *nccl, .ranks = static_cast<int>(*ranks)}};
+  const auto windows = line.find("windows_up_to_bytes");
+  if (!card || !driver || !nccl || !ranks || limits == line.end()) return std::nullopt;
+  const auto direct = limits_of(*limits);
+  const auto in_windows =
+      windows == line.end() ? std::optional(TunedLimits{}) : limits_of(*windows);
+  if (!direct || !in_windows) return std::nullopt;
+  return TuningEntry{
+      .key = {.card = *card, .driver = *driver, .nccl = *nccl, .ranks = static_cast<int>(*ranks)},
+      .limits = *direct,
+      .windows = *in_windows};
+}
+
+json by_operation(const TunedLimits& limits) {
+  json result = json::object();
   for (std::size_t i = 0; i < tuned_operations.size(); ++i) {
-    const std::string operation(name(tuned_operations[i]));
-    const auto limit = number_of(*limits, operation.c_str(), max_limit_bytes);
-    if (!limit) return std::nullopt;
-    entry.limits[i] = *limit;
+    result[std::string(name(tuned_operations[i]))] = limits[i];
   }
-  return entry;
+  return result;
 }
 
 std::string line_of(const TuningEntry& entry) {
-  json limits = json::object();
-  for (std::size_t i = 0; i < tuned_operations.size(); ++i) {
-    limits[std::string(name(tuned_operations[i]))] = entry.limits[i];
-  }
-  const json line{{"tutti_tuning", tuning_schema}, {"card", entry.key.card},
-                  {"driver", entry.key.driver},    {"nccl", entry.key.nccl},
-                  {"ranks", entry.key.ranks},      {"direct_up_to_bytes", limits}};
+  const json line{{"tutti_tuning", tuning_schema},
+                  {"card", entry.key.card},
+                  {"driver", entry.key.driver},
+                  {"nccl", entry.key.nccl},
+                  {"ranks", entry.key.ranks},
+                  {"direct_up_to_bytes", by_operation(entry.limits)},
+                  {"windows_up_to_bytes", by_operation(entry.windows)}};
   // A name that is not UTF-8 is changed, so its entry is never found.
   return line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
 }

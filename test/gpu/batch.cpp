@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <memory>
 #include <thread>
 
 #include "problem.hpp"
@@ -128,9 +129,12 @@ class Batch {
 
 std::string check_batch(Communicator& communicator, device::DeviceMemory& first,
                         device::DeviceMemory& second, const std::vector<Case>& cases,
-                        std::uint64_t seed, std::mt19937_64& own) {
+                        bool in_windows, std::uint64_t seed, std::mt19937_64& own) {
   const Batch batch(communicator, cases, seed);
-  DeviceBuffer memory(first, batch.image().size());
+  const auto bytes = batch.image().size();
+  const auto buffer = in_windows ? std::make_unique<DeviceBuffer>(communicator, first, bytes)
+                                 : std::make_unique<DeviceBuffer>(first, bytes);
+  auto& memory = *buffer;
   memory.upload(batch.image());
   std::vector<Work> works;
   for (std::size_t i = 0; i < cases.size(); ++i) {
@@ -145,7 +149,7 @@ std::string check_batch(Communicator& communicator, device::DeviceMemory& first,
     } else {
       communicator.run(call, options);
     }
-    if (placed.one.count != 0 && communicator.latest_algorithm() != "direct") {
+    if (placed.one.count != 0 && !communicator.latest_algorithm().starts_with("direct")) {
       return placed.one.text() + " was taken by " + communicator.latest_algorithm();
     }
   }

@@ -9,10 +9,10 @@
 namespace tutti::gpu_test {
 
 /// Queues all cases on two streams, with random delays from `own`, and compares every element when
-/// all are complete. Their buffers lie close together in poisoned memory, of which nothing else may
-/// change. Empty if correct. Collective.
+/// all are complete. Their buffers lie close together in poisoned memory, `in_windows` from
+/// allocate_device(), of which nothing else may change. Empty if correct. Collective.
 [[nodiscard]] std::string check_batch(Communicator& communicator, device::DeviceMemory& first,
                                       device::DeviceMemory& second, const std::vector<Case>& cases,
-                                      std::uint64_t seed, std::mt19937_64& own);
+                                      bool in_windows, std::uint64_t seed, std::mt19937_64& own);
 
 }  // namespace tutti::gpu_test

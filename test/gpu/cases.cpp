@@ -31,11 +31,20 @@ void perform(Communicator& communicator, device::DeviceMemory& memory, Collectiv
   }
 }
 
+std::unique_ptr<DeviceBuffer> make_buffer(Communicator& communicator, device::DeviceMemory& memory,
+                                          const Case& one, std::size_t elements) {
+  const auto bytes = elements * size_of(one.type);
+  const auto offset = one.offset * size_of(one.type);
+  return one.in_windows ? std::make_unique<DeviceBuffer>(communicator, memory, bytes, offset)
+                        : std::make_unique<DeviceBuffer>(memory, bytes, offset);
+}
+
 std::string check_in_place(Communicator& communicator, device::DeviceMemory& memory,
                            const Case& one, const Problem& problem) {
   const auto element_bytes = size_of(one.type);
   const auto elements = std::max(problem.send_elements(), problem.recv_elements());
-  DeviceBuffer buffer(memory, elements * element_bytes, one.offset * element_bytes);
+  const auto made = make_buffer(communicator, memory, one, elements);
+  auto& buffer = *made;
   buffer.poison();
   buffer.upload(problem.own_input(), problem.own_offset() * element_bytes);
   const auto before = buffer.download();
@@ -63,11 +72,12 @@ std::string check_in_place(Communicator& communicator, device::DeviceMemory& mem
 
 std::string check_apart(Communicator& communicator, device::DeviceMemory& memory, const Case& one,
                         const Problem& problem) {
-  const auto element_bytes = size_of(one.type);
   const auto send_elements = problem.has_send() ? problem.send_elements() : 0;
   const auto recv_elements = problem.has_recv() ? problem.recv_elements() : 0;
-  DeviceBuffer send(memory, send_elements * element_bytes, one.offset * element_bytes);
-  DeviceBuffer recv(memory, recv_elements * element_bytes, one.offset * element_bytes);
+  const auto send_buffer = make_buffer(communicator, memory, one, send_elements);
+  const auto recv_buffer = make_buffer(communicator, memory, one, recv_elements);
+  auto& send = *send_buffer;
+  auto& recv = *recv_buffer;
   recv.poison();
   if (problem.has_send()) send.upload(problem.own_input());
   const bool one_buffer = shape_of(one.operation).send == Extent::none;
@@ -92,8 +102,16 @@ DeviceBuffer::DeviceBuffer(device::DeviceMemory& memory, std::size_t bytes, std:
       data_(static_cast<std::byte*>(memory.allocate(std::max<std::size_t>(1, bytes + offset))) +
             offset) {}
 
+DeviceBuffer::DeviceBuffer(Communicator& communicator, device::DeviceMemory& memory,
+                           std::size_t bytes, std::size_t offset)
+    : memory_(memory),
+      bytes_(bytes),
+      offset_(offset),
+      allocation_(communicator.allocate_device<std::byte>(bytes + 512)),
+      data_(allocation_.data() + offset) {}
+
 DeviceBuffer::~DeviceBuffer() {
-  memory_.free(data_ - offset_);
+  if (allocation_.size() == 0) memory_.free(data_ - offset_);
 }
 
 void DeviceBuffer::upload(const std::vector<std::byte>& bytes, std::size_t offset) {
@@ -111,9 +129,9 @@ std::vector<std::byte> DeviceBuffer::download() const {
 }
 
 std::string Case::text() const {
-  return fmt::format("{} of {} {} by {}, root {}, offset {}{}{}", name(operation), count,
+  return fmt::format("{} of {} {} by {}, root {}, offset {}{}{}{}", name(operation), count,
                      name(type), name(op), root, offset, in_place ? ", in place" : "",
-                     started ? ", started" : "");
+                     started ? ", started" : "", in_windows ? ", in windows" : "");
 }
 
 std::vector<Case> operation_cases(const std::vector<std::size_t>& counts,
@@ -201,6 +219,43 @@ std::string check(Communicator& communicator, device::DeviceMemory& memory, cons
   const auto wrong = problem.in_place_here() ? check_in_place(communicator, memory, one, problem)
                                              : check_apart(communicator, memory, one, problem);
   return wrong.empty() ? wrong : fmt::format("{}: {}", one.text(), wrong);
+}
+
+std::string check_allocations(Communicator& communicator, device::DeviceMemory& memory) {
+  constexpr std::size_t count = 100000;
+  const auto is_zero = [&](const DeviceAllocation<std::int32_t>& one) {
+    std::vector<std::int32_t> values(one.size(), 1);
+    memory.copy_to_host(values.data(), one.data(), values.size() * 4);
+    return std::all_of(values.begin(), values.end(), [](auto value) { return value == 0; });
+  };
+  auto first = communicator.allocate_device<std::int32_t>(count);
+  const auto second = communicator.allocate_device<std::int32_t>(count);
+  if (!is_zero(first) || !is_zero(second)) return "new memory is not zero";
+  const std::vector<std::int32_t> ones(count, 1);
+  memory.copy_to_device(first.data(), ones.data(), count * 4);
+  const auto* const address = first.data();
+  auto copy = first;
+  first = {};
+  const auto third = communicator.allocate_device<std::int32_t>(count);
+  if (third.data() == address) return "memory that is still used was given away";
+  if (communicator.rank() == 0) copy = {};  // dropped, but not by all ranks
+  const auto fourth = communicator.allocate_device<std::int32_t>(count);
+  if (fourth.data() == address) return "memory that another rank still uses was given away";
+  copy = {};
+  const auto fifth = communicator.allocate_device<std::int32_t>(count - 1);
+  if (communicator.size() > 1 && fifth.data() != address)
+    return "dropped memory was not used again";
+  if (!is_zero(fifth)) return "memory that is used again is not zero";
+  if (communicator.allocate_device<std::int32_t>(0).data() != nullptr)
+    return "0 elements have memory";
+  try {
+    const auto own = count + (communicator.rank() == 1 ? 1 : 0);
+    static_cast<void>(communicator.allocate_device<std::int32_t>(own));
+    if (communicator.size() > 1) return "different counts were not refused";
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::mismatch) return error.what();
+  }
+  return {};
 }
 
 std::string check_burst(Communicator& communicator, device::DeviceMemory& first,

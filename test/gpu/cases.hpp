@@ -15,6 +15,10 @@ class DeviceBuffer {
  public:
   /// `offset`: bytes from the begin of the allocation.
   DeviceBuffer(device::DeviceMemory& memory, std::size_t bytes, std::size_t offset = 0);
+  /// The same, from `communicator`'s allocate_device(). Collective; offsets may differ by a few
+  /// hundred bytes.
+  DeviceBuffer(Communicator& communicator, device::DeviceMemory& memory, std::size_t bytes,
+               std::size_t offset = 0);
   DeviceBuffer(const DeviceBuffer&) = delete;
   DeviceBuffer& operator=(const DeviceBuffer&) = delete;
   ~DeviceBuffer();
@@ -30,6 +34,7 @@ class DeviceBuffer {
   device::DeviceMemory& memory_;
   std::size_t bytes_;
   std::size_t offset_;
+  DeviceAllocation<std::byte> allocation_;
   std::byte* data_;
 };
 
@@ -45,6 +50,7 @@ struct Case {
   std::size_t count = 0;
   /// Elements from the begin of the allocation to each buffer.
   std::size_t offset = 0;
+  bool in_windows = false;  ///< the memory is from allocate_device()
 
   [[nodiscard]] std::string text() const;
 };
@@ -70,6 +76,10 @@ struct Case {
 /// are correct. Collective.
 [[nodiscard]] std::string check_burst(Communicator& communicator, device::DeviceMemory& first,
                                       device::DeviceMemory& second, int calls);
+/// Memory from allocate_device(): zeroed, used again once all ranks have dropped it, refused if the
+/// ranks differ. Empty if correct. Collective.
+[[nodiscard]] std::string check_allocations(Communicator& communicator,
+                                            device::DeviceMemory& memory);
 /// Messages around the ring with each count, blocking and non-blocking.
 [[nodiscard]] std::string check_messages(Communicator& communicator, device::DeviceMemory& memory,
                                          const std::vector<std::size_t>& counts);

@@ -12,6 +12,7 @@
 #include "batch.hpp"
 #include "cases.hpp"
 #include "graph.hpp"
+#include "kernels_on_one.hpp"
 #include "setup_times.hpp"
 #include "support/fork_ranks.hpp"
 
@@ -73,15 +74,20 @@ std::string graph(Rank& rank) {
   return "done";
 }
 
-/// Random calls, on two streams, with random delays, while one rank is ahead or another: one by
-/// one, then many in a row. TUTTI_TEST_CALLS is their number.
+/// TUTTI_TEST_CALLS, if it is set.
+int calls_of_test(int by_default) {
+  const char* const wanted = std::getenv("TUTTI_TEST_CALLS");
+  return wanted == nullptr ? by_default : std::atoi(wanted);
+}
+
+/// Random calls, on two streams, with random delays, while one rank is ahead or another, on memory
+/// of all kinds: one by one, then many in a row. TUTTI_TEST_CALLS is their number.
 std::string direct(Rank& rank) {
   ::setenv("TUTTI_DEVICE_PATH", "direct", 1);
   auto& communicator = rank.communicator(on_nccl);
   device::DeviceMemory first(communicator.device());
   device::DeviceMemory second(communicator.device());
-  const char* const wanted = std::getenv("TUTTI_TEST_CALLS");
-  const int calls = wanted == nullptr ? 2000 : std::atoi(wanted);
+  const int calls = calls_of_test(2000);
   std::mt19937_64 common(2026);
   std::mt19937_64 own(static_cast<std::uint64_t>(rank.rank()));
   // Simulated devices have no kernels for 16-bit floats.
@@ -89,20 +95,28 @@ std::string direct(Rank& rank) {
   constexpr std::size_t large = std::size_t{6} << 20;
   constexpr std::size_t small = std::size_t{64} << 10;
   constexpr int one_by_one = 500;
+  require(check_allocations(communicator, first));
+  int calls_in_windows = 0;
   for (int i = 0; i < std::min(calls, one_by_one); ++i) {
-    const auto one = random_direct_case(common, communicator.size(), types, large);
+    auto one = random_direct_case(common, communicator.size(), types, large);
+    one.in_windows = common() % 2 == 0;
+    // Ranks find each other's buffers, wherever they are.
+    if (one.in_windows) one.offset = own() % 20;
     if (own() % 50 == 0) std::this_thread::sleep_for(std::chrono::microseconds(own() % 2000));
     require(check(communicator, common() % 2 == 0 ? first : second, one, common()));
-    expect(one.count == 0 || communicator.latest_algorithm() == "direct",
-           one.text() + " was taken by " + communicator.latest_algorithm());
+    const auto& algorithm = communicator.latest_algorithm();
+    expect(one.count == 0 || algorithm.starts_with("direct"),
+           one.text() + " was taken by " + algorithm);
+    if (algorithm == "direct-windows") ++calls_in_windows;
   }
+  expect(calls_in_windows > std::min(calls, one_by_one) / 50, "few calls were in windows");
   for (int left = calls - one_by_one; left > 0;) {
     std::vector<Case> cases;
     for (; left > 0 && cases.size() < 200; --left) {
       const auto most = common() % 100 == 0 ? large : small;
       cases.push_back(random_direct_case(common, communicator.size(), types, most));
     }
-    require(check_batch(communicator, first, second, cases, common(), own));
+    require(check_batch(communicator, first, second, cases, common() % 2 == 0, common(), own));
   }
   for (int i = 0; i < 5; ++i) require(check_burst(communicator, first, second, 100));
   communicator.finalize();
@@ -224,6 +238,16 @@ std::string loop_until_killed(Rank& rank) {
   }
 }
 
+/// The kernels of several ranks together on one GPU. Each call is judged byte by byte on the host,
+/// so there are fewer than elsewhere.
+std::string kernels(Rank&) {
+  const bool simulated = std::getenv("FAKE_NCCL_SEGMENT") != nullptr;
+  constexpr int most_calls = 3000;
+  const auto calls = std::min(calls_of_test(simulated ? 100 : 1000), most_calls);
+  require(check_kernels_on_one_gpu(calls, simulated ? 6 : 10, 2026));
+  return "done";
+}
+
 using Judge = std::string (*)(const std::vector<Report>&);
 
 /// Empty if every rank except `silent` threw this code, with these words.
@@ -316,6 +340,9 @@ bool run(const std::string& wanted, int ranks) {
   if ((wanted == "all" || wanted == "killed") && ranks >= 2) {
     timed("killed", [&] { return check_killed(ranks); });
   }
+  if ((wanted == "all" || wanted == "kernels") && ranks == 1) {
+    timed("kernels", [&] { return test::errors_of(test::run_ranks(1, kernels, 180s)); });
+  }
   if (wanted == "setup-times") timed("setup-times", [&] { return print_setup_times(ranks); });
   return well;
 }
@@ -327,7 +354,7 @@ int main(int argc, char** argv) {
   if (argc < 3) {
     fmt::print(stderr,
                "gpu_check RANKS all|operations|direct|graph|groups|works|staged|mismatch|away|"
-               "no-setup|killed|memcheck|setup-times …\n");
+               "no-setup|killed|memcheck|kernels|setup-times …\n");
     return 2;
   }
   bool well = true;

@@ -39,7 +39,7 @@ class Tune(unittest.TestCase):
         return mpirun(ranks, *words, env=env, timeout=120)
 
     def tune(self, ranks, *words, **variables):
-        return self.run_on(ranks, "tune", "--min-time", "1ms", *words, **variables)
+        return self.run_on(ranks, "tune", "--min-time", "1ms", "--max-size", "1MiB", *words, **variables)
 
     def write_limits(self, limit, ranks=2):
         self.file.parent.mkdir(parents=True, exist_ok=True)
@@ -73,6 +73,7 @@ class Tune(unittest.TestCase):
             for operation in TUNED:
                 sizes = [row[1] for row in rows if row[0] == operation]
                 self.assertEqual(sizes[:2], ["4 KiB", "8 KiB"])
+                self.assertIn("512 KiB", sizes[2:])
             self.assertIn(f"written to {self.file}, for jobs of {ranks} ranks on Fake GPU, driver for CUDA 13.0, NCCL 2.28.9\n", result.stdout)
         entries = [json.loads(line) for line in self.file.read_text().splitlines()]
         self.assertEqual([entry["ranks"] for entry in entries], [2, 3])
@@ -147,7 +148,7 @@ class Tune(unittest.TestCase):
 
     def test_help_names_the_file(self):
         shown = subprocess.run([TUTTI, "tune", "--help"], capture_output=True, text=True, timeout=60, check=True).stdout
-        for part in ("--out FILE", "TUTTI_TUNING", "--min-time TIME", "Example: mpirun -np 2 tutti tune"):
+        for part in ("--out FILE", "TUTTI_TUNING", "--min-time TIME", "--max-size SIZE", "Example: mpirun -np 2 tutti tune"):
             self.assertIn(part, shown)
 
 

@@ -10,7 +10,7 @@
 #define TUTTI_UNROLL
 #endif
 
-/// What both protocols share. `Machine` is the GPU or, in tests, a CPU. Accesses to staging memory
+/// What all protocols share. `Machine` is the GPU or, in tests, a CPU. Accesses to staging memory
 /// through it are atomic and relaxed unless said otherwise; packets are accessed as a whole.
 /// docs/decisions/0030 says why that is enough.
 namespace tutti::device::direct {
@@ -88,6 +88,17 @@ struct Channel {
     const auto before = static_cast<std::size_t>(protocol) * max_channels;
     return reinterpret_cast<Packet*>(call.staging[call.rank] + layout().progress()) + before +
            static_cast<std::size_t>(index);
+  }
+
+  /// Where `rank` told `owner` that its buffer is.
+  [[nodiscard]] TUTTI_ON_DEVICE Packet* place(int owner, int rank, int buffer) const {
+    const auto before = (static_cast<std::ptrdiff_t>(rank) * max_channels + index) * 2;
+    return reinterpret_cast<Packet*>(call.staging[owner] + layout().places()) + before + buffer;
+  }
+  /// The address of a rank's window, as this rank sees it.
+  [[nodiscard]] TUTTI_ON_DEVICE const std::uint64_t* window(std::uint64_t number, int rank) const {
+    return words(call.rank, layout().windows()) + number * static_cast<std::uint64_t>(call.size) +
+           rank;
   }
 
   [[nodiscard]] TUTTI_ON_DEVICE bool sends() const {

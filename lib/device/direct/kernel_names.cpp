@@ -46,7 +46,9 @@ bool has_kernel(Protocol protocol, Operation operation, Type type, Operator op) 
 std::optional<std::string> kernel_name(Protocol protocol, Operation operation, Type type,
                                        Operator op) {
   if (!has_kernel(protocol, operation, type, op)) return std::nullopt;
-  const auto* const suffix = protocol == Protocol::packets ? "packets" : "chunks";
+  const auto* const suffix = protocol == Protocol::packets  ? "packets"
+                             : protocol == Protocol::chunks ? "chunks"
+                                                            : "windows";
   if (operation == Operation::barrier) return fmt::format("tutti_direct_barrier_{}", suffix);
   if (!shape_of(operation).reduces) return fmt::format("tutti_direct_move_{}", suffix);
   return fmt::format("tutti_direct_{}_{}_{}", name(type), name(op), suffix);
@@ -54,7 +56,7 @@ std::optional<std::string> kernel_name(Protocol protocol, Operation operation, T
 
 std::vector<std::string> kernel_names() {
   std::vector<std::string> names{"tutti_direct_barrier_packets"};
-  for (const auto protocol : {Protocol::packets, Protocol::chunks}) {
+  for (const auto protocol : {Protocol::packets, Protocol::chunks, Protocol::windows}) {
     names.push_back(*kernel_name(protocol, Operation::broadcast, Type::u8, Operator::sum));
     for (int type = 0; type < type_count; ++type) {
       for (int op = 0; op < operator_count; ++op) {

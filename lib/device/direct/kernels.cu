@@ -5,6 +5,7 @@
 
 #include "chunks.hpp"
 #include "packets.hpp"
+#include "windows.hpp"
 
 namespace tutti::device::direct {
 namespace {
@@ -28,6 +29,10 @@ struct Gpu {
   }
 
   __device__ __forceinline__ void fence() const { __threadfence(); }
+  __device__ __forceinline__ void fence_system() const { __threadfence_system(); }
+  __device__ __forceinline__ std::byte* reach(std::uint64_t address) const {
+    return reinterpret_cast<std::byte*>(address);
+  }
   __device__ __forceinline__ void store(Packet* to, const Packet& packet) const {
     asm volatile(
         "{\n.reg .b128 both;\nmov.b128 both, {%1, %2};\nst.relaxed.sys.global.b128 [%0], "
@@ -153,11 +158,13 @@ struct Arithmetic {
   }
 #define TUTTI_MOVE(name, Move)                                       \
   TUTTI_KERNEL(name##_packets, 512, exchange_packets<Move##Packets>) \
-  TUTTI_KERNEL(name##_chunks, 544, exchange_chunks<Move##Chunks>)
+  TUTTI_KERNEL(name##_chunks, 544, exchange_chunks<Move##Chunks>)    \
+  TUTTI_KERNEL(name##_windows, 512, exchange_windows<Move##Windows>)
 #define TUTTI_REDUCE(name, ...) \
   TUTTI_KERNEL(name##_packets, 512, exchange_packets<ReducePackets<Arithmetic<__VA_ARGS__>>>)
-#define TUTTI_REDUCE_MANY(name, ...) \
-  TUTTI_KERNEL(name##_chunks, 544, exchange_chunks<ReduceChunks<Arithmetic<__VA_ARGS__>>>)
+#define TUTTI_REDUCE_MANY(name, ...)                                                       \
+  TUTTI_KERNEL(name##_chunks, 544, exchange_chunks<ReduceChunks<Arithmetic<__VA_ARGS__>>>) \
+  TUTTI_KERNEL(name##_windows, 512, exchange_windows<ReduceWindows<Arithmetic<__VA_ARGS__>>>)
 #define TUTTI_REDUCTIONS(name, type)                 \
   TUTTI_REDUCE(name##_sum, type, Sum, false)         \
   TUTTI_REDUCE(name##_product, type, Product, false) \

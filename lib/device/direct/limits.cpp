@@ -13,7 +13,7 @@ constexpr std::size_t mib = 1024 * kib;
 /// What rank 0 has found, for all.
 struct Found {
   std::uint64_t is_measured = 0;
-  TunedLimits limits{};
+  Measured measured;
 };
 
 Found look_up(const TuningSource& source, std::string& origin) {
@@ -39,7 +39,7 @@ Found look_up(const TuningSource& source, std::string& origin) {
     return {};
   }
   origin = fmt::format("measured by `tutti tune`, in {}", source.file);
-  return {.is_measured = 1, .limits = entry->limits};
+  return {.is_measured = 1, .measured = {.direct = entry->limits, .windows = entry->windows}};
 }
 
 }  // namespace
@@ -60,13 +60,16 @@ Limits built_in_limits(Operation operation) {
   }
 }
 
-Limits measured_limits(Operation operation, const TunedLimits& measured, int ranks) {
+Limits measured_limits(Operation operation, const Measured& measured, int ranks) {
   const auto built_in = built_in_limits(operation);
   const auto* const found = std::find(tuned_operations.begin(), tuned_operations.end(), operation);
   if (found == tuned_operations.end()) return built_in;
-  const auto bytes = measured.at(static_cast<std::size_t>(found - tuned_operations.begin()));
-  const auto sent = static_cast<std::size_t>(bytes) * static_cast<std::size_t>(ranks - 1);
-  return {.packets = std::min(built_in.packets, sent), .chunks = sent};
+  const auto index = static_cast<std::size_t>(found - tuned_operations.begin());
+  const auto peers = static_cast<std::size_t>(ranks - 1);
+  const auto sent = static_cast<std::size_t>(measured.direct.at(index)) * peers;
+  return {.packets = std::min(built_in.packets, sent),
+          .chunks = sent,
+          .windows = static_cast<std::size_t>(measured.windows.at(index)) * peers};
 }
 
 LimitTable::LimitTable() {
@@ -82,7 +85,7 @@ LimitTable::LimitTable(const TuningSource& source, int rank, int ranks, SetupExc
   setup.broadcast(&found, sizeof found);
   if (found.is_measured == 0) return;
   for (std::size_t i = 0; i < limits_.size(); ++i) {
-    limits_[i] = measured_limits(static_cast<Operation>(i), found.limits, ranks);
+    limits_[i] = measured_limits(static_cast<Operation>(i), found.measured, ranks);
   }
   if (rank != 0) origin_ = "measured by `tutti tune`";
 }

@@ -9,19 +9,26 @@
 
 namespace tutti::device::direct {
 
-/// Calls in which a rank sends up to these many bytes to its peers together take packets, or
-/// chunks; NCCL takes larger ones. 0: never.
+/// Calls in which a rank sends up to these many bytes to its peers together take packets, chunks,
+/// or, if their buffers are in windows, windows; NCCL takes larger ones. 0: never.
 struct Limits {
   std::size_t packets = 0;
   std::size_t chunks = 0;
+  std::size_t windows = 0;
 
   friend bool operator==(const Limits&, const Limits&) = default;
 };
 
-/// Where NCCL became faster on two H200 with NVLink (docs/performance.md).
+/// Where NCCL became faster on two H200 with NVLink (docs/performance.md). Windows were not
+/// measured: they are used where `tutti tune` has.
 [[nodiscard]] Limits built_in_limits(Operation operation);
-/// Of `ranks` ranks, from what `tutti tune` has measured; a barrier's are the built-in ones.
-[[nodiscard]] Limits measured_limits(Operation operation, const TunedLimits& measured, int ranks);
+/// What `tutti tune` has measured, on ordinary memory and in windows.
+struct Measured {
+  TunedLimits direct{};
+  TunedLimits windows{};
+};
+/// Of `ranks` ranks; a barrier's are the built-in ones.
+[[nodiscard]] Limits measured_limits(Operation operation, const Measured& measured, int ranks);
 
 /// Where a rank finds measured limits.
 struct TuningSource {

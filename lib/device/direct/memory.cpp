@@ -40,7 +40,10 @@ SharedStaging::SharedStaging(std::shared_ptr<const Context> context, const contr
     : context_(std::move(context)),
       stream_(context_),
       rank_(group.rank),
-      begins_(static_cast<std::size_t>(group.size()), nullptr) {
+      begins_(static_cast<std::size_t>(group.size()), nullptr),
+      windows_(context_, group, [this](std::size_t window, const WindowTable::Addresses& of_ranks) {
+        publish(window, of_ranks);
+      }) {
   const auto& cuda = context_->cuda();
   std::vector<CudaIpcHandle> handles(begins_.size());
   const auto step = [&](auto action) {
@@ -96,7 +99,17 @@ void SharedStaging::import(const std::vector<CudaIpcHandle>& handles) {
   }
 }
 
+void SharedStaging::publish(std::size_t window, const WindowTable::Addresses& of_ranks) const {
+  const auto& cuda = context_->cuda();
+  const auto bytes = of_ranks.size() * sizeof(DeviceAddress);
+  const auto* const row = of(rank_) + Layout{ranks()}.windows() + window * bytes;
+  auto result = cuda.copy_to_device(device_address(row), of_ranks.data(), bytes, stream());
+  if (result == cuda_success) result = cuda.synchronize_stream(stream());
+  require(cuda, result, "storing the addresses of device memory");
+}
+
 void SharedStaging::close_imports() noexcept {
+  windows_.close_imports();
   for (std::size_t peer = 0; peer < begins_.size(); ++peer) {
     if (static_cast<int>(peer) == rank_ || begins_[peer] == nullptr) continue;
     context_->cuda().close_imported(device_address(begins_[peer]));

@@ -9,6 +9,7 @@
 #include "control/group.hpp"
 #include "device/context.hpp"
 #include "device/setup_exchange.hpp"
+#include "window_table.hpp"
 
 namespace tutti::device::direct {
 
@@ -28,7 +29,8 @@ class OwnStream {
 };
 
 /// What the kernels of a group's ranks use: the staging memory of all, as this rank's GPU sees it
-/// (its own, and that of its peers by CUDA IPC), and a flag in host memory that ends their waits.
+/// (its own, and that of its peers by CUDA IPC), their windows, and a flag in host memory that ends
+/// their waits.
 class SharedStaging {
  public:
   /// Collective. Throws AgreedFailure if a rank can't allocate its memory or map a peer's; then
@@ -47,10 +49,12 @@ class SharedStaging {
   /// Ends all waits of this rank's kernels. From any thread.
   void abort() noexcept;
   [[nodiscard]] CudaStream stream() const { return stream_.handle(); }
+  [[nodiscard]] WindowTable& windows() { return windows_; }
+  [[nodiscard]] const WindowTable& windows() const { return windows_; }
 
   struct Progress {
-    /// The latest turn and round of each channel, packets first.
-    std::array<Packet, std::size_t{2} * max_channels> channels;
+    /// The latest turn and round of each channel, in the order of the protocols.
+    std::array<Packet, std::size_t{protocol_count} * max_channels> channels;
     std::uint64_t waits;  ///< changes while a kernel waits for another rank
   };
   /// Reads it on stream(). Empty if the device has not answered within some milliseconds: then the
@@ -66,6 +70,7 @@ class SharedStaging {
   void allocate();
   void import(const std::vector<CudaIpcHandle>& handles);
   void close_imports() noexcept;
+  void publish(std::size_t window, const WindowTable::Addresses& of_ranks) const;
 
   std::shared_ptr<const Context> context_;
   OwnStream stream_;
@@ -78,6 +83,7 @@ class SharedStaging {
   };
   HostPart* host_ = nullptr;
   bool is_reading_ = false;
+  WindowTable windows_;
 };
 
 }  // namespace tutti::device::direct

@@ -2,27 +2,19 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <array>
 #include <exception>
 #include <utility>
 
 #include "channel.hpp"
+#include "description.hpp"
 #include "device/inventory.hpp"
 #include "image.hpp"
 
 namespace tutti::device::direct {
 namespace {
 
-constexpr std::uint64_t max_threads = 512;
-constexpr std::uint64_t warp = 32;
-/// A further channel for each of these many bytes: packets are soon sent, so that few for each
-/// thread are best, while a chunk has to be worth its fence.
-constexpr std::uint64_t packet_bytes_for_channel = 2048;
-constexpr std::uint64_t chunk_bytes_for_channel = std::uint64_t{16} << 10;
-
-std::uint64_t divide_up(std::uint64_t value, std::uint64_t unit) {
-  return (value + unit - 1) / unit;
-}
+constexpr std::array all_protocols{Protocol::packets, Protocol::chunks, Protocol::windows};
 
 /// Why the group can't use the direct path, as far as all ranks know it; empty if it may.
 std::string obstacle(const rendezvous::Peers& peers, const control::Group& group) {
@@ -95,12 +87,16 @@ DirectPath::DirectPath(const Parts& parts, SetupExchange& setup)
 
 std::optional<Protocol> DirectPath::protocol_of(const CheckedCollective& call) const {
   const auto limits = limits_.of(call.operation);
-  if (limits.packets == 0) return std::nullopt;
+  if (limits.packets == 0 && limits.windows == 0) return std::nullopt;
   const auto sent = call.count * size_of(call.type) * static_cast<std::size_t>(group_.size() - 1);
   const auto has = [&](Protocol protocol) {
     return has_kernel(protocol, call.operation, call.type, call.op);
   };
   const bool always = choice_ == DevicePathChoice::direct;
+  if (sent > limits.packets && (always || sent <= limits.windows) && has(Protocol::windows) &&
+      is_in_windows(call)) {
+    return Protocol::windows;
+  }
   if (sent > limits.packets && (always || sent <= limits.chunks) && has(Protocol::chunks)) {
     return Protocol::chunks;
   }
@@ -108,67 +104,42 @@ std::optional<Protocol> DirectPath::protocol_of(const CheckedCollective& call) c
   return std::nullopt;
 }
 
-Call DirectPath::describe(const CheckedCollective& call) const {
-  const auto bytes = call.count * size_of(call.type);
-  Call described{.send = static_cast<const std::byte*>(call.send),
-                 .recv = static_cast<std::byte*>(call.recv),
-                 .block_bytes = bytes};
-  switch (call.operation) {
-    case Operation::broadcast:
-    case Operation::fan_out:
-      described.from = call.root;
-      // NCCL's broadcast may have two buffers in the root, tutti's has one.
-      described.copies_own =
-          call.send != nullptr && call.send != call.recv && group_.rank == call.root ? 1 : 0;
-      if (described.copies_own == 0) described.send = described.recv;
-      break;
-    case Operation::all_gather:
-      described.recv_step = bytes;
-      described.copies_own = call.in_place ? 0 : 1;
-      break;
-    case Operation::reduce_scatter:
-      described.send_step = bytes;
-      break;
-    default:  // all_reduce; a barrier has no buffers
-      break;
-  }
-  return described;
+bool DirectPath::is_in_windows(const CheckedCollective& call) const {
+  const auto buffers = accessed(call, group_.size());
+  const auto& windows = staging_->windows();
+  return (buffers.send == nullptr || windows.find(buffers.send, buffers.send_bytes)) &&
+         (buffers.recv == nullptr || windows.find(buffers.recv, buffers.recv_bytes));
 }
 
-CudaResult DirectPath::queue(const CheckedCollective& call, CudaStream stream) {
-  auto described = describe(call);
+void DirectPath::add_places(const CheckedCollective& call, Call& described) const {
+  const auto buffers = accessed(call, group_.size());
+  const auto& windows = staging_->windows();
+  if (buffers.send != nullptr) {
+    described.places[send_buffer] = windows.find(buffers.send, buffers.send_bytes)->in_one_word();
+  }
+  if (buffers.recv != nullptr) {
+    described.places[recv_buffer] = windows.find(buffers.recv, buffers.recv_bytes)->in_one_word();
+  }
+}
+
+CudaResult DirectPath::queue(const CheckedCollective& call, Protocol protocol, CudaStream stream) {
+  auto described = describe(call, group_.rank, group_.size());
   if (call.operation == Operation::barrier) {
     described.send = staging_->of(group_.rank);
     described.block_bytes = data_in_packet;
   }
   if (described.block_bytes == 0) return cuda_success;
-  const auto protocol = *protocol_of(call);
-  return launch(protocol, kernels_->at(*kernel_name(protocol, call.operation, call.type, call.op)),
-                described, stream);
-}
-
-CudaResult DirectPath::launch(Protocol protocol, void* kernel, Call call, CudaStream stream) {
-  for (int rank = 0; rank < group_.size(); ++rank) call.staging[rank] = staging_->of(rank);
-  call.abort_flag = staging_->abort_flag();
-  call.rank = group_.rank;
-  call.size = group_.size();
-  const bool by_packets = protocol == Protocol::packets;
-  const auto for_channel = by_packets ? packet_bytes_for_channel : chunk_bytes_for_channel;
-  const auto channels =
-      std::min<std::uint64_t>(divide_up(call.block_bytes, for_channel), max_channels);
-  call.share = std::min<std::uint64_t>(divide_up(divide_up(call.block_bytes, channels), 16) * 16,
-                                       by_packets ? packet_slot_bytes : chunk_slot_bytes);
-  const auto accesses = divide_up(call.share, by_packets ? data_in_packet : sizeof(Unit));
-  // In chunks one more warp publishes.
-  const auto threads =
-      std::min(divide_up(accesses, warp) * warp, max_threads) + (by_packets ? 0 : warp);
-  const auto used = static_cast<unsigned>(divide_up(call.block_bytes, call.share));
-  const auto grid = std::min(used, static_cast<unsigned>(channels));
-  const auto ordered = order(protocol, static_cast<int>(grid), call, stream);
+  for (int rank = 0; rank < group_.size(); ++rank) described.staging[rank] = staging_->of(rank);
+  described.abort_flag = staging_->abort_flag();
+  if (protocol == Protocol::windows) add_places(call, described);
+  const auto shape = launch_shape(protocol, call.operation, described);
+  described.share = shape.share;
+  const auto ordered = order(protocol, static_cast<int>(shape.channels), described, stream);
   if (ordered != cuda_success) return ordered;
-  void* arguments[] = {&call};  // NOLINT(modernize-avoid-c-arrays): CUDA's interface
-  return context_->cuda().launch(kernel, grid, 1, 1, static_cast<unsigned>(threads), 1, 1, 0,
-                                 stream, arguments, nullptr);
+  auto* const kernel = kernels_->at(*kernel_name(protocol, call.operation, call.type, call.op));
+  void* arguments[] = {&described};  // NOLINT(modernize-avoid-c-arrays): CUDA's interface
+  return context_->cuda().launch(kernel, shape.channels, 1, 1, shape.threads, 1, 1, 0, stream,
+                                 arguments, nullptr);
 }
 
 CudaResult DirectPath::order(Protocol protocol, int channels, Call& call, CudaStream stream) {
@@ -203,7 +174,7 @@ CudaResult DirectPath::follow(CudaStream stream) {
   call.rank = group_.rank;
   call.size = group_.size();
   call.staging[group_.rank] = staging_->of(group_.rank);
-  for (const auto protocol : {Protocol::packets, Protocol::chunks}) {
+  for (const auto protocol : all_protocols) {
     const Channel first{call, protocol, 0};
     for (int channel = 0; channel < max_channels; ++channel) {
       auto& latest = latest_[static_cast<std::size_t>(protocol)][static_cast<std::size_t>(channel)];
@@ -260,7 +231,7 @@ CudaResult DirectPath::close() {
   call.rank = group_.rank;
   call.size = group_.size();
   call.staging[group_.rank] = staging_->of(group_.rank);
-  for (const auto protocol : {Protocol::packets, Protocol::chunks}) {
+  for (const auto protocol : all_protocols) {
     const auto ordered = order(protocol, max_channels, call, staging_->stream());
     if (ordered != cuda_success) return ordered;
   }

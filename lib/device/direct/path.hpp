@@ -44,10 +44,18 @@ class DirectPath {
   [[nodiscard]] bool serves(const CheckedCollective& call) const {
     return protocol_of(call).has_value();
   }
+  /// By which protocol; none if this path does not take the call.
+  [[nodiscard]] std::optional<Protocol> protocol_of(const CheckedCollective& call) const;
   /// Where its limits are from: LimitTable::origin().
   [[nodiscard]] const std::string& limits_origin() const { return limits_.origin(); }
-  /// Queues a call that it serves. The device must be current in the calling thread.
-  [[nodiscard]] CudaResult queue(const CheckedCollective& call, CudaStream stream);
+  /// Collective: memory of this rank's device, in a window. As WindowTable::allocate().
+  [[nodiscard]] std::shared_ptr<void> allocate(std::size_t bytes, SetupExchange& setup) {
+    return staging_->windows().allocate(bytes, setup);
+  }
+  /// Queues a call by `protocol`, which is protocol_of(call). The device must be current in the
+  /// calling thread.
+  [[nodiscard]] CudaResult queue(const CheckedCollective& call, Protocol protocol,
+                                 CudaStream stream);
   /// Lets `stream` wait for all calls queued on other streams, outside of graphs: for calls by
   /// other means that must come after them. The device must be current in the calling thread.
   [[nodiscard]] CudaResult follow(CudaStream stream);
@@ -73,9 +81,10 @@ class DirectPath {
     unsigned long long stream = 0;
   };
 
-  [[nodiscard]] std::optional<Protocol> protocol_of(const CheckedCollective& call) const;
-  [[nodiscard]] Call describe(const CheckedCollective& call) const;
-  [[nodiscard]] CudaResult launch(Protocol protocol, void* kernel, Call call, CudaStream stream);
+  /// Whether the buffers that peers would access are in windows: the same on all ranks, if all pass
+  /// such memory, or none does.
+  [[nodiscard]] bool is_in_windows(const CheckedCollective& call) const;
+  void add_places(const CheckedCollective& call, Call& described) const;
   /// Lets `stream` wait for the channels' calls on other streams: the calls of all ranks must run
   /// in one order.
   [[nodiscard]] CudaResult order(Protocol protocol, int channels, Call& call, CudaStream stream);
@@ -88,7 +97,7 @@ class DirectPath {
   std::shared_ptr<ClosingStaging> closing_;
   std::unique_ptr<Kernels> kernels_;
   std::unique_ptr<SharedStaging> staging_;
-  std::array<std::array<Latest, max_channels>, 2> latest_{};
+  std::array<std::array<Latest, max_channels>, protocol_count> latest_{};
   std::uint64_t turn_ = 0;
   std::atomic<bool> is_aborted_{false};
 };

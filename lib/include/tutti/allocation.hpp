@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "tutti/device_span.hpp"
 #include "tutti/export.hpp"
 
 namespace tutti {
@@ -36,6 +37,29 @@ class TUTTI_EXPORT Allocation {
   [[nodiscard]] T* end() const noexcept { return data() + size_; }
   /// Element `i`, unchecked.
   T& operator[](std::size_t i) const noexcept { return data()[i]; }
+
+ private:
+  std::shared_ptr<void> memory_;
+  std::size_t size_ = 0;
+};
+
+/// Elements in device memory from Communicator::allocate_device(). Copies share the memory, which
+/// may outlive the communicator. Drop it when the calls that use it have ended.
+template <Transferable T>
+class TUTTI_EXPORT DeviceAllocation {
+ public:
+  /// Empty.
+  DeviceAllocation() = default;
+  /// For the library: `size` elements in `memory`.
+  DeviceAllocation(std::shared_ptr<void> memory, std::size_t size)
+      : memory_(std::move(memory)), size_(size) {}
+
+  /// A device address; null without elements.
+  [[nodiscard]] T* data() const noexcept { return static_cast<T*>(memory_.get()); }
+  /// In elements.
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  /// All elements, for calls.
+  [[nodiscard]] device_span<T> span() const noexcept { return {data(), size_}; }
 
  private:
   std::shared_ptr<void> memory_;

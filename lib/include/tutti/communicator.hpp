@@ -90,6 +90,19 @@ class TUTTI_EXPORT Communicator : public Operations<Communicator>,
     return {allocate_bytes(count * sizeof(T)), count};
   }
 
+  /// Collective: `count` is the same on all ranks. Allocates `count` zeroed elements in the memory
+  /// of this rank's device. On one host calls of some size on such memory copy nothing on the way:
+  /// all ranks pass it, or none does (docs/semantics.md, device memory that peers access in place).
+  /// Memory that all ranks have dropped is used for the next allocation, and freed with the
+  /// communicator. Throws Error{usage} without a device path, Error{mismatch} if counts differ,
+  /// Error{system} if a device has too little memory.
+  template <class T>
+  [[nodiscard]] DeviceAllocation<T> allocate_device(std::size_t count,
+                                                    const CallOptions& options = {}) {
+    if (count > SIZE_MAX / sizeof(T)) throw std::bad_array_new_length();
+    return {allocate_device_bytes(count * sizeof(T), options), count};
+  }
+
   /// Collective. Blocks until every rank has entered. With CallOptions::stream it is enqueued
   /// there: later work on that stream runs when the streams of all ranks have reached their
   /// barrier.
@@ -148,6 +161,8 @@ class TUTTI_EXPORT Communicator : public Operations<Communicator>,
   struct TUTTI_HIDDEN State;
   explicit Communicator(std::unique_ptr<State> state);
   [[nodiscard]] std::shared_ptr<void> allocate_bytes(std::size_t bytes);
+  [[nodiscard]] std::shared_ptr<void> allocate_device_bytes(std::size_t bytes,
+                                                            const CallOptions& options);
   Communicator make_group(std::uint32_t id, std::span<const int> members);
   std::unique_ptr<State> state_;
 };

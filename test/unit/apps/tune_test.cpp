@@ -82,10 +82,13 @@ TEST_CASE("tune's table and conclusion") {
         "reduce_scatter      16 KiB        10.00         5.00  NCCL\n");
   const device::TuningEntry entry{
       .key = {.card = "NVIDIA H200", .driver = "13.0", .nccl = "2.28.3", .ranks = 2},
-      .limits = {4096 * kib, 2048 * kib, 0, 16 * kib, 12}};
+      .limits = {4096 * kib, 2048 * kib, 0, 16 * kib, 12},
+      .windows = {65536 * kib, 0, 0, 0, 0}};
   const std::string limits =
       "direct path up to: broadcast 4 MiB, fan_out 2 MiB, all_reduce (never), all_gather 16 KiB, "
-      "reduce_scatter 12 B\n";
+      "reduce_scatter 12 B\n"
+      "on memory from allocate_device() up to: broadcast 64 MiB, fan_out (never), all_reduce "
+      "(never), all_gather (never), reduce_scatter (never)\n";
   CHECK(conclusion(entry, "/a/file") == limits +
                                             "written to /a/file, for jobs of 2 ranks on NVIDIA "
                                             "H200, driver for CUDA 13.0, NCCL 2.28.3\n");

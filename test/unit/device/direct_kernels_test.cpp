@@ -84,6 +84,24 @@ TEST_CASE("an aborted call by packets ends its turn") {
   CHECK(*channel.waits() > 0);
 }
 
+TEST_CASE("an aborted call in windows stores nothing into a buffer before its place is known") {
+  AbortedBroadcast broadcast(std::uint64_t{1} << 20);
+  broadcast.call.share = broadcast.call.block_bytes;
+  const Channel channel{broadcast.call, Protocol::windows, 0};
+  std::vector<std::byte> buffer(broadcast.send.size());
+  auto* const window = const_cast<std::uint64_t*>(channel.window(0, 1));
+  *window = reinterpret_cast<std::uintptr_t>(buffer.data());
+  // Rank 1 is there, rank 2 is not.
+  for (const int which : {direct::send_buffer, direct::recv_buffer}) {
+    *channel.place(0, 1, which) = {0, 1};
+  }
+  broadcast.run(direct::exchange_windows<direct::MoveWindows, Processor>,
+                [&] { return __atomic_load_n(channel.waits(), __ATOMIC_RELAXED) > 0; });
+  CHECK(std::all_of(buffer.begin(), buffer.end(), [](auto byte) { return byte == std::byte{}; }));
+  CHECK(*channel.ready(1, 0) == 0);
+  CHECK(channel.progress()->data == 5);
+}
+
 TEST_CASE("a call that needs no waits has its result although it is aborted") {
   AbortedBroadcast broadcast(direct::packet_slot_bytes);
   broadcast.call.block_bytes = direct::slots * direct::packet_slot_bytes;

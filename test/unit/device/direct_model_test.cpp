@@ -25,6 +25,9 @@ struct Variant {
   bool one_store = true;
   /// With two stores: a fence between them.
   bool fence = false;
+  /// By windows: the credit of a round is given at its begin, when the program no longer uses what
+  /// the round before has put into the buffer.
+  bool in_windows = false;
 };
 
 /// A word of a rank's memory, which only the other rank writes.
@@ -43,7 +46,7 @@ struct Store {
 
 struct Process {
   int round = 1;
-  enum Step : int { send, publish, receive, acknowledge } step = send;
+  enum Step : int { begin, send, publish, receive, acknowledge } step = begin;
   std::map<Word, int> memory;
   std::deque<Store> under_way;  ///< its stores that the peer does not see yet
   auto operator<=>(const Process&) const = default;
@@ -120,11 +123,24 @@ class Explorer {
     auto& own = next[static_cast<std::size_t>(rank)];
     const int slot = process.round % variant_.slots;
     switch (process.step) {
+      case Process::begin:
+        own.step = Process::send;
+        if (!variant_.in_windows) break;
+        // The program has used the buffer until now.
+        if (process.round > 1 && sends(1 - rank, process.round - 1) &&
+            value(process, {Word::data, slot}) != process.round - 1) {
+          wrong_ = "data is overwritten early";
+        }
+        if (sends(1 - rank, process.round)) {
+          own.under_way.push_back({.words = {{{Word::credit, 0}, process.round}}});
+        }
+        break;
       case Process::send:
         own.step = Process::publish;
         if (sends(rank, process.round)) {
-          const int read = value(process, {Word::credit, 0});
-          if (variant_.waits_for_credits && read + variant_.slots < process.round) return;
+          const int credit = value(process, {Word::credit, 0});
+          const int due = variant_.in_windows ? process.round : process.round - variant_.slots;
+          if (variant_.waits_for_credits && credit < due) return;
           Store store{.words = {{{Word::data, slot}, process.round}}};
           if (variant_.one_store) store.words.push_back({{Word::sequence, slot}, process.round});
           own.under_way.push_back(store);
@@ -149,8 +165,10 @@ class Explorer {
         own.step = Process::acknowledge;
         break;
       case Process::acknowledge:
-        own.under_way.push_back({.words = {{{Word::credit, 0}, process.round}}});
-        own.step = Process::send;
+        if (!variant_.in_windows) {
+          own.under_way.push_back({.words = {{{Word::credit, 0}, process.round}}});
+        }
+        own.step = Process::begin;
         ++own.round;
         break;
     }
@@ -192,9 +210,27 @@ TEST_CASE("chunks: the same, with a fence between the data and the word that ann
   }
 }
 
+// What a rank reads from its peer's buffer is a chunk with one slot: the input, that it is there,
+// and that it has been read.
+TEST_CASE("windows: the same, and nothing is stored into a buffer that the program still uses") {
+  for (const auto& senders : patterns) {
+    CHECK(explore({.slots = 1, .one_store = false, .fence = true, .in_windows = true}, senders) ==
+          "");
+  }
+}
+
 TEST_CASE("the model sees what would go wrong without credits, one store, or a fence") {
   CHECK(explore({.waits_for_credits = false}, patterns[1]) != "");
   CHECK(explore({.one_store = false, .fence = false}, patterns[1]) == "wrong data");
+  Variant windows{.slots = 1,
+                  .waits_for_credits = false,
+                  .one_store = false,
+                  .fence = true,
+                  .in_windows = true};
+  CHECK(explore(windows, patterns[1]) != "");
+  windows.waits_for_credits = true;
+  windows.fence = false;
+  CHECK(explore(windows, patterns[1]) == "wrong data");
 }
 
 }  // namespace tutti::device::test

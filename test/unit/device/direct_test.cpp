@@ -4,6 +4,7 @@
 #include <iostream>
 #include <thread>
 
+#include "base/shape.hpp"
 #include "direct/image.hpp"
 #include "fake_ranks.hpp"
 #include "gpu/cases.hpp"
@@ -60,6 +61,51 @@ TEST_CASE("random calls on the direct path, on two streams") {
     communicator.synchronize(Stream(first.stream()));
     expect_algorithm(communicator, "direct");
     communicator.finalize();
+    return "done";
+  });
+  CHECK(errors_of(reports) == "");
+}
+
+TEST_CASE("large calls on memory from allocate_device() are in windows") {
+  if (!has_kernels()) return;
+  const int size = GENERATE(2, 3, 5);
+  const auto reports = run_on_devices(size, direct, [&](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator(on_nccl);
+    DeviceMemory memory(communicator.device());
+    const auto bad = gpu_test::check_allocations(communicator, memory);
+    expect(bad.empty(), bad);
+    std::mt19937_64 random(static_cast<std::uint64_t>(size));
+    std::mt19937_64 own(static_cast<std::uint64_t>(rank.rank()));
+    for (int i = 0; i < 60; ++i) {
+      auto one = gpu_test::random_direct_case(random, size, 6, std::size_t{2} << 20);
+      if (shape_of(one.operation).reduces) {
+        one.type = i % 2 == 0 ? Type::f32 : Type::f64;
+        one.op = Operator::sum;
+      }
+      one.in_windows = true;
+      one.count = std::max(one.count, (std::size_t{300} << 10) / size_of(one.type));
+      // Ranks find each other's buffers, wherever they are.
+      one.offset = own() % 20;
+      const auto wrong = check(communicator, memory, one, random());
+      expect(wrong.empty(), wrong);
+      expect_algorithm(communicator, "direct-windows");
+    }
+    communicator.finalize();
+    return "done";
+  });
+  CHECK(errors_of(reports) == "");
+}
+
+TEST_CASE("memory of allocate_device() outlives its communicator") {
+  if (!has_kernels()) return;
+  const auto reports = run_on_devices(2, direct, [](Rank& rank) -> std::string {
+    auto& communicator = rank.communicator(on_nccl);
+    DeviceMemory memory(communicator.device());
+    const auto values = communicator.allocate_device<std::int32_t>(100);
+    rank.destroy_communicators();
+    std::vector<std::int32_t> read(100, 1);
+    memory.copy_to_host(read.data(), values.data(), 400);
+    expect(read.back() == 0, "it has changed");
     return "done";
   });
   CHECK(errors_of(reports) == "");

@@ -19,7 +19,8 @@ constexpr std::uint64_t mib = 1024 * kib;
 
 TuningEntry entry_for(const std::string& card, int ranks, std::uint64_t broadcast = 4 * mib) {
   return {.key = {.card = card, .driver = "13.0", .nccl = "2.28.3", .ranks = ranks},
-          .limits = {broadcast, 2 * mib, 512 * kib, 0, 16 * mib}};
+          .limits = {broadcast, 2 * mib, 512 * kib, 0, 16 * mib},
+          .windows = {64 * mib, 0, 32 * mib, 1, 2}};
 }
 
 /// A folder of a test's own.
@@ -124,6 +125,7 @@ TEST_CASE("of a malformed tuning file nothing is used, and its line is named") {
       replaced(good, "\"all_gather\":0", "\"all_gather\":null"),
       replaced(good, "\"all_gather\":0", "\"all_gather\":18446744073709551615"),
       replaced(good, "\"all_gather\":0", "\"gather\":0"),
+      replaced(good, "\"all_gather\":1", "\"all_gather\":-1"),
       std::string(1000, '['),
       std::string("\0\xff\n", 3),
   };
@@ -135,6 +137,10 @@ TEST_CASE("of a malformed tuning file nothing is used, and its line is named") {
     CHECK(tuning.entries.empty());
   }
   CHECK(parse_tuning(good + " \r\n\n" + good).entries.size() == 2);
+  // As written by earlier versions.
+  const auto old = parse_tuning(replaced(good, "windows_up_to_bytes", "another"));
+  REQUIRE(old.entries.size() == 1);
+  CHECK(old.entries[0].windows == TunedLimits{});
   // More than this version knows is no problem.
   CHECK(parse_tuning(replaced(good, "\"ranks\":2", "\"ranks\":2,\"gather\":3")).entries.size() ==
         1);
@@ -186,19 +192,24 @@ TEST_CASE("the key names each kind of card once") {
 }
 
 TEST_CASE("measured sizes of calls become limits of what a rank sends") {
-  const auto limits = entry_for("", 0).limits;
+  const direct::Measured limits{.direct = entry_for("", 0).limits,
+                                .windows = entry_for("", 0).windows};
   using direct::Limits;
   const auto of = [&](Operation operation, int ranks) {
     return direct::measured_limits(operation, limits, ranks);
   };
-  CHECK(of(Operation::broadcast, 2) == Limits{.packets = 256 * kib, .chunks = 4 * mib});
-  CHECK(of(Operation::broadcast, 3) == Limits{.packets = 256 * kib, .chunks = 8 * mib});
-  CHECK(of(Operation::all_reduce, 2) == Limits{.packets = 256 * kib, .chunks = 512 * kib});
-  CHECK(of(Operation::all_gather, 2) == Limits{.packets = 0, .chunks = 0});
+  CHECK(of(Operation::broadcast, 2) ==
+        Limits{.packets = 256 * kib, .chunks = 4 * mib, .windows = 64 * mib});
+  CHECK(of(Operation::broadcast, 3) ==
+        Limits{.packets = 256 * kib, .chunks = 8 * mib, .windows = 128 * mib});
+  CHECK(of(Operation::all_reduce, 2) ==
+        Limits{.packets = 256 * kib, .chunks = 512 * kib, .windows = 32 * mib});
+  CHECK(of(Operation::all_gather, 2) == Limits{.packets = 0, .chunks = 0, .windows = 1});
   CHECK(of(Operation::barrier, 2) == direct::built_in_limits(Operation::barrier));
   CHECK(of(Operation::gather, 2) == Limits{});
   auto few = limits;
-  few[0] = 4 * kib;
+  few.direct[0] = 4 * kib;
+  few.windows[0] = 0;
   CHECK(direct::measured_limits(Operation::broadcast, few, 2) ==
         Limits{.packets = 4 * kib, .chunks = 4 * kib});
   const direct::LimitTable built_in;

@@ -22,7 +22,7 @@ struct CallSignature {
 };
 
 /// Ids of algorithm names are part of the wire format: never renumber. 0 for an unknown name.
-inline constexpr int algorithm_id_count = 17;
+inline constexpr int algorithm_id_count = 18;
 [[nodiscard]] std::uint8_t algorithm_id(std::string_view name) noexcept;
 [[nodiscard]] std::string_view algorithm_name(std::uint8_t id) noexcept;
 

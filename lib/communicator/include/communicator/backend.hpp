@@ -52,6 +52,10 @@ class Backend {
   /// Waits until what was queued on the stream is done.
   virtual void synchronize(const CallSettings& settings) = 0;
 
+  /// Collective, of device paths: zeroed memory of this rank's device, which other ranks' kernels
+  /// access in place where they can. Null for 0 bytes.
+  virtual std::shared_ptr<void> allocate_device(std::size_t bytes, const CallSettings& settings);
+
   /// Of the latest collective call.
   [[nodiscard]] virtual const std::string& latest_algorithm() const = 0;
 };

@@ -59,7 +59,7 @@ class Provider final : public DeviceProvider {
   [[nodiscard]] Opened open_nccl(control::FailureDetector& detector,
                                  control::StatusExchange& statuses,
                                  const std::shared_ptr<control::CallHistory>& history,
-                                 SetupExchange& setup, const Broadcast& broadcast);
+                                 Backend& host, SetupExchange& setup, const Broadcast& broadcast);
   [[nodiscard]] std::unique_ptr<Backend> open_staged(
       control::FailureDetector& detector, const std::shared_ptr<control::CallHistory>& history,
       Backend& host);

@@ -41,6 +41,9 @@ struct TuningKey {
 struct TuningEntry {
   TuningKey key;
   TunedLimits limits{};
+  /// On memory from Communicator::allocate_device(), in windows. Files of earlier versions have
+  /// none: then 0.
+  TunedLimits windows{};
 
   friend bool operator==(const TuningEntry&, const TuningEntry&) = default;
 };

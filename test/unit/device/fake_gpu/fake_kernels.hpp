@@ -11,6 +11,7 @@
 
 #include "direct/chunks.hpp"
 #include "direct/packets.hpp"
+#include "direct/windows.hpp"
 #include "tutti/types.hpp"
 
 /// The library's kernels, run by the CPU: the same protocols, two threads for each channel.
@@ -45,12 +46,18 @@ class Block {
   std::atomic<bool> all_go_on_{true};
 };
 
+/// The device addresses of one process are addresses.
+inline std::byte* as_it_is(std::uint64_t address) {
+  return reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(address));
+}
+
 /// One thread of a channel. For chunks the first works and the second publishes.
 struct Processor {
   int index = 0;
   int count = 1;
   int own = 0;
   Block* block = nullptr;
+  std::byte* (*find)(std::uint64_t address) = as_it_is;  ///< memory at a device address
 
   [[nodiscard]] int channel() const { return index; }
   [[nodiscard]] int channels() const { return count; }
@@ -65,6 +72,8 @@ struct Processor {
 
   // Stores are releases here.
   void fence() const {}
+  void fence_system() const {}
+  [[nodiscard]] std::byte* reach(std::uint64_t address) const { return find(address); }
   /// In one access of 16 bytes, as on a GPU: most readers wait for the sequence number, but a
   /// stream waits for the data of a progress packet.
   void store(direct::Packet* to, const direct::Packet& packet) const {
@@ -136,10 +145,15 @@ struct Larger {
 };
 
 template <class T>
-Kernel find_reduction(const std::string& op, bool chunks) {
+Kernel find_reduction(const std::string& op, const std::string& protocol) {
   const auto choose = [&](auto of) -> Kernel {
     using Arithmetic = Lanes<T, decltype(of)>;
-    if (chunks) return direct::exchange_chunks<direct::ReduceChunks<Arithmetic>, Processor>;
+    if (protocol == "chunks") {
+      return direct::exchange_chunks<direct::ReduceChunks<Arithmetic>, Processor>;
+    }
+    if (protocol == "windows") {
+      return direct::exchange_windows<direct::ReduceWindows<Arithmetic>, Processor>;
+    }
     return direct::exchange_packets<direct::ReducePackets<Arithmetic>, Processor>;
   };
   if (op == "sum") return choose(std::plus<>());
@@ -155,21 +169,26 @@ inline Kernel find_kernel(const std::string& name) {
   if (!name.starts_with(prefix)) return nullptr;
   const auto end = name.rfind('_');
   const auto what = name.substr(prefix.size(), end - prefix.size());
-  const bool chunks = name.substr(end + 1) == "chunks";
+  const auto protocol = name.substr(end + 1);
   if (what == "barrier") return direct::exchange_packets<direct::BarrierPackets, Processor>;
-  if (what == "move" && chunks) return direct::exchange_chunks<direct::MoveChunks, Processor>;
+  if (what == "move" && protocol == "chunks") {
+    return direct::exchange_chunks<direct::MoveChunks, Processor>;
+  }
+  if (what == "move" && protocol == "windows") {
+    return direct::exchange_windows<direct::MoveWindows, Processor>;
+  }
   if (what == "move") return direct::exchange_packets<direct::MovePackets, Processor>;
   const auto middle = what.find('_');
   const auto type = what.substr(0, middle);
   const auto op = what.substr(middle + 1);
-  if (type == "i8") return find_reduction<std::int8_t>(op, chunks);
-  if (type == "u8") return find_reduction<std::uint8_t>(op, chunks);
-  if (type == "i32") return find_reduction<std::int32_t>(op, chunks);
-  if (type == "u32") return find_reduction<std::uint32_t>(op, chunks);
-  if (type == "i64") return find_reduction<std::int64_t>(op, chunks);
-  if (type == "u64") return find_reduction<std::uint64_t>(op, chunks);
-  if (type == "f32") return find_reduction<float>(op, chunks);
-  if (type == "f64") return find_reduction<double>(op, chunks);
+  if (type == "i8") return find_reduction<std::int8_t>(op, protocol);
+  if (type == "u8") return find_reduction<std::uint8_t>(op, protocol);
+  if (type == "i32") return find_reduction<std::int32_t>(op, protocol);
+  if (type == "u32") return find_reduction<std::uint32_t>(op, protocol);
+  if (type == "i64") return find_reduction<std::int64_t>(op, protocol);
+  if (type == "u64") return find_reduction<std::uint64_t>(op, protocol);
+  if (type == "f32") return find_reduction<float>(op, protocol);
+  if (type == "f64") return find_reduction<double>(op, protocol);
   return nullptr;
 }
 

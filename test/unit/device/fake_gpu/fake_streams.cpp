@@ -16,6 +16,10 @@ struct Event {
   bool captured = false;
 };
 
+std::byte* find_memory(std::uint64_t address) {
+  return static_cast<std::byte*>(fake_gpu_alias(pointer(address)));
+}
+
 }  // namespace
 
 extern "C" {
@@ -169,8 +173,8 @@ int cuLaunchKernel(void* function, unsigned channels, unsigned, unsigned, unsign
     for (unsigned channel = 0; channel < channels; ++channel) {
       Block block;
       const auto run = [&](int thread) {
-        kernel(call,
-               Processor{static_cast<int>(channel), static_cast<int>(channels), thread, &block});
+        kernel(call, Processor{static_cast<int>(channel), static_cast<int>(channels), thread,
+                               &block, find_memory});
       };
       std::thread second([&] { run(1); });
       run(0);
