@@ -16,10 +16,15 @@
 // send before it receives, so chunks are sent from scratch. Each pass moves a few chunks of every
 // block, on all ranks alike, in place or not.
 //
-// Between hosts, the ranks of a host pair off in the same way and exchange their blocks through
-// shared memory if they have it, and by messages only with ranks of other hosts. Blocks of
-// different lengths always are messages: a host's ranks do not know how many chunks the others
-// need.
+// Between hosts, hosts pair off in this way, and in each meeting every rank of one exchanges blocks
+// with every rank of the other: rank by rank, several ranks of a host would send to one other host
+// while others' links are idle. With an odd number of hosts one would be without a partner: then
+// ranks pair off regardless of hosts. Blocks of different lengths are never in place, so each host
+// sends to the host d after it and receives from the host d before it, d = 1, 2, …
+//
+// The ranks of a host pair off among themselves and exchange their blocks through shared memory if
+// they have it. Blocks of different lengths always are messages: a host's ranks do not know how
+// many chunks the others need.
 #include <algorithm>
 #include <stdexcept>
 
@@ -58,6 +63,64 @@ int partner_of(int own, int size, int round) {
   return own;
 }
 
+/// Whom a rank sends to and receives from in a round; itself if it has nobody.
+struct Round {
+  int to;
+  int from;
+};
+
+/// Hosts meet one after the other where they can, and in each meeting all their ranks exchange
+/// blocks, so that a host's link carries blocks to one host and from one host at a time.
+class Rounds {
+ public:
+  /// In place, a rank sends to the rank from which it receives; others have to take the same order.
+  Rounds(const HostGroups& groups, int size, bool may_be_in_place) : groups_(groups) {
+    const int hosts = groups.hosts();
+    if (hosts % 2 == 0) {
+      for (int meeting = 0; meeting < meetings_of(hosts); ++meeting) {
+        const int host = partner_of(groups.host(), hosts, meeting);
+        meet(host, host);
+      }
+      meet_inside();
+    } else if (!may_be_in_place) {
+      // In pairs one host would have to wait.
+      for (int distance = 1; distance < hosts; ++distance) {
+        meet(groups.host_at(distance), groups.host_at(-distance));
+      }
+      meet_inside();
+    } else {
+      for (int round = 0; round < meetings_of(size); ++round) {
+        append(partner_of(groups.rank_here(groups.index()), size, round));
+      }
+    }
+  }
+
+  [[nodiscard]] const std::vector<Round>& all() const { return rounds_; }
+
+ private:
+  void append(int partner) { rounds_.push_back({partner, partner}); }
+  void meet_inside() {
+    const int here = groups_.here();
+    for (int turn = 0; turn < meetings_of(here); ++turn) {
+      append(groups_.rank_here(partner_of(groups_.index(), here, turn)));
+    }
+  }
+  void meet(int receiver, int sender) {
+    const int most = groups_.max_ranks();
+    for (int turn = 0; turn < most; ++turn) {
+      const int index = (turn + most - groups_.index()) % most;
+      rounds_.push_back({rank_or_self(receiver, index), rank_or_self(sender, index)});
+    }
+  }
+  [[nodiscard]] int rank_or_self(int host, int index) const {
+    return index < std::ssize(groups_.ranks_of(host)) ? groups_.rank_at(host, index)
+                                                      : groups_.rank_here(groups_.index());
+  }
+
+  const HostGroups& groups_;
+  std::vector<Round> rounds_;
+};
+
 class Pairwise {
  public:
   explicit Pairwise(const ScheduleArguments& arguments)
@@ -69,13 +132,16 @@ class Pairwise {
 
   // Blocks of different lengths: one step each.
   Schedule run_whole() {
-    for (int round = 0; round < meetings_of(arguments_.size); ++round) {
-      const int peer = partner_of(arguments_.rank, arguments_.size, round);
-      if (peer == arguments_.rank) continue;
-      append_round(schedule_, {1,
-                               1,
-                               {send_to(peer, Buffer::input, whole(given_.at(peer))),
-                                recv_from(peer, Buffer::output, whole(taken_.at(peer)))}});
+    const Rounds rounds(groups_, arguments_.size, false);
+    for (const auto [to, from] : rounds.all()) {
+      std::vector<StepPattern> steps;
+      if (to != arguments_.rank) {
+        steps.push_back(send_to(to, Buffer::input, whole(given_.at(to))));
+      }
+      if (from != arguments_.rank) {
+        steps.push_back(recv_from(from, Buffer::output, whole(taken_.at(from))));
+      }
+      if (!steps.empty()) append_round(schedule_, {1, 1, std::move(steps)});
     }
     copy_own();
     return std::move(schedule_);
@@ -93,15 +159,15 @@ class Pairwise {
     // carries one stream: streams that share a link do not end together.
     if (chunks > 1) schedule_.window = long_block_window;
     if (arguments_.in_place) schedule_.scratch_elements = chunks * chunk;
-    for (int round = 0; round < meetings_of(arguments_.size); ++round) {
-      const int peer = partner_of(arguments_.rank, arguments_.size, round);
-      std::vector<StepPattern> steps;
-      if (peer != arguments_.rank && !groups_.shares_with(peer))
-        steps = exchange(peer, chunk, chunks * chunk);
+    const Rounds rounds(groups_, arguments_.size, true);
+    int number = 0;
+    for (const auto& round : rounds.all()) {
+      auto steps = exchange(round, chunk, chunks * chunk);
       // In the same rounds on all ranks, so that nobody waits for a later round of another.
-      if (groups_.shares() && round < meetings_of(groups_.here()))
-        append_inside(steps, round, chunk, chunks * chunk);
+      if (groups_.shares() && number < meetings_of(groups_.here()))
+        append_inside(steps, number, chunk, chunks * chunk);
       append_round(schedule_, {1, chunks, std::move(steps)});
+      ++number;
     }
     if (!arguments_.in_place) {
       const Piece own = piece_of(arguments_.rank, chunk, chunks * chunk);
@@ -125,16 +191,29 @@ class Pairwise {
     return {.offset = {block.begin, 0, chunk, segment}, .length = chunk, .end = {block.end}};
   }
 
-  [[nodiscard]] std::vector<StepPattern> exchange(int peer, std::int64_t chunk,
+  [[nodiscard]] bool is_by_message(int peer) const {
+    return peer != arguments_.rank && !groups_.shares_with(peer);
+  }
+
+  [[nodiscard]] std::vector<StepPattern> exchange(const Round& round, std::int64_t chunk,
                                                   std::int64_t segment) const {
-    const Piece piece = piece_of(peer, chunk, segment);
-    const StepPattern take = recv_from(peer, Buffer::output, piece);
-    if (!arguments_.in_place) return {send_to(peer, Buffer::input, piece), take};
-    const Piece aside{
-        .offset = {0, 0, chunk}, .length = chunk, .end = {arguments_.count, 0, 0, -segment}};
-    return {
-        local(StepKind::copy, Buffer::scratch, Buffer::output, aside, piece.offset - aside.offset),
-        send_to(peer, Buffer::scratch, aside), take};
+    std::vector<StepPattern> steps;
+    if (is_by_message(round.to)) {
+      const Piece piece = piece_of(round.to, chunk, segment);
+      if (arguments_.in_place) {
+        const Piece aside{
+            .offset = {0, 0, chunk}, .length = chunk, .end = {arguments_.count, 0, 0, -segment}};
+        steps.push_back(local(StepKind::copy, Buffer::scratch, Buffer::output, aside,
+                              piece.offset - aside.offset));
+        steps.push_back(send_to(round.to, Buffer::scratch, aside));
+      } else {
+        steps.push_back(send_to(round.to, Buffer::input, piece));
+      }
+    }
+    if (is_by_message(round.from)) {
+      steps.push_back(recv_from(round.from, Buffer::output, piece_of(round.from, chunk, segment)));
+    }
+    return steps;
   }
 
   /// A round of this host. A rank without a partner publishes nothing.
