@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <exception>
-#include <string>
 #include <vector>
 
 #include "device/setup_exchange.hpp"
@@ -41,13 +39,7 @@ std::shared_ptr<void> allocate_together(const AllocationParts& parts, std::size_
   if (bytes == 0) return nullptr;
   if (parts.direct != nullptr) return parts.direct->allocate(bytes, setup);
   std::shared_ptr<DeviceBlock> block;
-  std::string failure;
-  try {
-    block = std::make_shared<DeviceBlock>(parts.context, bytes);
-  } catch (const std::exception& error) {
-    failure = error.what();
-  }
-  static_cast<void>(setup.all_done(true, failure));
+  setup.step([&] { block = std::make_shared<DeviceBlock>(parts.context, bytes); });
   return {block, block->data()};
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <exception>
 
 #include "base/error_builder.hpp"
 
@@ -35,6 +36,16 @@ bool SetupExchange::all_done(bool own_done, const std::string& own_failure) {
             settings());
   if (state[0] != 0) fail(group_.size() - state[0], own_failure);
   return state[1] == 0;
+}
+
+void SetupExchange::step(const std::function<void()>& action) {
+  std::string failure;
+  try {
+    action();
+  } catch (const std::exception& error) {
+    failure = error.what();
+  }
+  static_cast<void>(all_done(true, failure));
 }
 
 void SetupExchange::fail(int failed_rank, const std::string& own_failure) {

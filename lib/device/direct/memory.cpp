@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <exception>
 #include <new>
 #include <thread>
 
@@ -46,17 +45,8 @@ SharedStaging::SharedStaging(std::shared_ptr<const Context> context, const contr
       }) {
   const auto& cuda = context_->cuda();
   std::vector<CudaIpcHandle> handles(begins_.size());
-  const auto step = [&](auto action) {
-    std::string failure;
-    try {
-      action();
-    } catch (const std::exception& error) {
-      failure = error.what();
-    }
-    static_cast<void>(setup.all_done(true, failure));
-  };
   try {
-    step([&] {
+    setup.step([&] {
       allocate();
       require(
           cuda,
@@ -64,7 +54,7 @@ SharedStaging::SharedStaging(std::shared_ptr<const Context> context, const contr
           "exporting device memory");
     });
     setup.all_gather(handles.data(), sizeof(CudaIpcHandle));
-    step([&] { import(handles); });
+    setup.step([&] { import(handles); });
   } catch (const AgreedFailure&) {
     close_imports();
     static_cast<void>(setup.all_done(true, {}));

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <exception>
 #include <utility>
 
 #include "device/inventory.hpp"
@@ -14,18 +13,6 @@ namespace {
 
 /// CUDA exports whole blocks of this size: smaller memory might share one with other memory.
 constexpr std::size_t exported_unit = std::size_t{2} << 20;
-
-/// Runs a step of set-up that all ranks take, and throws AgreedFailure if it failed on one.
-template <class Action>
-void step(SetupExchange& setup, Action action) {
-  std::string failure;
-  try {
-    action();
-  } catch (const std::exception& error) {
-    failure = error.what();
-  }
-  static_cast<void>(setup.all_done(true, failure));
-}
 
 void require_success(const CudaCalls& cuda, CudaResult result, const char* doing) {
   if (result == cuda_success) return;
@@ -73,13 +60,13 @@ std::shared_ptr<void> WindowTable::allocate(std::size_t bytes, SetupExchange& se
   const auto size = (bytes + exported_unit - 1) / exported_unit * exported_unit;
   auto window = find_unused(size, setup);
   if (window) {
-    step(setup, [&] { window->block.clear(); });
+    setup.step([&] { window->block.clear(); });
     window->is_used.store(true);
   } else if (windows_.size() < max_windows) {
     window = make(size, setup);
     Addresses addresses = window->imports;
     addresses[static_cast<std::size_t>(group_.rank)] = device_address(window->block.data());
-    step(setup, [&] { publish_(windows_.size(), addresses); });
+    setup.step([&] { publish_(windows_.size(), addresses); });
     order_.push_back(windows_.size());
     windows_.push_back(window);
     std::sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) {
@@ -87,7 +74,7 @@ std::shared_ptr<void> WindowTable::allocate(std::size_t bytes, SetupExchange& se
     });
   } else {
     std::shared_ptr<DeviceBlock> block;
-    step(setup, [&] { block = std::make_shared<DeviceBlock>(context_, bytes); });
+    setup.step([&] { block = std::make_shared<DeviceBlock>(context_, bytes); });
     return {block, block->data()};
   }
   auto* const memory = window->block.data();
@@ -121,7 +108,7 @@ std::shared_ptr<WindowTable::Window> WindowTable::make(std::size_t bytes,
   const auto& cuda = context_->cuda();
   std::shared_ptr<Window> window;
   std::vector<CudaIpcHandle> handles(static_cast<std::size_t>(group_.size()));
-  step(setup, [&] {
+  setup.step([&] {
     window = std::make_shared<Window>(context_, bytes, group_.size());
     require_success(cuda,
                     cuda.export_memory(&handles[static_cast<std::size_t>(group_.rank)],
@@ -130,7 +117,7 @@ std::shared_ptr<WindowTable::Window> WindowTable::make(std::size_t bytes,
   });
   setup.all_gather(handles.data(), sizeof(CudaIpcHandle));
   try {
-    step(setup, [&] { import(*window, handles); });
+    setup.step([&] { import(*window, handles); });
   } catch (const AgreedFailure&) {
     // Memory is freed once no peer has it mapped.
     window->close_imports();

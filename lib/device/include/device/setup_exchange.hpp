@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "communicator/backend.hpp"
@@ -29,6 +30,8 @@ class SetupExchange {
   /// Synchronizes the ranks. Returns true if none is still working. Throws AgreedFailure with the
   /// reason of the lowest rank that passes one.
   [[nodiscard]] bool all_done(bool own_done, const std::string& own_failure);
+  /// Runs a step that all ranks take. Throws AgreedFailure if it has failed on one.
+  void step(const std::function<void()>& action);
   /// Broadcasts rank 0's bytes.
   void broadcast(void* bytes, std::size_t count);
   /// Every rank's block of `block_bytes` to all; `blocks` holds this rank's at its place.
